@@ -1,0 +1,314 @@
+"""Messages between operator, pods and writers, and the one way to encode and decode them."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from qss_core.errors import MalformedRequestError, StoreError, error_from_wire
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    PodAddress,
+    PodName,
+    Role,
+    Sequence,
+    StoreAssignment,
+    StoreDefinition,
+    StoreId,
+    StoreName,
+    Wire,
+    WriterEpoch,
+)
+
+Message = TypeVar("Message")
+PositionJson = dict[str, dict[str, int]]
+
+
+def encode(message: Any) -> bytes:
+    """JSON bytes of a message."""
+    return msgspec.json.encode(message)
+
+
+def decode(data: bytes, kind: type[Message]) -> Message:
+    """The message in JSON bytes; MalformedRequestError says which member is wrong."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedRequestError(f"the body is not a {kind.__name__}: {error}") from error
+
+
+class Problem(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """RFC 9457 problem document; other members travel in `details`."""
+
+    title: str
+    status: int
+    code: str
+    detail: str
+    type: str = "about:blank"
+    retry: str | None = None
+    retry_after_ms: int | None = None
+    details: dict[str, Any] = {}
+
+
+def problem_of(error: StoreError) -> Problem:
+    """The document that tells of an error."""
+    return Problem(
+        title=error.code.replace("_", " ").capitalize(),
+        status=error.http_status,
+        code=error.code,
+        detail=error.message,
+        retry=error.retry.value,
+        retry_after_ms=error.details.get("retry_after_ms", error.retry_after_ms),
+        details={name: value for name, value in error.details.items() if name != "retry_after_ms"},
+    )
+
+
+def error_of(problem: Problem) -> StoreError:
+    """The error that a document tells of."""
+    return error_from_wire(problem.code, problem.status, problem.detail, dict(problem.details))
+
+
+# --- Control: operator and pod.
+
+
+class ReplicaReport(Wire, frozen=True, kw_only=True):
+    """What a pod holds of one partition. `state` is opening, serving or failed."""
+
+    configuration: PartitionConfiguration
+    role: Role
+    state: str
+    applied_offset: Offset
+    end_offset: Offset
+    sequence: Sequence
+    error: str | None = None
+
+
+class ReplicasReport(Wire, frozen=True, kw_only=True):
+    """What a pod holds; `version` rises at each change within one `incarnation` (process)."""
+
+    store: StoreName
+    store_id: StoreId | None
+    pod: PodName
+    ordinal: Ordinal
+    incarnation: str
+    version: int
+    ready: bool
+    replicas: tuple[ReplicaReport, ...]
+
+
+# --- Discovery (KIP-67 StreamsMetadata, KIP-535 KeyQueryMetadata).
+
+
+class Instance(Wire, frozen=True, kw_only=True):
+    """One pod of a store and the partitions it serves."""
+
+    pod: PodName
+    ordinal: Ordinal
+    query: str
+    changelog: str
+    active: tuple[PartitionId, ...]
+    standby: tuple[PartitionId, ...]
+
+
+class StoreMetadata(Wire, frozen=True, kw_only=True):
+    """All that a client needs to route: `GET /state/instances/{store}`."""
+
+    definition: StoreDefinition
+    instances: tuple[Instance, ...]
+    assignment: tuple[PartitionConfiguration, ...]
+
+
+class KeyMetadata(Wire, frozen=True, kw_only=True):
+    """Where one key lives: `GET /state/instance/{store}/{key}`."""
+
+    partition: PartitionId
+    active: Instance
+    standbys: tuple[Instance, ...]
+
+
+def metadata_of(assignment: StoreAssignment) -> StoreMetadata:
+    """The discovery document of an assignment."""
+
+    def instance(pod: PodAddress) -> Instance:
+        held = {
+            role: tuple(
+                c.partition for c in assignment.partitions if c.role_of(pod.ordinal) == role
+            )
+            for role in (Role.ACTIVE, Role.STANDBY)
+        }
+        return Instance(
+            pod=pod.name,
+            ordinal=pod.ordinal,
+            query=pod.query,
+            changelog=pod.changelog,
+            active=held[Role.ACTIVE],
+            standby=held[Role.STANDBY],
+        )
+
+    return StoreMetadata(
+        definition=assignment.definition,
+        instances=tuple(instance(pod) for pod in assignment.pods),
+        assignment=assignment.partitions,
+    )
+
+
+# --- Writers and batches (transactions.md).
+
+
+class OpenWriterRequest(Wire, frozen=True, kw_only=True):
+    """Opens a writer. `open_id` makes the request repeatable; `query_id` is Spark's checkpoint."""
+
+    query_id: str
+    run_id: str
+    open_id: str
+    take_over: bool = False
+    one_off: bool = False  # A batch job's writer, forgotten after seven days.
+
+
+class WriterOpened(Wire, frozen=True, kw_only=True):
+    """The answer to OpenWriterRequest. `last_batch` is the generation's last decided batch."""
+
+    store_id: StoreId
+    writer_epoch: WriterEpoch
+    generation: int
+    last_batch: int | None
+    sequence: Sequence
+    chunk_bytes_max: int
+    metadata: StoreMetadata
+
+
+class ChunkReference(Wire, frozen=True, kw_only=True, array_like=True):
+    """One chunk's slice in one partition, as `[id, records, checksum]`."""
+
+    id: str
+    records: int
+    checksum: str
+
+
+class SliceResult(Wire, frozen=True, kw_only=True):
+    """What became of one partition's slice of a stage request: staged, or a failure."""
+
+    records: int = 0
+    checksum: str = ""
+    failure: Problem | None = None
+
+
+class StageAnswer(Wire, frozen=True, kw_only=True):
+    """Slice results by partition number."""
+
+    partitions: dict[str, SliceResult]
+
+
+class CommitRequest(Wire, frozen=True, kw_only=True):
+    """Asks for a decision: the winners' chunks by partition number, in commit order."""
+
+    generation: int
+    chunks: dict[str, tuple[ChunkReference, ...]]
+    position: PositionJson
+    fingerprint: str  # SHA-256 in hex of the batch's raw lines in the offset log.
+    replace: bool = False
+
+
+class CommitAnswer(Wire, frozen=True, kw_only=True):
+    """`already_applied` tells a replay from the first commit."""
+
+    sequence: Sequence
+    already_applied: bool
+    position: PositionJson
+
+
+class AbortRequest(Wire, frozen=True, kw_only=True):
+    """Gives a batch up."""
+
+    generation: int
+
+
+class AbortAnswer(Wire, frozen=True, kw_only=True):
+    """`decided`: the batch will be, or is, committed, and the abort did nothing."""
+
+    decided: bool
+
+
+class Decision(Wire, frozen=True, kw_only=True):
+    """The durable word that a batch will be committed, with which chunks, at which position."""
+
+    sequence: Sequence
+    writer: str
+    generation: int
+    batch: int
+    writer_epoch: WriterEpoch
+    chunks: dict[str, tuple[ChunkReference, ...]]
+    position: PositionJson
+    wall_time_ms: int
+    fingerprint: str
+    replace: bool
+
+
+class PartitionCommit(Wire, frozen=True, kw_only=True):
+    """A decision's part for one partition: the payload of its Commit entry."""
+
+    sequence: Sequence
+    writer: str
+    generation: int
+    batch: int
+    writer_epoch: WriterEpoch
+    chunks: tuple[ChunkReference, ...]
+    position: PositionJson
+    wall_time_ms: int
+    replace: bool
+
+
+class PrepareRequest(Wire, frozen=True, kw_only=True):
+    """Asks one pod for everything that could refuse a commit, for the partitions in `epochs`."""
+
+    store_id: StoreId
+    epochs: dict[str, Epoch]
+    writer: str
+    generation: int
+    batch: int
+    writer_epoch: WriterEpoch
+    chunks: dict[str, tuple[ChunkReference, ...]]
+
+
+class CommitPartitionsRequest(Wire, frozen=True, kw_only=True):
+    """Tells one pod of a decision, for the partitions in `epochs`."""
+
+    store_id: StoreId
+    epochs: dict[str, Epoch]
+    decision: Decision
+
+
+class AbortPartitionsRequest(Wire, frozen=True, kw_only=True):
+    """Tells one pod that chunks of this and lower writer epochs, from `batch` on, are dropped."""
+
+    store_id: StoreId
+    epochs: dict[str, Epoch]
+    writer: str
+    generation: int
+    batch: int
+    writer_epoch: WriterEpoch
+
+
+class PartitionsAnswer(Wire, frozen=True, kw_only=True):
+    """One pod's answer by partition number: null for yes, or the failure."""
+
+    partitions: dict[str, Problem | None]
+
+
+class ResolveRequest(Wire, frozen=True, kw_only=True):
+    """Asks the coordinator what became of old chunks of one writer's batch."""
+
+    store_id: StoreId
+    writer: str
+    generation: int
+    batch: int
+    writer_epoch: WriterEpoch
+
+
+class ResolveAnswer(Wire, frozen=True, kw_only=True):
+    """`verdict` is decided, dropped or open."""
+
+    verdict: str
