@@ -1,1 +1,1 @@
-"""The language of the system: model, errors, partitioner, serdes, byte formats, wire messages. Pure."""
+"""The language of the system: model, errors, partitioner, serdes, formats, messages. Pure."""

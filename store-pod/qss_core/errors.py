@@ -1,6 +1,7 @@
 """Every expected failure, with its wire code, its HTTP status and what a caller may do about it.
 
-A failure on the wire is RFC 9457 `application/problem+json`; `code` is stable, `detail` says what to do next.
+A failure on the wire is RFC 9457 `application/problem+json`; `code` is stable and `detail` says
+what to do next.
 """
 
 from enum import StrEnum

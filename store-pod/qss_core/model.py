@@ -1,4 +1,4 @@
-"""Stores, partitions, replicas and their configuration: the values that every program passes around."""
+"""Stores, partitions, replicas and their configuration: the values that every program shares."""
 
 from enum import StrEnum
 from typing import NewType

@@ -1,0 +1,82 @@
+"""The port to one replica's database: families of ordered bytes, atomic batches, snapshots.
+
+Keys are ordered bytewise. All families share one write-ahead log, so a batch over several families
+is atomic. A write is durable once a `sync` that began after it has returned; what a process wrote
+survives the process, not the machine, before that.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+META = "meta"
+CHANGELOG = "changelog"
+
+
+class Batch(Protocol):
+    """Writes that become visible together, in the order given."""
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        """Sets one row."""
+
+    def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Sets many rows; the fast way."""
+
+    def delete(self, family: str, key: bytes) -> None:
+        """Removes one row; an absent one is no error."""
+
+
+class Snapshot(Protocol):
+    """One family as it was at one moment; it stays so until `close`."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None; CorruptionError for a damaged block."""
+
+    def scan(
+        self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with lower <= key < upper in key order; CorruptionError, never a short answer."""
+
+    def close(self) -> None:
+        """Lets go of the moment; a scan that still runs keeps its own hold."""
+
+
+class Engine(Protocol):
+    """One replica's database."""
+
+    def batch(self) -> Batch:
+        """An empty batch."""
+
+    def write(self, batch: Batch) -> None:
+        """Applies a batch at once; DiskFullError, and nothing applied, where no space is left."""
+
+    def sync(self) -> None:
+        """Makes all earlier writes durable. Blocks: call it outside the event loop."""
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        """The newest value, or None."""
+
+    def scan(
+        self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of a family with lower <= key < upper, as of the call."""
+
+    def snapshot(self, family: str) -> Snapshot:
+        """The family as of now."""
+
+    def families(self) -> frozenset[str]:
+        """The names of all families."""
+
+    def create_family(self, family: str) -> None:
+        """Adds an empty family; one that is there already stays as it is."""
+
+    def drop_family(self, family: str) -> None:
+        """Removes a family and its rows; an absent one is no error."""
+
+    def approximate_count(self, family: str) -> int:
+        """About how many rows a family has."""
+
+    def size_bytes(self) -> int:
+        """About how many bytes it takes on disk."""
+
+    def close(self) -> None:
+        """Closes the database; snapshots must have been closed before."""

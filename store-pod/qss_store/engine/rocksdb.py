@@ -1,0 +1,261 @@
+"""The RocksDB engine: one database a replica, one block cache and one write-buffer budget a pod.
+
+rocksdict holds the interpreter's lock in `write` and `get` and releases it in `flush_wal`; who
+calls decides how much is written at once. Options are named for every family at each open, because
+those of an unnamed family silently become RocksDB's defaults.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    ColumnFamily,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteBufferManager,
+)
+from rocksdict import Snapshot as RocksSnapshot
+
+from qss_core.errors import CorruptionError, DiskFullError, StoreError
+from qss_store.engine.base import CHANGELOG, META, Batch
+
+_DEFAULT_FAMILY = "default"
+_WRITE_BUFFER_BYTES = 16 * 1024 * 1024
+_CHANGELOG_BUFFER_BYTES = 32 * 1024 * 1024
+_BLOOM_BITS_PER_KEY = 10
+_MISSING = "key not found"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Memory that all replicas of a pod share; bytes."""
+
+    cache: Cache
+    cache_bytes: int
+    write_buffers: WriteBufferManager
+
+    @classmethod
+    def of(cls, *, cache_bytes: int, write_buffer_bytes: int) -> "Budget":
+        """A block cache and a write-buffer budget."""
+        return cls(
+            Cache(cache_bytes),
+            cache_bytes,
+            WriteBufferManager(write_buffer_bytes, allow_stall=False),
+        )
+
+
+class RocksBatch:
+    """A write batch over the families of one database."""
+
+    def __init__(self, handles: dict[str, ColumnFamily]) -> None:
+        self.raw = WriteBatch(raw_mode=True)
+        self._handles = handles
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        """Sets one row."""
+        self.raw.put(key, value, self._handles[family])
+
+    def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Sets many rows."""
+        for _ in map(self.raw.put, keys, values, repeat(self._handles[family])):
+            pass
+
+    def delete(self, family: str, key: bytes) -> None:
+        """Removes one row."""
+        self.raw.delete(key, self._handles[family])
+
+
+class RocksDbSnapshot:
+    """A RocksDB snapshot of one family."""
+
+    def __init__(self, raw: RocksSnapshot) -> None:
+        self._raw: RocksSnapshot | None = raw
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        assert self._raw is not None, "the snapshot is closed"
+        try:
+            value: bytes = self._raw[key]
+        except Exception as error:
+            if str(error) == _MISSING:
+                return None
+            raise _translated(error) from error
+        return value
+
+    def scan(
+        self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with lower <= key < upper in key order."""
+        assert self._raw is not None, "the snapshot is closed"
+        return _rows(self._raw, lower, upper, reverse=reverse)
+
+    def close(self) -> None:
+        """Lets go of the moment."""
+        self._raw = None
+
+
+def _rows(
+    source: RocksSnapshot | Rdict, lower: bytes | None, upper: bytes | None, *, reverse: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    options = ReadOptions()
+    if lower is not None:
+        options.set_iterate_lower_bound(lower)
+    if upper is not None:
+        options.set_iterate_upper_bound(upper)
+    cursor = source.iter(options)
+    # Opened here, before the first row is asked for: it pins the moment of the call.
+    if reverse:
+        cursor.seek_to_last()
+    else:
+        cursor.seek_to_first()
+
+    def generate() -> Iterator[tuple[bytes, bytes]]:
+        step = cursor.prev if reverse else cursor.next
+        while cursor.valid():
+            yield cursor.key(), cursor.value()
+            step()
+        # A damaged block also ends an iteration; only the status tells.
+        try:
+            cursor.status()
+        except Exception as error:
+            raise _translated(error) from error
+
+    return generate()
+
+
+class RocksDbEngine:
+    """One replica's RocksDB."""
+
+    def __init__(self, path: Path, budget: Budget) -> None:
+        """Opens or makes the database; CorruptionError where its files are damaged."""
+        self._path = path
+        self._budget = budget
+        path.mkdir(parents=True, exist_ok=True)
+        present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
+        named = present | {_DEFAULT_FAMILY, META, CHANGELOG}
+        try:
+            self._db = Rdict(
+                str(path),
+                self._options(_DEFAULT_FAMILY),
+                column_families={name: self._options(name) for name in named},
+            )
+        except Exception as error:
+            raise _translated(error) from error
+        self._families = {name: self._db.get_column_family(name) for name in named}
+        self._handles = {name: self._db.get_column_family_handle(name) for name in named}
+        self._assert_options_took_effect()
+
+    def _options(self, family: str) -> Options:
+        table = BlockBasedOptions()
+        table.set_block_cache(self._budget.cache)
+        table.set_bloom_filter(_BLOOM_BITS_PER_KEY, False)  # noqa: FBT003
+        table.set_cache_index_and_filter_blocks(True)
+        table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)  # noqa: FBT003
+        options.create_missing_column_families(True)  # noqa: FBT003
+        options.set_block_based_table_factory(table)
+        options.set_write_buffer_manager(self._budget.write_buffers)
+        options.set_write_buffer_size(
+            _CHANGELOG_BUFFER_BYTES if family == CHANGELOG else _WRITE_BUFFER_BYTES
+        )
+        # A torn tail is what a crash leaves; a flip in the middle must be refused, not skipped.
+        options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+        options.set_max_background_jobs(2)
+        options.set_keep_log_file_num(2)
+        options.set_max_log_file_size(1024 * 1024)
+        return options
+
+    def _assert_options_took_effect(self) -> None:
+        for name, family in self._families.items():
+            capacity = family.property_int_value("rocksdb.block-cache-capacity")
+            assert capacity == self._budget.cache_bytes, f"the options of {name} were not taken"
+
+    def batch(self) -> RocksBatch:
+        """An empty batch."""
+        return RocksBatch(self._handles)
+
+    def write(self, batch: Batch) -> None:
+        """Applies a batch at once; holds the interpreter's lock while it does."""
+        assert isinstance(batch, RocksBatch), "a batch belongs to its engine"
+        try:
+            self._db.write(batch.raw)
+        except Exception as error:
+            raise _translated(error) from error
+
+    def sync(self) -> None:
+        """Makes all earlier writes durable; releases the interpreter's lock."""
+        try:
+            self._db.flush_wal(True)  # noqa: FBT003
+        except Exception as error:
+            raise _translated(error) from error
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        """The newest value, or None."""
+        try:
+            value: bytes | None = self._families[family].get(key)
+        except Exception as error:
+            raise _translated(error) from error
+        return value
+
+    def scan(
+        self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with lower <= key < upper, as of the call."""
+        return _rows(self._families[family], lower, upper, reverse=False)
+
+    def snapshot(self, family: str) -> RocksDbSnapshot:
+        """The family as of now."""
+        return RocksDbSnapshot(self._families[family].snapshot())
+
+    def families(self) -> frozenset[str]:
+        """The names of all families but RocksDB's own default one."""
+        return frozenset(self._families) - {_DEFAULT_FAMILY}
+
+    def create_family(self, family: str) -> None:
+        """Adds an empty family."""
+        if family not in self._families:
+            self._families[family] = self._db.create_column_family(family, self._options(family))
+            self._handles[family] = self._db.get_column_family_handle(family)
+
+    def drop_family(self, family: str) -> None:
+        """Removes a family and its rows."""
+        if self._families.pop(family, None) is not None:
+            del self._handles[family]
+            self._db.drop_column_family(family)
+
+    def approximate_count(self, family: str) -> int:
+        """RocksDB's estimate; far off where rows are overwritten often."""
+        return self._families[family].property_int_value("rocksdb.estimate-num-keys") or 0
+
+    def size_bytes(self) -> int:
+        """Bytes of all live files and memtables."""
+        names = ("rocksdb.total-sst-files-size", "rocksdb.size-all-mem-tables")
+        return sum(
+            family.property_int_value(name) or 0
+            for family in self._families.values()
+            for name in names
+        )
+
+    def close(self) -> None:
+        """Closes the database."""
+        self._families.clear()
+        self._handles.clear()
+        self._db.close()
+
+
+def _translated(error: Exception) -> StoreError:
+    """Our error for one of RocksDB's, which come as bare exceptions with a text."""
+    text = str(error)
+    if "No space left" in text or "NoSpace" in text:
+        return DiskFullError("the volume is full: free space or make it larger; nothing is lost")
+    if "Corruption" in text:
+        return CorruptionError(f"the replica's files are damaged: {text[:200]}")
+    return StoreError(f"RocksDB failed: {text[:200]}")
