@@ -245,6 +245,7 @@ class Decision(Wire, frozen=True, kw_only=True):
     wall_time_ms: int
     fingerprint: str
     replace: bool
+    one_off: bool = False
 
 
 class PartitionCommit(Wire, frozen=True, kw_only=True):
@@ -259,6 +260,23 @@ class PartitionCommit(Wire, frozen=True, kw_only=True):
     position: PositionJson
     wall_time_ms: int
     replace: bool
+    one_off: bool = False
+
+
+def partition_commit(decision: Decision, partition: PartitionId) -> PartitionCommit:
+    """A decision's part for one partition."""
+    return PartitionCommit(
+        sequence=decision.sequence,
+        writer=decision.writer,
+        generation=decision.generation,
+        batch=decision.batch,
+        writer_epoch=decision.writer_epoch,
+        chunks=decision.chunks.get(str(partition), ()),
+        position=decision.position,
+        wall_time_ms=decision.wall_time_ms,
+        replace=decision.replace,
+        one_off=decision.one_off,
+    )
 
 
 class PrepareRequest(Wire, frozen=True, kw_only=True):

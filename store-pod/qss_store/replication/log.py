@@ -1,0 +1,126 @@
+"""How the log of one partition grows, becomes applicable, and is cut. Pure.
+
+Offsets count from 0. `end` is the next offset to be given; the entries below `watermark` are held
+durably by every in-sync replica, and nothing at or above it is ever applied; `applied` is the next
+entry to apply. start <= applied <= watermark <= end.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from qss_core.errors import NotActiveError, StaleEpochError
+from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, Role
+
+_FIRST = Offset(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """One replica's view of the log of its partition."""
+
+    pod: Ordinal
+    configuration: PartitionConfiguration
+    start: Offset = _FIRST
+    end: Offset = _FIRST
+    watermark: Offset = _FIRST
+    applied: Offset = _FIRST
+    durable: Mapping[Ordinal, Offset] = field(default_factory=dict)  # In-sync replica -> its end.
+
+    @property
+    def role(self) -> Role | None:
+        """What this replica is in its configuration."""
+        return self.configuration.role_of(self.pod)
+
+
+def check_active(log: Log, epoch: Epoch | None = None) -> None:
+    """Refuses a write that this replica may not take; `epoch` is the sender's, where named."""
+    held = log.configuration
+    if epoch is not None and epoch != held.epoch:
+        raise StaleEpochError(
+            f"partition {held.partition} is in epoch {held.epoch}, the request in {epoch}",
+            partition=held.partition,
+            epoch=held.epoch,
+            active=held.active,
+        )
+    if log.role is not Role.ACTIVE:
+        raise NotActiveError(
+            f"partition {held.partition} has its active on pod {held.active}: write there",
+            partition=held.partition,
+            epoch=held.epoch,
+            active=held.active,
+        )
+
+
+def append(log: Log) -> tuple[Log, Offset]:
+    """Gives the next entry its offset; the shell persists it before it says so."""
+    return replace(log, end=Offset(log.end + 1)), log.end
+
+
+def acknowledge(log: Log, replica: Ordinal, end: Offset) -> Log:
+    """Notes that a replica holds everything below `end` durably; raises the watermark with it."""
+    durable = {**log.durable, replica: max(end, log.durable.get(replica, Offset(0)))}
+    everywhere = min(durable.get(member, Offset(0)) for member in log.configuration.in_sync)
+    return replace(log, durable=durable, watermark=max(log.watermark, everywhere))
+
+
+def applicable(log: Log) -> range:
+    """The offsets that may be applied now, in order."""
+    return range(log.applied, log.watermark)
+
+
+def apply(log: Log, offset: Offset) -> Log:
+    """Notes that an entry was applied."""
+    assert log.applied == offset < log.watermark, (
+        "entries are applied in order, under the watermark"
+    )
+    return replace(log, applied=Offset(offset + 1))
+
+
+def reconfigure(log: Log, configuration: PartitionConfiguration) -> tuple[Log, bool]:
+    """Takes a configuration; tells whether this replica became active and owes a Barrier.
+
+    Raises StaleEpochError for a lower epoch, and for another content in the same one.
+    """
+    held = log.configuration
+    if configuration == held:
+        return log, False
+    if configuration.epoch <= held.epoch:
+        raise StaleEpochError(
+            f"partition {held.partition} holds epoch {held.epoch}; {configuration.epoch} is old",
+            partition=held.partition,
+            epoch=held.epoch,
+            active=held.active,
+        )
+    # Acknowledgements count in the epoch in which they were given.
+    taken = replace(log, configuration=configuration, durable={log.pod: log.end})
+    return taken, taken.role is Role.ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of the applied log is kept: whichever comes first."""
+
+    age_ms: int
+    size_bytes: int
+
+
+def truncation_point(
+    log: Log,
+    sizes: Sequence[tuple[Offset, int, int]],
+    open_floor: Offset,
+    now_ms: int,
+    retention: Retention,
+) -> Offset:
+    """The new start of the log.
+
+    `sizes` are (offset, wall time, bytes) of the entries from the start on, in order; `open_floor`
+    is the first Stage of an open batch, which is never cut, nor is anything not applied.
+    """
+    floor = min(log.applied, open_floor)
+    kept_bytes = sum(size for _, _, size in sizes)
+    for offset, wall_time_ms, size in sizes:
+        expired = now_ms - wall_time_ms > retention.age_ms
+        if offset >= floor or not (expired or kept_bytes > retention.size_bytes):
+            return offset
+        kept_bytes -= size
+    return floor if sizes else log.start

@@ -1,0 +1,1 @@
+"""Batches over many partitions (transactions.md): what is decided, never how it travels."""

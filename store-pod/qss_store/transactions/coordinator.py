@@ -1,0 +1,320 @@
+"""What partition 0 knows of writers and decisions, from the entries it has applied.
+
+The coordinator alone ends a batch: its log holds the store's one order of batches. Every rule is
+checked before an entry is appended and again where the entry stands in the log.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+
+import msgspec
+
+from qss_core.errors import (
+    BatchGapError,
+    BatchInProgressError,
+    BatchMismatchError,
+    OtherCheckpointError,
+    StaleWriterError,
+    TooManyWritersError,
+    UnknownWriterError,
+)
+from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
+from qss_core.wire import ChunkReference, Decision, OpenWriterRequest, decode, encode
+from qss_store.replication.entries import CloseWriter, Complete, ForgetWriter, OpenWriter
+from qss_store.transactions.participant import Changes, Rows
+
+WRITERS_MAX = 1000
+FINGERPRINTS_MAX = 100  # Batches of a generation whose replay is recognised.
+REMEMBERED_MAX = 1000  # Former runs, opens and queries of a writer.
+ONE_OFF_RETENTION_MS = 7 * 24 * 3600 * 1000
+_EPOCH_STRIDE = 1_000_000  # Writer epochs of one epoch of partition 0.
+_STATE = b"coordinator"
+_WRITER = b"writer/"
+_DECISION = b"decision"
+
+
+class DecidedBatch(Wire, frozen=True, kw_only=True):
+    """What is kept of a decision to recognise a replay."""
+
+    fingerprint: str
+    sequence: Sequence
+    writer_epoch: WriterEpoch
+    chunks_digest: str
+
+
+class Writer(Wire, frozen=True, kw_only=True):
+    """One named producer of the store. `writer_epoch` is its youngest run's."""
+
+    name: str
+    query_id: str
+    run_id: str
+    open_id: str
+    writer_epoch: WriterEpoch
+    generation: int
+    opened_at_ms: int
+    closed: bool = False
+    one_off: bool = False
+    last_batch: int | None = None
+    batches: dict[str, DecidedBatch] = msgspec.field(default_factory=dict)
+    former_runs: tuple[str, ...] = ()
+    former_opens: tuple[str, ...] = ()
+    former_queries: tuple[str, ...] = ()
+
+
+class _State(Wire, frozen=True, kw_only=True):
+    last_epoch: WriterEpoch
+    decided: Sequence
+    completed: Sequence
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """The store's writers and its one order of batches."""
+
+    writers: dict[str, Writer] = field(default_factory=dict)
+    last_epoch: WriterEpoch = field(default=WriterEpoch(0))
+    completed: Sequence = field(default=Sequence(0))
+    decision: Decision | None = None  # The last one.
+
+    @classmethod
+    def load(cls, rows: Rows) -> "Coordinator":
+        """The state that meta rows hold."""
+        coordinator = cls()
+        if _STATE in rows:
+            state = decode(rows[_STATE], _State)
+            coordinator.last_epoch = state.last_epoch
+            coordinator.completed = state.completed
+        if _DECISION in rows:
+            coordinator.decision = decode(rows[_DECISION], Decision)
+        for key, value in rows.items():
+            if key.startswith(_WRITER):
+                writer = decode(value, Writer)
+                coordinator.writers[writer.name] = writer
+        return coordinator
+
+    @property
+    def decided(self) -> Sequence:
+        """The sequence of the last decision."""
+        return self.decision.sequence if self.decision else Sequence(0)
+
+    @property
+    def unfinished(self) -> Decision | None:
+        """The decision that is not complete, if there is one; never more than one is."""
+        return self.decision if self.decided > self.completed else None
+
+    def writer(self, name: str) -> Writer:
+        """The writer, or UnknownWriterError."""
+        if name not in self.writers:
+            raise UnknownWriterError(f"writer {name} was never opened: open it first")
+        return self.writers[name]
+
+    # --- Open
+
+    def check_open(self, name: str, request: OpenWriterRequest) -> Writer | None:
+        """The writer where this very request was granted before; None where it would be granted.
+
+        Raises OtherCheckpointError for another query without take-over, and StaleWriterError for a
+        run or a query that a younger one has fenced.
+        """
+        held = self.writers.get(name)
+        if held is None:
+            if len(self.writers) >= WRITERS_MAX:
+                raise TooManyWritersError(f"the store knows {WRITERS_MAX} writers: delete some")
+            return None
+        if request.open_id == held.open_id:
+            return held
+        if request.open_id in held.former_opens or request.run_id in held.former_runs:
+            raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
+        if request.query_id in held.former_queries:
+            raise StaleWriterError(f"another query has taken writer {name} over: stop this one")
+        if request.query_id != held.query_id and not request.take_over:
+            raise OtherCheckpointError(
+                f"writer {name} belongs to query {held.query_id}, this is {request.query_id}: use "
+                'its checkpoint, another writer name, or onNewCheckpoint="takeOver"',
+                query_id=held.query_id,
+            )
+        return None
+
+    def apply_open(self, epoch: Epoch, wall_time_ms: int, entry: OpenWriter) -> Changes:
+        """Allots a writer epoch, which fences at once; raises as `check_open`."""
+        request = OpenWriterRequest(
+            query_id=entry.query_id,
+            run_id=entry.run_id,
+            open_id=entry.open_id,
+            take_over=entry.take_over,
+            one_off=entry.one_off,
+        )
+        if self.check_open(entry.writer, request) is not None:
+            return {}
+        self.last_epoch = WriterEpoch(max(self.last_epoch + 1, epoch * _EPOCH_STRIDE + 1))
+        opened = self._opened(entry, wall_time_ms)
+        return self._keep(opened) | {_STATE: self._state()}
+
+    def _opened(self, entry: OpenWriter, wall_time_ms: int) -> Writer:
+        held = self.writers.get(entry.writer)
+        fresh = Writer(
+            name=entry.writer,
+            query_id=entry.query_id,
+            run_id=entry.run_id,
+            open_id=entry.open_id,
+            writer_epoch=self.last_epoch,
+            generation=1,
+            opened_at_ms=wall_time_ms,
+            one_off=entry.one_off,
+        )
+        if held is None:
+            return fresh
+        other_run = () if held.run_id == entry.run_id else (held.run_id,)
+        same_query = held.query_id == entry.query_id
+        other_query = () if same_query else (held.query_id,)
+        return _replace(
+            fresh,
+            generation=held.generation if same_query else held.generation + 1,
+            last_batch=held.last_batch if same_query else None,
+            batches=held.batches if same_query else {},
+            former_runs=(*held.former_runs, *other_run)[-REMEMBERED_MAX:],
+            former_opens=(*held.former_opens, held.open_id)[-REMEMBERED_MAX:],
+            former_queries=(*held.former_queries, *other_query)[-REMEMBERED_MAX:],
+        )
+
+    # --- Decide
+
+    def check_run(self, name: str, writer_epoch: WriterEpoch, generation: int) -> Writer:
+        """The writer, if this run is its youngest and open; StaleWriterError otherwise."""
+        held = self.writer(name)
+        if (writer_epoch, generation) != (held.writer_epoch, held.generation):
+            raise StaleWriterError(
+                f"writer {name} was opened again (epoch {held.writer_epoch}, yours is "
+                f"{writer_epoch}): stop this run, or open the writer anew"
+            )
+        if held.closed:
+            raise StaleWriterError(
+                f"epoch {writer_epoch} of writer {name} was closed: open it anew"
+            )
+        return held
+
+    def check_order(self, held: Writer, batch: int) -> None:
+        """Refuses a batch that does not follow the last one, and any while one is not complete."""
+        if held.last_batch is not None and batch > held.last_batch + 1:
+            raise BatchGapError(
+                f"batch {batch} does not follow {held.last_batch}: the store may have been "
+                'restored to an older state; write it anew with onNewCheckpoint="takeOver"',
+                last_batch=held.last_batch,
+            )
+        if self.unfinished is not None:
+            raise BatchInProgressError(f"sequence {self.decided} is being completed: try again")
+
+    def check_replay(
+        self,
+        held: Writer,
+        batch: int,
+        fingerprint: str,
+        chunks: dict[str, tuple[ChunkReference, ...]],
+    ) -> DecidedBatch | None:
+        """The decision of this very batch, None for a new batch; BatchMismatchError for neither."""
+        if held.last_batch is None or batch > held.last_batch:
+            return None
+        decided = held.batches.get(str(batch))
+        if decided is None or decided.fingerprint != fingerprint:
+            raise BatchMismatchError(
+                f"batch {batch} of writer {held.name} was decided with other inputs: the "
+                'checkpoint was restored or edited; start a new one with onNewCheckpoint="takeOver"',
+                last_batch=held.last_batch,
+            )
+        if decided.writer_epoch == held.writer_epoch and decided.chunks_digest != digest_of(chunks):
+            raise BatchMismatchError(
+                f"this run decided batch {batch} with other chunks: two sinks of one query need "
+                "two writer names"
+            )
+        return decided
+
+    def apply_decide(self, decision: Decision) -> Changes:
+        """Takes the decision, if epoch and order still hold where it stands in the log."""
+        held = self.check_run(decision.writer, decision.writer_epoch, decision.generation)
+        self.check_order(held, decision.batch)
+        stale = held.last_batch is not None and decision.batch <= held.last_batch
+        if stale or decision.sequence != self.decided + 1:
+            raise BatchInProgressError(f"batch {decision.batch} was decided meanwhile: ask again")
+        kept = DecidedBatch(
+            fingerprint=decision.fingerprint,
+            sequence=decision.sequence,
+            writer_epoch=decision.writer_epoch,
+            chunks_digest=digest_of(decision.chunks),
+        )
+        batches = {**held.batches, str(decision.batch): kept}
+        recent = dict(list(batches.items())[-FINGERPRINTS_MAX:])
+        self.decision = decision
+        changes = self._keep(_replace(held, last_batch=decision.batch, batches=recent))
+        return changes | {_DECISION: encode(decision), _STATE: self._state()}
+
+    def apply_complete(self, entry: Complete) -> Changes:
+        """The batch has been applied everywhere; a repeat changes nothing."""
+        if entry.sequence <= self.completed:
+            return {}
+        assert entry.sequence == self.decided, "only the last decision can be incomplete"
+        self.completed = entry.sequence
+        return {_STATE: self._state()}
+
+    # --- Close, forget, resolve
+
+    def apply_close(self, entry: CloseWriter) -> Changes:
+        """That epoch decides nothing more; a younger one is not touched."""
+        held = self.writers.get(entry.writer)
+        if held is None or held.writer_epoch != entry.writer_epoch or held.closed:
+            return {}
+        return self._keep(_replace(held, closed=True))
+
+    def apply_forget(self, entry: ForgetWriter) -> Changes:
+        """Drops a writer; only ever one-off ones that nothing is open of."""
+        held = self.writers.get(entry.writer)
+        if held is None or not held.one_off:
+            return {}
+        del self.writers[entry.writer]
+        return {_WRITER + entry.writer.encode(): None}
+
+    def was_decided(
+        self, name: str, writer_epoch: WriterEpoch, generation: int, batch: int
+    ) -> bool:
+        """Whether this run's batch was decided, by this run."""
+        held = self.writer(name)
+        decided = held.batches.get(str(batch)) if held.generation == generation else None
+        return decided is not None and decided.writer_epoch == writer_epoch
+
+    def verdict(self, name: str, writer_epoch: WriterEpoch, ordinal: tuple[int, int]) -> str:
+        """What became of staged chunks: `decided` (a Commit comes), `open`, or `dropped`."""
+        decision = self.unfinished
+        if decision and (decision.writer, (decision.generation, decision.batch)) == (name, ordinal):
+            return "decided"
+        held = self.writers.get(name)
+        if held is None or held.closed or held.writer_epoch != writer_epoch:
+            return "dropped"
+        last = -1 if held.last_batch is None else held.last_batch
+        return "open" if ordinal > (held.generation, last) else "dropped"
+
+    def expired_one_offs(self, now_ms: int) -> list[str]:
+        """One-off writers that nobody will ask about again."""
+        return [
+            writer.name
+            for writer in self.writers.values()
+            if writer.one_off and now_ms - writer.opened_at_ms > ONE_OFF_RETENTION_MS
+        ]
+
+    def _keep(self, writer: Writer) -> Changes:
+        self.writers[writer.name] = writer
+        return {_WRITER + writer.name.encode(): encode(writer)}
+
+    def _state(self) -> bytes:
+        return encode(
+            _State(last_epoch=self.last_epoch, decided=self.decided, completed=self.completed)
+        )
+
+
+def digest_of(chunks: dict[str, tuple[ChunkReference, ...]]) -> str:
+    """A digest of a batch's chunk list, whatever the order of its partitions."""
+    ordered = sorted((partition, listed) for partition, listed in chunks.items() if listed)
+    return hashlib.sha256(encode(ordered)).hexdigest()
+
+
+def _replace(writer: Writer, **changes: object) -> Writer:
+    members = {name: getattr(writer, name) for name in Writer.__struct_fields__}
+    return Writer(**{**members, **changes})

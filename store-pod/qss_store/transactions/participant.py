@@ -1,0 +1,322 @@
+"""What one partition knows of batches, from the entries it has applied.
+
+The rules are checked twice: before an entry is appended, for a quick refusal, and again where the
+entry stands in the log, alike on every replica; only the second answer counts.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from qss_core.errors import (
+    BatchClosedError,
+    ChunkMismatchError,
+    ChunkMissingError,
+    OutOfOrderError,
+)
+from qss_core.model import Offset, Sequence, Wire, WriterEpoch
+from qss_core.positions import Position
+from qss_core.wire import ChunkReference, PartitionCommit, PositionJson, decode, encode
+from qss_store.replication.entries import Abort, Stage
+
+ONE_OFF_RETENTION_MS = 8 * 24 * 3600 * 1000  # A day more than the coordinator's.
+_STATE = b"participant"
+_LAST = b"last/"
+_STAGED = b"staged/"
+
+Rows = Mapping[bytes, bytes]
+Changes = dict[bytes, bytes | None]  # Rows of the meta family; None deletes.
+
+
+def batch_topic(writer: str) -> str:
+    """The pseudo-topic whose partition is a writer's generation and whose offset is its batch."""
+    return f"@batch.{writer}"
+
+
+class StagedChunk(Wire, frozen=True, kw_only=True):
+    """A slice in the log that no commit has taken yet."""
+
+    offset: Offset
+    writer: str
+    generation: int
+    batch: int
+    writer_epoch: WriterEpoch
+    chunk: str
+    records: int
+    checksum: str
+    payload_bytes: int
+    wall_time_ms: int
+
+    @property
+    def ordinal(self) -> tuple[int, int]:
+        """Its place in the writer's order: (generation, batch)."""
+        return (self.generation, self.batch)
+
+
+class _LastBatch(Wire, frozen=True, kw_only=True):
+    generation: int
+    batch: int
+    wall_time_ms: int
+    one_off: bool
+
+
+class _State(Wire, frozen=True, kw_only=True):
+    sequence: Sequence
+    position: PositionJson
+    stream_time: int
+    data_generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPlan:
+    """How a commit is applied: these entries in this order, then `changes` with the last rows."""
+
+    payloads: tuple[Offset, ...]
+    default_timestamp_ms: int
+    data_generation: int
+    replaces: bool
+    changes: Changes
+    records: int
+
+
+@dataclass(slots=True)
+class Participant:
+    """One partition's share of the transactions' state."""
+
+    sequence: Sequence = field(default=Sequence(0))
+    position: Position = field(default_factory=Position.empty)
+    stream_time: int = -1
+    data_generation: int = 0
+    last: dict[str, _LastBatch] = field(default_factory=dict)
+    staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, rows: Rows) -> "Participant":
+        """The state that meta rows hold."""
+        participant = cls()
+        if _STATE in rows:
+            state = decode(rows[_STATE], _State)
+            participant.sequence = state.sequence
+            participant.position = Position.from_json(state.position)
+            participant.stream_time = state.stream_time
+            participant.data_generation = state.data_generation
+        for key, value in rows.items():
+            if key.startswith(_LAST):
+                participant.last[key[len(_LAST) :].decode()] = decode(value, _LastBatch)
+            elif key.startswith(_STAGED):
+                chunk = decode(value, StagedChunk)
+                participant.staged[chunk.writer, chunk.chunk] = chunk
+        return participant
+
+    @property
+    def staged_bytes(self) -> int:
+        """Bytes of all payloads that no commit has taken."""
+        return sum(chunk.payload_bytes for chunk in self.staged.values())
+
+    @property
+    def open_floor(self) -> Offset | None:
+        """The first Stage that is still needed."""
+        return min((chunk.offset for chunk in self.staged.values()), default=None)
+
+    # --- Stage
+
+    def check_stage(self, stage: Stage) -> bool:
+        """Whether the slice is new here; False is a repeat of one that is under the watermark.
+
+        Raises BatchClosedError at or below the last applied batch, and ChunkMismatchError where
+        the id stands for other rows.
+        """
+        last = self.last.get(stage.writer)
+        if last and (stage.generation, stage.batch) <= (last.generation, last.batch):
+            raise BatchClosedError(
+                f"batch {stage.batch} of writer {stage.writer} was applied: ask the coordinator",
+                batch=last.batch,
+                generation=last.generation,
+            )
+        held = self.staged.get((stage.writer, stage.chunk))
+        if held is None:
+            return True
+        same = (held.checksum, held.ordinal) == (stage.checksum, (stage.generation, stage.batch))
+        if not same:
+            raise ChunkMismatchError(
+                f"chunk {stage.chunk} is staged with other rows: give every attempt its own id"
+            )
+        return False
+
+    def apply_stage(self, offset: Offset, wall_time_ms: int, stage: Stage) -> Changes:
+        """Holds the slice as uncommitted; raises as `check_stage`."""
+        if not self.check_stage(stage):
+            return {}
+        chunk = StagedChunk(
+            offset=offset,
+            writer=stage.writer,
+            generation=stage.generation,
+            batch=stage.batch,
+            writer_epoch=stage.writer_epoch,
+            chunk=stage.chunk,
+            records=stage.records,
+            checksum=stage.checksum,
+            payload_bytes=stage.payload_bytes,
+            wall_time_ms=wall_time_ms,
+        )
+        self.staged[stage.writer, stage.chunk] = chunk
+        return {_staged_key(chunk): encode(chunk)}
+
+    # --- Prepare and commit
+
+    def check_chunks(
+        self,
+        writer: str,
+        ordinal: tuple[int, int],
+        writer_epoch: WriterEpoch,
+        chunks: Iterable[ChunkReference],
+    ) -> list[StagedChunk]:
+        """The staged slices that a batch lists, in order; ChunkMissingError names the first gap."""
+        found = []
+        for reference in chunks:
+            held = self.staged.get((writer, reference.id))
+            wanted = (ordinal, writer_epoch, reference.records, reference.checksum)
+            if held is None or wanted != (
+                held.ordinal,
+                held.writer_epoch,
+                held.records,
+                held.checksum,
+            ):
+                raise ChunkMissingError(
+                    f"chunk {reference.id} of writer {writer} is not staged here as the commit "
+                    "names it: stage it again, nothing was decided",
+                    chunk=reference.id,
+                )
+            found.append(held)
+        return found
+
+    def check_prepare(
+        self,
+        writer: str,
+        ordinal: tuple[int, int],
+        writer_epoch: WriterEpoch,
+        chunks: Iterable[ChunkReference],
+    ) -> list[StagedChunk]:
+        """Everything that could refuse the commit; the slices it would apply."""
+        last = self.last.get(writer)
+        if last and ordinal <= (last.generation, last.batch):
+            raise BatchClosedError(f"batch {ordinal[1]} of writer {writer} was applied here")
+        return self.check_chunks(writer, ordinal, writer_epoch, chunks)
+
+    def check_commit(self, commit: PartitionCommit) -> bool:
+        """Whether the commit is still to be applied; False for one that was.
+
+        It looks neither at the writer epoch nor at who sent it: a decision is a fact.
+        """
+        if commit.sequence <= self.sequence:
+            return False
+        if commit.sequence != self.sequence + 1:
+            raise OutOfOrderError(
+                f"sequence {commit.sequence} cannot follow {self.sequence}: send the ones between",
+                sequence=self.sequence,
+            )
+        ordinal = (commit.generation, commit.batch)
+        self.check_chunks(commit.writer, ordinal, commit.writer_epoch, commit.chunks)
+        return True
+
+    def plan_commit(self, commit: PartitionCommit) -> CommitPlan | None:
+        """Takes the commit into the state, says how to apply it; None for one that was applied."""
+        if not self.check_commit(commit):
+            return None
+        ordinal = (commit.generation, commit.batch)
+        listed = self.check_chunks(commit.writer, ordinal, commit.writer_epoch, commit.chunks)
+        dropped = [
+            chunk
+            for chunk in self.staged.values()
+            if chunk.writer == commit.writer and chunk.ordinal <= ordinal
+        ]
+        self._advance(commit)
+        changes: Changes = self._drop(dropped)
+        changes |= self._forget_one_offs(commit.wall_time_ms)
+        changes[_LAST + commit.writer.encode()] = encode(self.last[commit.writer])
+        changes[_STATE] = encode(self._state())
+        return CommitPlan(
+            payloads=tuple(chunk.offset for chunk in listed),
+            default_timestamp_ms=commit.wall_time_ms,
+            data_generation=self.data_generation,
+            replaces=commit.replace,
+            changes=changes,
+            records=sum(chunk.records for chunk in listed),
+        )
+
+    def _advance(self, commit: PartitionCommit) -> None:
+        last = self.last.get(commit.writer)
+        restarted = last is not None and commit.generation > last.generation
+        read = Position.from_json(commit.position)
+        # A new generation reads its inputs anew: what the older one had read is true no more.
+        kept = _without_topics_of(self.position, read) if restarted else self.position
+        self.position = kept.merge(read).with_component(
+            batch_topic(commit.writer), commit.generation, commit.batch
+        )
+        self.sequence = commit.sequence
+        self.data_generation += 1 if commit.replace else 0
+        self.last[commit.writer] = _LastBatch(
+            generation=commit.generation,
+            batch=commit.batch,
+            wall_time_ms=commit.wall_time_ms,
+            one_off=commit.one_off,
+        )
+
+    def _state(self) -> _State:
+        return _State(
+            sequence=self.sequence,
+            position=self.position.to_json(),
+            stream_time=self.stream_time,
+            data_generation=self.data_generation,
+        )
+
+    def _forget_one_offs(self, now_ms: int) -> Changes:
+        old = [
+            writer
+            for writer, last in self.last.items()
+            if last.one_off and now_ms - last.wall_time_ms > ONE_OFF_RETENTION_MS
+        ]
+        for writer in old:
+            del self.last[writer]
+        return {_LAST + writer.encode(): None for writer in old}
+
+    # --- Abort and sweep
+
+    def apply_abort(self, abort: Abort) -> Changes:
+        """Drops what the abort names and nothing of another run."""
+        return self._drop([chunk for chunk in self.staged.values() if _aborted(abort, chunk)])
+
+    def overdue(self, now_ms: int, timeout_ms: int) -> list[StagedChunk]:
+        """One chunk of each (writer, batch, run) that has been staged for longer than that."""
+        groups = {
+            (chunk.writer, chunk.ordinal, chunk.writer_epoch): chunk
+            for chunk in self.staged.values()
+            if now_ms - chunk.wall_time_ms > timeout_ms
+        }
+        return list(groups.values())
+
+    def _drop(self, chunks: Iterable[StagedChunk]) -> Changes:
+        changes: Changes = {}
+        for chunk in chunks:
+            del self.staged[chunk.writer, chunk.chunk]
+            changes[_staged_key(chunk)] = None
+        return changes
+
+
+def _aborted(abort: Abort, chunk: StagedChunk) -> bool:
+    if chunk.writer != abort.writer:
+        return False
+    ordinal = (abort.generation, abort.batch)
+    if abort.only_this_batch:
+        return (chunk.ordinal, chunk.writer_epoch) == (ordinal, abort.writer_epoch)
+    return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal
+
+
+def _without_topics_of(position: Position, other: Position) -> Position:
+    gone = {topic for topic, _ in other.topics}
+    return Position(tuple(pair for pair in position.topics if pair[0] not in gone))
+
+
+def _staged_key(chunk: StagedChunk) -> bytes:
+    return _STAGED + msgspec.json.encode([chunk.writer, chunk.chunk])
