@@ -1,0 +1,40 @@
+"""Durations and quantities of bytes as a resource writes them: `1h30m`, `64Mi`."""
+
+import re
+from decimal import ROUND_CEILING, Decimal
+
+from qss_core.errors import MalformedRequestError
+
+DURATION_PATTERN = "^([0-9]+(ms|s|m|h))+$"
+QUANTITY_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,3})?(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_DURATION_PART = re.compile("([0-9]+)(ms|s|m|h)")
+_QUANTITY = re.compile(r"([0-9.]+)([A-Za-z]*)")
+_SCALE = {
+    "": 1,
+    **{unit: 1000**power for power, unit in enumerate("kMGTPE", start=1)},
+    **{f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", start=1)},
+}
+
+
+def parse_duration_ms(text: str) -> int:
+    """The milliseconds of a duration such as `1h30m` or `500ms`."""
+    if re.fullmatch(DURATION_PATTERN, text) is None:
+        raise MalformedRequestError(
+            f"{text!r} is no duration; write it as 500ms, 10s, 30m or 1h30m"
+        )
+    return sum(int(count) * _UNIT_MS[unit] for count, unit in _DURATION_PART.findall(text))
+
+
+def parse_quantity_bytes(quantity: int | str) -> int:
+    """The bytes of a quantity such as `64Mi`, `1.5Gi` or a plain number; a part counts as one."""
+    if isinstance(quantity, int):
+        return quantity
+    match = re.fullmatch(QUANTITY_PATTERN, quantity)
+    if match is None:
+        raise MalformedRequestError(
+            f"{quantity!r} is no quantity; write it as 65536, 64Ki or 1.5Gi"
+        )
+    number, unit = _QUANTITY.fullmatch(quantity).groups()  # type: ignore[union-attr]
+    return int((Decimal(number) * _SCALE[unit]).to_integral_value(ROUND_CEILING))

@@ -1,0 +1,288 @@
+"""The spec of a QueryableStateStore: the same fields, defaults and bounds as the CRD file has.
+
+A resource is validated against the CRD; here it becomes values. A test compares the two.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from qss_core.errors import MalformedRequestError
+from qss_core.formats import Format
+from qss_core.model import (
+    PARTITIONS_MAX,
+    Isolation,
+    Partitioner,
+    StoreDefinition,
+    StoreId,
+    StoreName,
+    StoreSettings,
+    StoreType,
+    Wire,
+)
+from qss_core.quantities import (
+    DURATION_PATTERN,
+    QUANTITY_PATTERN,
+    parse_duration_ms,
+    parse_quantity_bytes,
+)
+
+POD_ORDINALS_MAX = 512
+UNLIMITED = -1
+
+_SCALAR_SERDE = "bytes|string|int16|int32|int64|float32|float64|boolean|uuid|json"
+_SERDE_PATTERN = f"^(({_SCALAR_SERDE})|list<({_SCALAR_SERDE})>|list<list<({_SCALAR_SERDE})>>)$"
+
+Serde = Annotated[str, msgspec.Meta(pattern=_SERDE_PATTERN, max_length=64)]
+Duration = Annotated[str, msgspec.Meta(pattern=DURATION_PATTERN, max_length=20)]
+QuantityText = Annotated[str, msgspec.Meta(pattern=QUANTITY_PATTERN, max_length=24)]
+Size = Annotated[int, msgspec.Meta(ge=0)] | QuantityText
+PositiveSize = Annotated[int, msgspec.Meta(ge=1)] | QuantityText
+SizeOrUnlimited = (
+    Annotated[int, msgspec.Meta(ge=UNLIMITED)]
+    | Annotated[str, msgspec.Meta(pattern=f"^(-1|{QUANTITY_PATTERN[1:-1]})$", max_length=24)]
+)
+Name63 = Annotated[str, msgspec.Meta(min_length=1, max_length=63)]
+Name253 = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+LabelKey = Annotated[str, msgspec.Meta(min_length=1, max_length=317)]
+LabelValues = Annotated[
+    dict[str, Annotated[str, msgspec.Meta(max_length=63)]], msgspec.Meta(max_length=32)
+]
+LongText = Annotated[str, msgspec.Meta(max_length=4096)]
+Quantities = Annotated[
+    dict[str, int | Annotated[str, msgspec.Meta(max_length=32)]], msgspec.Meta(max_length=16)
+]
+
+
+class Authentication(StrEnum):
+    """Who may call a store."""
+
+    SERVICE_ACCOUNT = "ServiceAccount"
+    NONE = "None"
+
+
+class WhenDeleted(StrEnum):
+    """What becomes of the volumes of a deleted store."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+class SerdeSpec(Wire, frozen=True, kw_only=True):
+    """How keys, or values, are written."""
+
+    serde: Serde
+
+
+class WindowSpec(Wire, frozen=True, kw_only=True):
+    """Of type Window only."""
+
+    size: Duration = "1h"
+    retention: Duration = "168h"
+    retain_duplicates: bool = False
+
+
+class SessionSpec(Wire, frozen=True, kw_only=True):
+    """Of type Session only."""
+
+    gap: Duration = "30m"
+    retention: Duration = "168h"
+
+
+class VersionedSpec(Wire, frozen=True, kw_only=True):
+    """Of type Versioned only."""
+
+    history_retention: Duration = "24h"
+
+
+class CustomSpec(Wire, frozen=True, kw_only=True):
+    """Of type Custom only."""
+
+    name: Name63
+    options: Annotated[
+        dict[str, Annotated[str, msgspec.Meta(max_length=1024)]], msgspec.Meta(max_length=32)
+    ] = msgspec.field(default_factory=dict)
+
+
+class RowsSpec(Wire, frozen=True, kw_only=True):
+    """`spec.store`: what the rows are."""
+
+    type: StoreType
+    key: SerdeSpec
+    value: SerdeSpec
+    format: Format | None = None
+    allow_lossy_migration: bool = False
+    partitioner: Partitioner = Partitioner.MURMUR2
+    window: WindowSpec | None = None
+    session: SessionSpec | None = None
+    versioned: VersionedSpec | None = None
+    custom: CustomSpec | None = None
+
+
+class ChangelogSpec(Wire, frozen=True, kw_only=True):
+    """How much of the changelog a replica keeps."""
+
+    retention: Duration = "24h"
+    retention_bytes: Size = "256Mi"
+
+
+class RebalanceSpec(Wire, frozen=True, kw_only=True):
+    """How failures are noticed and how replicas move."""
+
+    acceptable_recovery_lag_bytes: Size = "64Mi"
+    max_warmup_replicas: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2
+    failover_after: Duration = "10s"
+    lease_duration: Duration = "5s"
+    replica_timeout: Duration = "10s"
+    snapshot_bytes_per_second: PositiveSize = "64Mi"
+    paused: bool = False
+
+
+class TopologySpec(Wire, frozen=True, kw_only=True):
+    """How replicas of a partition are kept apart."""
+
+    spread_key: LabelKey = "topology.kubernetes.io/zone"
+
+
+class StorageSpec(Wire, frozen=True, kw_only=True):
+    """The volume of each pod."""
+
+    size: PositiveSize = "10Gi"
+    storage_class_name: Name253 | None = None
+    when_deleted: WhenDeleted = WhenDeleted.RETAIN
+
+
+class AccessSpec(Wire, frozen=True, kw_only=True):
+    """Who may query and write."""
+
+    authentication: Authentication = Authentication.SERVICE_ACCOUNT
+    tls_secret_name: Name253 | None = None
+
+
+class ResourcesSpec(Wire, frozen=True, kw_only=True):
+    """Compute resources of the store container."""
+
+    limits: Quantities = msgspec.field(default_factory=dict)
+    requests: Quantities = msgspec.field(default_factory=dict)
+
+
+class TolerationSpec(Wire, frozen=True, kw_only=True):
+    """One tolerated taint."""
+
+    key: Annotated[str, msgspec.Meta(max_length=317)] | None = None
+    operator: Literal["Exists", "Equal"] | None = None
+    value: Annotated[str, msgspec.Meta(max_length=63)] | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: Annotated[int, msgspec.Meta(ge=0, le=31_536_000)] | None = None
+
+
+class EnvSpec(Wire, frozen=True, kw_only=True):
+    """One environment variable."""
+
+    name: Name253
+    value: LongText | None = None
+    value_from: Annotated[dict[str, Any], msgspec.Meta(max_length=1)] | None = None
+
+
+class PodSpec(Wire, frozen=True, kw_only=True):
+    """Additions to the pods."""
+
+    image: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)] | None = None
+    resources: ResourcesSpec = ResourcesSpec()
+    node_selector: LabelValues = msgspec.field(default_factory=dict)
+    tolerations: Annotated[tuple[TolerationSpec, ...], msgspec.Meta(max_length=32)] = ()
+    affinity: Annotated[dict[str, Any], msgspec.Meta(max_length=3)] = msgspec.field(
+        default_factory=dict
+    )
+    priority_class_name: Name253 | None = None
+    labels: LabelValues = msgspec.field(default_factory=dict)
+    annotations: Annotated[dict[str, LongText], msgspec.Meta(max_length=32)] = msgspec.field(
+        default_factory=dict
+    )
+    env: Annotated[tuple[EnvSpec, ...], msgspec.Meta(max_length=64)] = ()
+
+
+class StoreSpec(Wire, frozen=True, kw_only=True):
+    """`spec` of the resource."""
+
+    store: RowsSpec
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=PARTITIONS_MAX)]
+    replicas: Annotated[int, msgspec.Meta(ge=0, le=POD_ORDINALS_MAX)] = 3
+    standbys: Annotated[int, msgspec.Meta(ge=0, le=POD_ORDINALS_MAX - 1)] = 0
+    isolation: Isolation = Isolation.READ_COMMITTED
+    uncommitted_max_bytes: SizeOrUnlimited = "64Mi"
+    staged_bytes_max: PositiveSize | None = None
+    changelog: ChangelogSpec = ChangelogSpec()
+    rebalance: RebalanceSpec = RebalanceSpec()
+    topology: TopologySpec = TopologySpec()
+    storage: StorageSpec = StorageSpec()
+    access: AccessSpec = AccessSpec()
+    pod: PodSpec = PodSpec()
+
+    @property
+    def effective_standbys(self) -> int:
+        """The standbys that fit: every replica of a partition needs a pod of its own."""
+        return max(0, min(self.standbys, self.replicas - 1))
+
+    @property
+    def format(self) -> Format:
+        """The format that rows are stored in."""
+        return self.store.format or default_format(self.store.type)
+
+
+_WITH_HEADERS = (Format.Plain, Format.Timestamped, Format.TimestampedWithHeaders)
+_FORMATS: dict[StoreType, tuple[Format, ...]] = {
+    StoreType.KEY_VALUE: _WITH_HEADERS,
+    StoreType.WINDOW: (*_WITH_HEADERS, Format.PlainWithHeaders),
+    StoreType.SESSION: (Format.Plain, Format.PlainWithHeaders),
+    StoreType.VERSIONED: (Format.Plain,),
+    StoreType.CUSTOM: (Format.Plain,),
+}
+
+
+def formats_of(store_type: StoreType) -> tuple[Format, ...]:
+    """The formats that a store type has."""
+    return _FORMATS[store_type]
+
+
+def default_format(store_type: StoreType) -> Format:
+    """The format of a store whose resource names none."""
+    formats = _FORMATS[store_type]
+    return Format.Timestamped if Format.Timestamped in formats else Format.Plain
+
+
+def decode_spec(spec: dict[str, Any]) -> StoreSpec:
+    """The spec of a resource that was validated already; defaults are filled in."""
+    try:
+        return msgspec.convert(spec, StoreSpec)
+    except msgspec.ValidationError as error:
+        raise MalformedRequestError(f"spec: {error}") from error
+
+
+def definition_of(name: StoreName, store_id: StoreId, spec: StoreSpec) -> StoreDefinition:
+    """What the pods are told that the store is."""
+    return StoreDefinition(
+        name=name,
+        store_id=store_id,
+        type=spec.store.type,
+        format=spec.format.value,
+        key_serde=spec.store.key.serde,
+        value_serde=spec.store.value.serde,
+        partitioner=spec.store.partitioner,
+        partitions=spec.partitions,
+        isolation=spec.isolation,
+    )
+
+
+def settings_of(spec: StoreSpec) -> StoreSettings:
+    """The limits that the pods are told."""
+    uncommitted, staged = spec.uncommitted_max_bytes, spec.staged_bytes_max
+    return StoreSettings(
+        uncommitted_bytes_max=UNLIMITED
+        if uncommitted in (UNLIMITED, str(UNLIMITED))
+        else parse_quantity_bytes(uncommitted),
+        staged_bytes_max=None if staged is None else parse_quantity_bytes(staged),
+        changelog_retention_ms=parse_duration_ms(spec.changelog.retention),
+        changelog_retention_bytes=parse_quantity_bytes(spec.changelog.retention_bytes),
+    )

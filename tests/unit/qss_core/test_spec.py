@@ -1,0 +1,196 @@
+"""The spec's model, and that it cannot drift from the CRD file."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from qss_core.errors import MalformedRequestError
+from qss_core.formats import Format
+from qss_core.model import Partitioner, StoreId, StoreName, StoreType
+from qss_core.quantities import parse_duration_ms, parse_quantity_bytes
+from qss_core.spec import (
+    StoreSpec,
+    decode_spec,
+    default_format,
+    definition_of,
+    formats_of,
+    settings_of,
+)
+
+CRD_FILE = Path(__file__).parents[3] / "crds" / "queryablestatestores.yaml"
+MINIMAL: dict[str, Any] = {
+    "store": {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}},
+    "partitions": 12,
+}
+BOUNDS = (
+    "type", "minimum", "maximum", "minLength", "maxLength", "maxItems", "maxProperties", "pattern",
+)  # fmt: skip
+
+
+def crd_spec_schema() -> dict[str, Any]:
+    crd = yaml.safe_load(CRD_FILE.read_text())
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    spec: dict[str, Any] = schema["properties"]["spec"]
+    return spec
+
+
+def filled(schema: dict[str, Any]) -> Any:
+    """The default of a schema with the defaults of its members, None where there is none."""
+    if "default" not in schema:
+        return None
+    if schema["default"] != {} or "properties" not in schema:
+        return schema["default"]
+    members = {name: filled(member) for name, member in schema["properties"].items()}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def comparable(default: Any) -> Any:
+    """A default without the members that are absent; an empty map or list is an absent one."""
+    if isinstance(default, dict):
+        members = {name: comparable(value) for name, value in default.items()}
+        return {name: value for name, value in members.items() if value is not None} or None
+    return None if default in ([], ()) else default
+
+
+def crd_shape(schema: dict[str, Any], path: str = "spec") -> dict[str, Any]:
+    """Everything about a CRD schema that the model has as well, by field path."""
+    bounds = {name: schema[name] for name in BOUNDS if name in schema}
+    if schema.get("x-kubernetes-int-or-string"):
+        bounds["type"] = "integer or string"
+    shape = {
+        path: {
+            **bounds,
+            "enum": sorted(schema.get("enum", [])),
+            "required": sorted(schema.get("required", [])),
+            "default": comparable(filled(schema)),
+        }
+    }
+    for name, member in schema.get("properties", {}).items():
+        shape |= crd_shape(member, f"{path}.{name}")
+    for name, suffix in (("items", "[]"), ("additionalProperties", "{}")):
+        if isinstance(schema.get(name), dict):
+            shape |= crd_shape(schema[name], path + suffix)
+    return shape
+
+
+def model_shape(schema: dict[str, Any], types: dict[str, Any], path: str = "spec") -> Any:
+    """The same of the model's JSON schema."""
+    default = comparable(schema.get("default"))
+    schema = {**resolved(schema, types)}
+    shape = {
+        path: {
+            **{name: schema[name] for name in BOUNDS if name in schema},
+            "enum": sorted(schema.get("enum", [])),
+            "required": sorted(schema.get("required", [])),
+            "default": default,
+        }
+    }
+    for name, member in schema.get("properties", {}).items():
+        shape |= model_shape(member, types, f"{path}.{name}")
+    for name, suffix in (("items", "[]"), ("additionalProperties", "{}")):
+        if isinstance(schema.get(name), dict) and schema[name]:
+            shape |= model_shape(schema[name], types, path + suffix)
+    return shape
+
+
+def resolved(schema: dict[str, Any], types: dict[str, Any]) -> dict[str, Any]:
+    """The schema behind references and optional members; its type is always given."""
+    if "$ref" in schema:
+        return resolved(types[schema["$ref"].rpartition("/")[2]], types)
+    if "anyOf" in schema:
+        options = [option for option in schema["anyOf"] if option != {"type": "null"}]
+        if len(options) == 1:
+            return resolved(options[0], types)
+        merged = {name: value for option in options for name, value in option.items()}
+        return {**merged, "type": "integer or string"}
+    if "enum" in schema:
+        names = [value for value in schema["enum"] if value is not None]
+        return {**schema, "enum": names, "type": "string"}
+    return schema
+
+
+def test_the_crd_and_the_model_have_the_same_fields_defaults_and_bounds() -> None:
+    model = msgspec.json.schema(StoreSpec)
+    expected = crd_shape(crd_spec_schema())
+    actual = model_shape(model, model["$defs"])
+    assert set(actual) == set(expected)
+    assert {path: actual[path] for path in actual if actual[path] != expected[path]} == {
+        path: expected[path] for path in actual if actual[path] != expected[path]
+    }
+
+
+def test_a_minimal_spec_becomes_a_definition_and_settings() -> None:
+    spec = decode_spec(MINIMAL)
+    definition = definition_of(StoreName("word-counts"), StoreId("5f0c"), spec)
+    assert definition.format == "Timestamped"
+    assert definition.partitioner is Partitioner.MURMUR2
+    assert (definition.key_serde, definition.value_serde) == ("string", "json")
+    settings = settings_of(spec)
+    assert settings.uncommitted_bytes_max == 64 * 1024**2
+    assert settings.changelog_retention_ms == 86_400_000
+    assert settings.staged_bytes_max is None
+
+
+@pytest.mark.parametrize("unlimited", [-1, "-1"])
+def test_minus_one_means_no_limit_of_uncommitted_rows(unlimited: int | str) -> None:
+    spec = decode_spec({**MINIMAL, "uncommittedMaxBytes": unlimited})
+    assert settings_of(spec).uncommitted_bytes_max == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("0s", 0), ("500ms", 500), ("10s", 10_000), ("1h30m", 5_400_000), ("1m1ms", 60_001)],
+)
+def test_durations_are_sums_of_their_parts(text: str, milliseconds: int) -> None:
+    assert parse_duration_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "1d", "-1s", "1.5h", "1h ", "1h\n"])
+def test_anything_else_is_no_duration(text: str) -> None:
+    with pytest.raises(MalformedRequestError, match="no duration"):
+        parse_duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        (7, 7),
+        ("7", 7),
+        ("1k", 1000),
+        ("64Mi", 67_108_864),
+        ("1.5Gi", 1_610_612_736),
+        ("0.001Ki", 2),
+    ],
+)
+def test_quantities_are_rounded_up_to_bytes(text: int | str, size: int) -> None:
+    assert parse_quantity_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "Mi", "1K", "-5", "1e3", "1m", "1 Gi"])
+def test_anything_else_is_no_quantity(text: str) -> None:
+    with pytest.raises(MalformedRequestError, match="no quantity"):
+        parse_quantity_bytes(text)
+
+
+def test_every_type_has_its_formats_and_a_default_among_them() -> None:
+    defaults = {kind.value: default_format(kind).value for kind in StoreType}
+    assert defaults == {
+        "KeyValue": "Timestamped",
+        "Window": "Timestamped",
+        "Session": "Plain",
+        "Versioned": "Plain",
+        "Custom": "Plain",
+    }
+    assert all(default_format(kind) in formats_of(kind) for kind in StoreType)
+    assert Format.PlainWithHeaders not in formats_of(StoreType.KEY_VALUE)
+
+
+@pytest.mark.parametrize(("replicas", "standbys", "effective"), [(3, 1, 1), (2, 5, 1), (0, 1, 0)])
+def test_standbys_are_limited_by_the_other_pods(
+    replicas: int, standbys: int, effective: int
+) -> None:
+    spec = decode_spec({**MINIMAL, "replicas": replicas, "standbys": standbys})
+    assert spec.effective_standbys == effective
