@@ -1,0 +1,263 @@
+"""How far a job had read its inputs, as bytes, token and JSON, and which bounds it meets (KIP-796).
+
+Bytes: 00, topics (4), per topic: name length (4), name, pairs (4), per pair: partition (4),
+offset (8); all big-endian. Topics and partitions are written in order, so that equal positions are
+equal bytes; Kafka writes them in hash order, and trailing zeros after them. A token is the unpadded
+base64url of these bytes.
+
+A topic without partitions is a declared input of which nothing has been read yet.
+"""
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from qss_core.errors import MalformedBytesError, MalformedRequestError, StoreError
+from qss_core.text import decode_base64url, encode_base64url
+
+COMPONENTS_MAX = 1024
+
+_PARTITION_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
+_VERSION = b"\x00"
+_COUNT = struct.Struct(">i")
+_PAIR = struct.Struct(">iq")
+_DECIMAL = re.compile("0|[1-9][0-9]{0,9}")
+
+Offsets = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Topic -> partition -> offset, sorted: immutable, hashable, equal when it says the same."""
+
+    topics: tuple[tuple[str, Offsets], ...] = ()
+
+    @classmethod
+    def empty(cls) -> Self:
+        """The position of a store without a commit; as a bound: no bound."""
+        return cls()
+
+    @classmethod
+    def of(cls, offsets: Mapping[str, Mapping[int, int]]) -> Self:
+        """The position that holds exactly these offsets."""
+        return cls(tuple((topic, _sorted(offsets[topic])) for topic in sorted(offsets)))
+
+    @classmethod
+    def from_json(cls, obj: object) -> Self:
+        """From {topic: {partition as text: offset}}. Raises MalformedRequestError."""
+        if not isinstance(obj, dict):
+            raise MalformedRequestError("a position is an object: topic -> partition -> offset")
+        position = cls.of({_topic(topic): _offsets(topic, obj[topic]) for topic in obj})
+        if position.component_count > COMPONENTS_MAX:
+            raise MalformedRequestError(_over_limit(position.component_count))
+        return position
+
+    def to_json(self) -> dict[str, dict[str, int]]:
+        """{topic: {partition as text: offset}}, in order."""
+        return {
+            topic: {str(partition): offset for partition, offset in pairs}
+            for topic, pairs in self.topics
+        }
+
+    def offsets(self) -> dict[str, dict[int, int]]:
+        """A fresh mapping topic -> partition -> offset."""
+        return {topic: dict(pairs) for topic, pairs in self.topics}
+
+    @property
+    def component_count(self) -> int:
+        """What the limit counts: the offsets, and the topics that have none."""
+        return sum(len(pairs) or 1 for _, pairs in self.topics)
+
+    def offset_of(self, topic: str, partition: int) -> int | None:
+        """The offset of one component; None when it has not been read."""
+        return self.offsets().get(topic, {}).get(partition)
+
+    def with_component(self, topic: str, partition: int, offset: int) -> Self:
+        """With at least this offset: a smaller one changes nothing."""
+        return self.merge(type(self)(((topic, ((partition, offset),)),)))
+
+    def with_topic(self, topic: str) -> Self:
+        """With the topic as a declared input."""
+        return self.merge(type(self)(((topic, ()),)))
+
+    def merge(self, other: "Position") -> Self:
+        """The largest offset of each component, and the topics of both."""
+        if self == other:
+            return self
+        merged = self.offsets()
+        for topic, pairs in other.topics:
+            offsets = merged.setdefault(topic, {})
+            for partition, offset in pairs:
+                offsets[partition] = max(offset, offsets.get(partition, offset))
+        return self.of(merged)
+
+
+class UnmetComponent(NamedTuple):
+    """A component of a bound that a store has not reached; `seen` is None when it saw nothing."""
+
+    topic: str
+    partition: int
+    offset: int
+    seen: int | None
+
+
+def unmet_components(position: Position | None, bound: Position) -> list[UnmetComponent]:
+    """What a store partition at `position` still lacks for `bound`.
+
+    Every component is checked against the whole vector. Topics that are no input of the store are
+    ignored, as KIP-796 intends (Kafka fails them for ever); a store without a commit (None or
+    empty) does not know its inputs yet and meets no component.
+    """
+    if not bound.topics:
+        return []
+    known = position.offsets() if position else {}
+    return [
+        UnmetComponent(topic, partition, offset, seen)
+        for topic, pairs in bound.topics
+        if topic in known or not known
+        for partition, offset in pairs
+        if (seen := known.get(topic, {}).get(partition)) is None or seen < offset
+    ]
+
+
+def position_at_least(position: Position | None, bound: Position) -> bool:
+    """Whether a store partition at `position` may answer a request with this bound."""
+    return not unmet_components(position, bound)
+
+
+def encode_position(position: Position) -> bytes:
+    """The KIP-796 bytes. Raises MalformedRequestError when it holds what they cannot."""
+    if position.component_count > COMPONENTS_MAX:
+        raise MalformedRequestError(_over_limit(position.component_count))
+    parts = [_VERSION, _COUNT.pack(len(position.topics))]
+    try:
+        for topic, pairs in position.topics:
+            name = topic.encode()
+            parts += (_COUNT.pack(len(name)), name, _COUNT.pack(len(pairs)))
+            parts += (_PAIR.pack(partition, offset) for partition, offset in pairs)
+    except (struct.error, UnicodeEncodeError) as error:
+        raise MalformedRequestError(f"a position that has no bytes: {error}") from error
+    return b"".join(parts)
+
+
+def decode_position(data: bytes) -> Position:
+    """The position of KIP-796 bytes, in any order, with any trailing zeros.
+
+    Raises MalformedBytesError for all other bytes.
+    """
+    if data[:1] != _VERSION:
+        raise MalformedBytesError(f"unknown position version {data[:1].hex() or '(no bytes)'}")
+    reader = _Reader(data, 1)
+    offsets: dict[str, dict[int, int]] = {}
+    for _ in range(reader.count("topics")):
+        topic = reader.text(reader.size("topic name"))
+        if topic in offsets:
+            raise MalformedBytesError(f"a position names the topic {topic!r} twice")
+        offsets[topic] = reader.pairs(reader.count("partitions"))
+    if any(data[reader.offset :]):
+        raise MalformedBytesError("bytes other than zeros follow a position")
+    position = Position.of(offsets)
+    if position.component_count > COMPONENTS_MAX:
+        raise MalformedBytesError(_over_limit(position.component_count))
+    return position
+
+
+def encode_token(position: Position) -> str:
+    """The position token of answers and requests."""
+    return encode_base64url(encode_position(position))
+
+
+def decode_token(token: str) -> Position:
+    """Raises MalformedRequestError for no base64url, MalformedBytesError for no position."""
+    return decode_position(decode_base64url(token))
+
+
+def parse_bound(obj: object) -> Position:
+    """A request's position bound, as token or as JSON object. Raises MalformedRequestError."""
+    try:
+        if isinstance(obj, str):
+            return decode_token(obj)
+        return Position.from_json(obj)
+    except StoreError as error:
+        raise MalformedRequestError(f"positionBound: {error}") from error
+
+
+@dataclass(slots=True)
+class _Reader:
+    data: bytes
+    offset: int
+
+    def take(self, size: int) -> bytes:
+        start = self.offset
+        self.offset = start + size
+        if self.offset > len(self.data):
+            raise MalformedBytesError("the bytes end inside a position")
+        return self.data[start : self.offset]
+
+    def size(self, what: str) -> int:
+        size: int = _COUNT.unpack(self.take(_COUNT.size))[0]
+        if size < 0:
+            raise MalformedBytesError(f"a position with a negative size of its {what}: {size}")
+        return size
+
+    def count(self, what: str) -> int:
+        count = self.size(what)
+        if count > COMPONENTS_MAX:
+            raise MalformedBytesError(_over_limit(count))
+        return count
+
+    def text(self, size: int) -> str:
+        try:
+            return self.take(size).decode()
+        except UnicodeDecodeError as error:
+            raise MalformedBytesError("a topic name in a position is not UTF-8") from error
+
+    def pairs(self, count: int) -> dict[int, int]:
+        pairs = dict(_PAIR.iter_unpack(self.take(count * _PAIR.size)))
+        if len(pairs) != count:
+            raise MalformedBytesError("a position names a partition twice")
+        if any(partition < 0 or offset < 0 for partition, offset in pairs.items()):
+            raise MalformedBytesError("a position with a negative partition or offset")
+        return pairs
+
+
+def _sorted(offsets: Mapping[int, int]) -> Offsets:
+    return tuple(sorted(offsets.items()))
+
+
+def _topic(topic: object) -> str:
+    if not isinstance(topic, str):
+        raise MalformedRequestError(f"{topic!r} is not a topic name")
+    try:
+        topic.encode()
+    except UnicodeEncodeError as error:
+        raise MalformedRequestError(f"topic {topic!r} is not UTF-8") from error
+    return topic
+
+
+def _offsets(topic: str, obj: object) -> dict[int, int]:
+    if not isinstance(obj, dict):
+        raise MalformedRequestError(f"topic {topic!r}: expected an object: partition -> offset")
+    return {_partition(topic, text): _offset(topic, obj[text]) for text in obj}
+
+
+def _partition(topic: str, text: object) -> int:
+    # One spelling for each number, so that no partition is named twice.
+    if isinstance(text, str) and _DECIMAL.fullmatch(text) and int(text) <= _PARTITION_MAX:
+        return int(text)
+    raise MalformedRequestError(f"topic {topic!r}: {text!r} is not a partition number")
+
+
+def _offset(topic: str, offset: object) -> int:
+    if type(offset) is not int or not 0 <= offset <= _OFFSET_MAX:
+        raise MalformedRequestError(
+            f"topic {topic!r}: an offset is a whole number from 0 to {_OFFSET_MAX}"
+        )
+    return offset
+
+
+def _over_limit(count: int) -> str:
+    return f"a position of {count} components; at most {COMPONENTS_MAX} are allowed"

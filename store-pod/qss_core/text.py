@@ -1,0 +1,50 @@
+"""Text as Kafka's Java writes and reads it, and the base64url form of bytes in paths and tokens."""
+
+import binascii
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+from qss_core.errors import MalformedRequestError
+
+# Java reads a surrogate that was encoded on its own as one bad character, Python byte by byte.
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\ufffd".encode()
+
+
+def encode_text(text: str) -> bytes:
+    """The UTF-8 bytes of a text; a lone surrogate becomes '?', as in Kafka's serializers."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # Two halves of a pair that stand next to each other are one character in Java.
+        joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        return joined.encode(errors="replace")
+
+
+def decode_text(data: bytes) -> str:
+    """The text of UTF-8 bytes; what is not UTF-8 becomes U+FFFD, as in Kafka's deserializers."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _ENCODED_SURROGATE.sub(_REPLACEMENT, data).decode(errors="replace")
+
+
+def encode_base64url(data: bytes) -> str:
+    """Unpadded base64url."""
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decode_base64url(text: str) -> bytes:
+    """The bytes of base64url text, padded or not.
+
+    Raises MalformedRequestError for any text that `encode_base64url` would not have written.
+    """
+    digits = text.rstrip("=")
+    try:
+        data = urlsafe_b64decode(digits + "=" * (-len(digits) % 4))
+    except (ValueError, binascii.Error) as error:
+        raise MalformedRequestError(f"not base64url: {text[:40]!r}") from error
+    # The decoder skips foreign characters and spare bits: two texts would name one key.
+    if encode_base64url(data) != digits:
+        raise MalformedRequestError(f"not base64url: {text[:40]!r}")
+    return data

@@ -1,0 +1,55 @@
+"""Text as Java has it, and base64url."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qss_core.errors import MalformedRequestError
+from qss_core.text import decode_base64url, decode_text, encode_base64url, encode_text
+
+
+def test_a_lone_surrogate_is_written_as_a_question_mark() -> None:
+    assert encode_text("a\ud800b") == b"a?b"
+
+
+def test_two_halves_of_a_pair_are_written_as_one_character() -> None:
+    assert encode_text("\ud83d" + "\ude00") == "\U0001f600".encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"a\xffb", "a\ufffdb"),
+        (b"\xe6\x97", "\ufffd"),
+        (b"\xc0\x80", "\ufffd\ufffd"),
+        # As OpenJDK 25's `new String(bytes, UTF_8)` reads them.
+        (b"\xed\xa0\x80", "\ufffd"),
+        (b"\xed\xa0A", "\ufffdA"),
+        (b"\xed\xbf", "\ufffd"),
+        (b"\xf0\x9f\x98\x80\xff", "\U0001f600\ufffd"),
+    ],
+)
+def test_what_is_not_utf8_is_read_as_java_reads_it(data: bytes, text: str) -> None:
+    assert decode_text(data) == text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_text_survives(text: str) -> None:
+    assert decode_text(encode_text(text)) == text
+
+
+@given(st.binary())
+def test_base64url_survives_and_has_no_padding(data: bytes) -> None:
+    text = encode_base64url(data)
+    assert decode_base64url(text) == data
+    assert not set(text) & set("=+/")
+
+
+def test_padding_is_accepted() -> None:
+    assert decode_base64url("YQ==") == b"a"
+
+
+@pytest.mark.parametrize("text", ["a", "YR", "Y Q", "+/+/", "Y\u00e9", "=YQ", "YQ=a"])
+def test_a_text_that_no_encoder_writes_is_refused(text: str) -> None:
+    with pytest.raises(MalformedRequestError):
+        decode_base64url(text)
