@@ -10,6 +10,8 @@ from typing import Protocol
 
 META = "meta"
 CHANGELOG = "changelog"
+PAYLOAD = "payload"  # The rows of staged chunks, under their entries' offsets.
+FIXED_FAMILIES = (META, CHANGELOG, PAYLOAD)
 
 
 class Batch(Protocol):
@@ -18,8 +20,8 @@ class Batch(Protocol):
     def put(self, family: str, key: bytes, value: bytes) -> None:
         """Sets one row."""
 
-    def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Sets many rows; the fast way."""
+    def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Sets many rows, the fast way; a None value deletes."""
 
     def delete(self, family: str, key: bytes) -> None:
         """Removes one row; an absent one is no error."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sortedcontainers import SortedDict
 
-from qss_store.engine.base import CHANGELOG, META, Batch
+from qss_store.engine.base import FIXED_FAMILIES, Batch
 
 
 class MemoryBatch:
@@ -17,8 +17,8 @@ class MemoryBatch:
         """Sets one row."""
         self.writes.append((family, key, value))
 
-    def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Sets many rows."""
+    def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Sets many rows; a None value deletes."""
         self.writes.extend((family, key, value) for key, value in zip(keys, values, strict=True))
 
     def delete(self, family: str, key: bytes) -> None:
@@ -53,8 +53,7 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self._families: dict[str, SortedDict[bytes, bytes]] = {
-            META: SortedDict(),
-            CHANGELOG: SortedDict(),
+            name: SortedDict() for name in FIXED_FAMILIES
         }
 
     def batch(self) -> MemoryBatch:

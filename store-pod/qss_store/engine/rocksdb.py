@@ -5,6 +5,7 @@ calls decides how much is written at once. Options are named for every family at
 those of an unnamed family silently become RocksDB's defaults.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -24,11 +25,11 @@ from rocksdict import (
 from rocksdict import Snapshot as RocksSnapshot
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
-from qss_store.engine.base import CHANGELOG, META, Batch
+from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch
 
 _DEFAULT_FAMILY = "default"
 _WRITE_BUFFER_BYTES = 16 * 1024 * 1024
-_CHANGELOG_BUFFER_BYTES = 32 * 1024 * 1024
+_PAYLOAD_BUFFER_BYTES = 32 * 1024 * 1024
 _BLOOM_BITS_PER_KEY = 10
 _MISSING = "key not found"
 
@@ -62,10 +63,17 @@ class RocksBatch:
         """Sets one row."""
         self.raw.put(key, value, self._handles[family])
 
-    def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Sets many rows."""
-        for _ in map(self.raw.put, keys, values, repeat(self._handles[family])):
-            pass
+    def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Sets many rows; a None value deletes."""
+        handle = self._handles[family]
+        if None not in values:
+            deque(map(self.raw.put, keys, values, repeat(handle)), maxlen=0)
+            return
+        for key, value in zip(keys, values, strict=True):
+            if value is None:
+                self.raw.delete(key, handle)
+            else:
+                self.raw.put(key, value, handle)
 
     def delete(self, family: str, key: bytes) -> None:
         """Removes one row."""
@@ -139,7 +147,7 @@ class RocksDbEngine:
         self._budget = budget
         path.mkdir(parents=True, exist_ok=True)
         present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
-        named = present | {_DEFAULT_FAMILY, META, CHANGELOG}
+        named = present | {_DEFAULT_FAMILY, *FIXED_FAMILIES}
         try:
             self._db = Rdict(
                 str(path),
@@ -164,7 +172,7 @@ class RocksDbEngine:
         options.set_block_based_table_factory(table)
         options.set_write_buffer_manager(self._budget.write_buffers)
         options.set_write_buffer_size(
-            _CHANGELOG_BUFFER_BYTES if family == CHANGELOG else _WRITE_BUFFER_BYTES
+            _PAYLOAD_BUFFER_BYTES if family == PAYLOAD else _WRITE_BUFFER_BYTES
         )
         # A torn tail is what a crash leaves; a flip in the middle must be refused, not skipped.
         options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())

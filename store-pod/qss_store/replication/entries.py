@@ -1,21 +1,21 @@
 """Changelog entries and their bytes.
 
 Layout of a stored entry, integers big-endian: version (1) | kind (1) | epoch (8) | wall time in
-milliseconds (8) | header length (4) | header (JSON) | payload. Only `Stage` has a payload: the
-slice's Arrow IPC stream as the writer sent it. An entry's key is its offset (8).
+milliseconds (8) | bytes before (8) | the command as JSON. An entry's key is its offset (8). The
+rows of a `Stage`, the slice's Arrow IPC stream as the writer sent it, lie under the same key in a
+family of their own, so that the log can be read without them.
 """
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from qss_core.errors import CorruptionError
+from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
 from qss_core.wire import Decision, PartitionCommit, decode, encode
 
 _VERSION = 1
-_HEAD = struct.Struct(">BBQQI")
+_HEAD = struct.Struct(">BBQQQ")
 
 
 class Stage(Wire, frozen=True, kw_only=True):
@@ -126,12 +126,20 @@ _KINDS = {command: kind for kind, command in _CLASSES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry; `wall_time_ms` is the active's clock when it was appended, for retention only."""
+    """One entry. `wall_time_ms` is the active's clock when it was appended, for retention only.
+
+    `bytes_before` counts all bytes ever appended before it: a log knows its size by its two ends.
+    """
 
     epoch: Epoch
     wall_time_ms: int
+    bytes_before: int
     command: Command
-    payload: bytes = b""
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the rows that the entry has in the payload family."""
+        return self.command.payload_bytes if isinstance(self.command, Stage) else 0
 
 
 def encode_offset(offset: int) -> bytes:
@@ -146,31 +154,15 @@ def decode_offset(key: bytes) -> Offset:
 
 def encode_entry(entry: Entry) -> bytes:
     """The stored bytes of an entry."""
-    header = encode(entry.command)
     kind = _KINDS[type(entry.command)]
-    head = _HEAD.pack(_VERSION, kind, entry.epoch, entry.wall_time_ms, len(header))
-    return b"".join((head, header, entry.payload))
+    head = _HEAD.pack(_VERSION, kind, entry.epoch, entry.wall_time_ms, entry.bytes_before)
+    return head + encode(entry.command)
 
 
 def decode_entry(data: bytes) -> Entry:
-    """The entry in stored bytes; CorruptionError for anything else, CRC errors are RocksDB's."""
-    return _decode(data, lambda start: data[start:])
-
-
-def decode_command(data: bytes) -> Entry:
-    """As `decode_entry`, without a copy of the payload."""
-    return _decode(data, lambda _: b"")
-
-
-def payload_of(data: bytes) -> memoryview:
-    """The payload of a stored entry, not copied."""
-    _, _, _, _, length = _HEAD.unpack_from(data)
-    return memoryview(data)[_HEAD.size + length :]
-
-
-def _decode(data: bytes, payload: Callable[[int], bytes]) -> Entry:
+    """The entry in stored bytes; CorruptionError for anything else."""
     try:
-        version, kind, epoch, wall_time_ms, length = _HEAD.unpack_from(data)
+        version, kind, epoch, wall_time_ms, bytes_before = _HEAD.unpack_from(data)
         command_class = _CLASSES[Kind(kind)]
     except (struct.error, ValueError) as error:
         raise CorruptionError("a changelog entry has no valid head") from error
@@ -178,6 +170,8 @@ def _decode(data: bytes, payload: Callable[[int], bytes]) -> Entry:
         raise CorruptionError(
             f"a changelog entry has version {version}; this program reads {_VERSION}: upgrade it"
         )
-    start = _HEAD.size + length
-    command = decode(data[_HEAD.size : start], command_class)
-    return Entry(Epoch(epoch), wall_time_ms, command, payload(start))
+    try:
+        command = decode(data[_HEAD.size :], command_class)
+    except MalformedRequestError as error:
+        raise CorruptionError(f"a changelog entry cannot be read: {error}") from error
+    return Entry(Epoch(epoch), wall_time_ms, bytes_before, command)

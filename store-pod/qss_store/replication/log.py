@@ -5,7 +5,7 @@ durably by every in-sync replica, and nothing at or above it is ever applied; `a
 entry to apply. start <= applied <= watermark <= end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from qss_core.errors import NotActiveError, StaleEpochError
@@ -104,23 +104,33 @@ class Retention:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What truncation needs to know of one entry."""
+
+    offset: Offset
+    wall_time_ms: int
+    bytes_before: int
+
+
 def truncation_point(
     log: Log,
-    sizes: Sequence[tuple[Offset, int, int]],
-    open_floor: Offset,
+    entries: Iterable[Stored],
+    bytes_total: int,
+    open_floor: Offset | None,
     now_ms: int,
     retention: Retention,
 ) -> Offset:
     """The new start of the log.
 
-    `sizes` are (offset, wall time, bytes) of the entries from the start on, in order; `open_floor`
-    is the first Stage of an open batch, which is never cut, nor is anything not applied.
+    `entries` are those from the start on, in order, read only as far as needed; `bytes_total`
+    counts all bytes ever appended. Nothing is cut that is not applied, or at or above `open_floor`,
+    the first Stage of an open batch.
     """
-    floor = min(log.applied, open_floor)
-    kept_bytes = sum(size for _, _, size in sizes)
-    for offset, wall_time_ms, size in sizes:
-        expired = now_ms - wall_time_ms > retention.age_ms
-        if offset >= floor or not (expired or kept_bytes > retention.size_bytes):
-            return offset
-        kept_bytes -= size
-    return floor if sizes else log.start
+    floor = log.applied if open_floor is None else min(log.applied, open_floor)
+    for entry in entries:
+        expired = now_ms - entry.wall_time_ms > retention.age_ms
+        oversized = bytes_total - entry.bytes_before > retention.size_bytes
+        if entry.offset >= floor or not (expired or oversized):
+            return entry.offset
+    return floor

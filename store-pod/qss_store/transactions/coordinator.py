@@ -217,8 +217,9 @@ class Coordinator:
         decided = held.batches.get(str(batch))
         if decided is None or decided.fingerprint != fingerprint:
             raise BatchMismatchError(
-                f"batch {batch} of writer {held.name} was decided with other inputs: the "
-                'checkpoint was restored or edited; start a new one with onNewCheckpoint="takeOver"',
+                f"batch {batch} of writer {held.name} was decided with other inputs: its "
+                "checkpoint was restored or edited; start a new one, with "
+                'onNewCheckpoint="takeOver"',
                 last_batch=held.last_batch,
             )
         if decided.writer_epoch == held.writer_epoch and decided.chunks_digest != digest_of(chunks):

@@ -1,0 +1,26 @@
+"""Time as an argument: the one place where the pod reads a clock."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Two clocks: one for people and retention, one for deadlines."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970; may jump."""
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return int(time.time() * 1000)  # noqa: TID251 this is the clock.
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        return time.monotonic()

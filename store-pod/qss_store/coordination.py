@@ -1,0 +1,362 @@
+"""The coordinator at work: opens writers, decides batches, and sees every decision through.
+
+The rules are in `transactions.coordinator`; here they meet the log of partition 0 and the other
+pods. Whatever is lost here (a crash at any line) is found again in the log: a decision that is not
+complete is driven on by the next active of partition 0, without any driver.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from qss_core.errors import (
+    BatchInProgressError,
+    MalformedRequestError,
+    Retry,
+    StaleWriterError,
+    StoreError,
+    TooLargeError,
+    UnreachableError,
+)
+from qss_core.model import Epoch, Ordinal, Sequence, WriterEpoch
+from qss_core.positions import COMPONENTS_MAX, Position
+from qss_core.wire import (
+    AbortAnswer,
+    AbortPartitionsRequest,
+    AbortRequest,
+    CommitAnswer,
+    CommitPartitionsRequest,
+    CommitRequest,
+    Decision,
+    OpenWriterRequest,
+    PartitionsAnswer,
+    PrepareRequest,
+    Problem,
+    ResolveAnswer,
+    ResolveRequest,
+    WriterOpened,
+    error_of,
+    metadata_of,
+    problem_of,
+)
+from qss_store.batches import Batches, outcome_of
+from qss_store.peers import Peers
+from qss_store.pod import Pod
+from qss_store.replica import Replica
+from qss_store.replication import log as logs
+from qss_store.replication.entries import CloseWriter, Complete, Decide, ForgetWriter, OpenWriter
+from qss_store.settings import Settings
+from qss_store.transactions.coordinator import Coordinator, Writer
+
+_LOG = logging.getLogger(__name__)
+_FIRST_RETRY_S = 0.02
+_LAST_RETRY_S = 1.0
+
+Message = PrepareRequest | CommitPartitionsRequest | AbortPartitionsRequest
+MakeMessage = Callable[[dict[str, Epoch]], Message]
+
+
+class Coordination:
+    """Partition 0's service on the pod that has its active."""
+
+    def __init__(self, pod: Pod, batches: Batches, peers: Peers, settings: Settings) -> None:
+        """Holds nothing that the log does not: locks, a running task, and who was heard when."""
+        self._pod = pod
+        self._batches = batches
+        self._peers = peers
+        self._settings = settings
+        self._deciding = asyncio.Lock()
+        self._finishing: asyncio.Task[None] | None = None
+        self._heard: dict[tuple[str, WriterEpoch], float] = {}
+
+    def _active(self) -> tuple[Replica, Coordinator]:
+        replica = self._pod.local(0)
+        logs.check_active(replica.log)
+        coordinator = replica.machine.coordinator
+        assert coordinator is not None, "partition 0 has a coordinator"
+        return replica, coordinator
+
+    # --- Writers
+
+    async def open(self, name: str, request: OpenWriterRequest) -> WriterOpened:
+        """Opens a writer: fences at once, then completes what was decided, then answers."""
+        replica, coordinator = self._active()
+        if coordinator.check_open(name, request) is None:
+            await outcome_of(
+                replica,
+                OpenWriter(
+                    writer=name,
+                    query_id=request.query_id,
+                    run_id=request.run_id,
+                    open_id=request.open_id,
+                    take_over=request.take_over,
+                    one_off=request.one_off,
+                ),
+            )
+        await self._finish()
+        held = coordinator.writer(name)
+        if held.open_id != request.open_id:
+            raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
+        self._hear(held)
+        assignment = self._pod.placed()
+        return WriterOpened(
+            store_id=assignment.definition.store_id,
+            writer_epoch=held.writer_epoch,
+            generation=held.generation,
+            last_batch=held.last_batch,
+            sequence=coordinator.decided,
+            chunk_bytes_max=self._settings.chunk_bytes_max,
+            metadata=metadata_of(assignment),
+        )
+
+    def renew(self, name: str, writer_epoch: WriterEpoch) -> None:
+        """Keeps a run open; StaleWriterError where it is not."""
+        _, coordinator = self._active()
+        held = coordinator.writer(name)
+        self._hear(coordinator.check_run(name, writer_epoch, held.generation))
+
+    def _hear(self, writer: Writer) -> None:
+        self._heard[writer.name, writer.writer_epoch] = self._pod.clock.monotonic()
+
+    # --- Batches
+
+    async def commit(
+        self, name: str, writer_epoch: WriterEpoch, batch: int, request: CommitRequest
+    ) -> CommitAnswer:
+        """Prepares, decides and commits a batch; answers when every partition has applied it."""
+        replica, coordinator = self._active()
+        self._check_request(request)
+        async with self._deciding:
+            await self._finish()
+            held = coordinator.check_run(name, writer_epoch, request.generation)
+            self._hear(held)
+            replayed = coordinator.check_replay(held, batch, request.fingerprint, request.chunks)
+            if replayed is not None:
+                return self._answer(replica, replayed.sequence, already_applied=True)
+            coordinator.check_order(held, batch)
+            self._check_position(replica, request)
+            await self._prepare(held, batch, request)
+            decision = self._decision(coordinator, held, batch, request)
+            await outcome_of(replica, Decide(decision=decision))
+            await self._finish()
+        return self._answer(replica, decision.sequence, already_applied=False)
+
+    def _check_request(self, request: CommitRequest) -> None:
+        partitions = self._pod.placed().definition.partitions
+        known = {str(partition) for partition in range(partitions)}
+        if unknown := set(request.chunks) - known:
+            raise MalformedRequestError(
+                f"the store has the partitions 0..{partitions - 1}, not {sorted(unknown)}"
+            )
+
+    def _check_position(self, replica: Replica, request: CommitRequest) -> None:
+        read = Position.from_json(request.position)
+        merged = replica.machine.participant.position.merge(read)
+        if merged.component_count >= COMPONENTS_MAX:
+            raise TooLargeError(
+                f"the position would have {merged.component_count} components, at most "
+                f"{COMPONENTS_MAX} are allowed: read fewer topics or partitions into one store"
+            )
+
+    def _decision(
+        self, coordinator: Coordinator, held: Writer, batch: int, request: CommitRequest
+    ) -> Decision:
+        return Decision(
+            sequence=Sequence(coordinator.decided + 1),
+            writer=held.name,
+            generation=held.generation,
+            batch=batch,
+            writer_epoch=held.writer_epoch,
+            chunks=request.chunks,
+            position=request.position,
+            wall_time_ms=self._pod.clock.wall_ms(),
+            fingerprint=request.fingerprint,
+            replace=request.replace,
+            one_off=held.one_off,
+        )
+
+    def _answer(
+        self, replica: Replica, sequence: Sequence, *, already_applied: bool
+    ) -> CommitAnswer:
+        position = replica.machine.participant.position
+        return CommitAnswer(
+            sequence=sequence, already_applied=already_applied, position=position.to_json()
+        )
+
+    async def _prepare(self, held: Writer, batch: int, request: CommitRequest) -> None:
+        def message(epochs: dict[str, Epoch]) -> PrepareRequest:
+            return PrepareRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                writer=held.name,
+                generation=held.generation,
+                batch=batch,
+                writer_epoch=held.writer_epoch,
+                chunks={
+                    partition: listed
+                    for partition, listed in request.chunks.items()
+                    if partition in epochs
+                },
+            )
+
+        failures = await self._ask_all("prepare", message, self._all_partitions())
+        if failures:
+            # What only another request can mend is said before what a repeat may.
+            errors = [error_of(problem) for problem in failures.values()]
+            raise min(errors, key=lambda error: error.retry is not Retry.NEVER)
+
+    async def abort(
+        self, name: str, writer_epoch: WriterEpoch, batch: int, request: AbortRequest
+    ) -> AbortAnswer:
+        """Gives a batch up: closes the run, then drops its chunks; nothing once it is decided."""
+        replica, coordinator = self._active()
+        coordinator.writer(name)
+        await outcome_of(replica, CloseWriter(writer=name, writer_epoch=writer_epoch))
+        # Asked where the close stands in the log: nothing of this run is decided after it.
+        if coordinator.was_decided(name, writer_epoch, request.generation, batch):
+            return AbortAnswer(decided=True)
+
+        def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
+            return AbortPartitionsRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                writer=name,
+                generation=request.generation,
+                batch=batch,
+                writer_epoch=writer_epoch,
+            )
+
+        # Only a hint: what does not hear of it is swept later.
+        await self._ask_all("abort", message, self._all_partitions())
+        return AbortAnswer(decided=False)
+
+    def resolve(self, request: ResolveRequest) -> ResolveAnswer:
+        """What became of old chunks."""
+        _, coordinator = self._active()
+        ordinal = (request.generation, request.batch)
+        verdict = coordinator.verdict(request.writer, request.writer_epoch, ordinal)
+        if verdict == "decided":
+            self.go_on()
+        return ResolveAnswer(verdict=verdict)
+
+    # --- Seeing a decision through
+
+    def go_on(self) -> None:
+        """Drives the decision that is not complete, if this pod coordinates and there is one."""
+        if not self._pod.is_active(0) or (self._finishing and not self._finishing.done()):
+            return
+        _, coordinator = self._active()
+        if coordinator.unfinished:
+            self._finishing = asyncio.create_task(self._drive(), name="finish-decision")
+
+    async def _finish(self) -> None:
+        """Waits until no decision is incomplete; BatchInProgressError where that takes too long."""
+        self.go_on()
+        if self._finishing is None:
+            return
+        try:
+            async with asyncio.timeout(self._settings.finish_timeout_s):
+                await asyncio.shield(self._finishing)
+        except TimeoutError:
+            pass
+        _, coordinator = self._active()
+        if coordinator.unfinished:
+            raise BatchInProgressError("a decided batch is being completed: ask again")
+
+    async def _drive(self) -> None:
+        try:
+            await self._commit_everywhere()
+        except StoreError as error:
+            _LOG.warning("the decided batch is driven on later: %s", error.code)
+
+    async def _commit_everywhere(self) -> None:
+        replica, coordinator = self._active()
+        decision = coordinator.unfinished
+        if decision is None:
+            return
+        remaining = self._all_partitions()
+        delay_s = _FIRST_RETRY_S
+        while remaining:
+            failures = await self._ask_all("commit", self._commit_message(decision), remaining)
+            remaining = list(failures)
+            if remaining:
+                _LOG.info("sequence %s waits for partitions %s", decision.sequence, remaining)
+                await asyncio.sleep(delay_s)
+                delay_s = min(_LAST_RETRY_S, delay_s * 2)
+        while coordinator.unfinished is not None:
+            await outcome_of(replica, Complete(sequence=decision.sequence))
+
+    def _commit_message(self, decision: Decision) -> MakeMessage:
+        def message(epochs: dict[str, Epoch]) -> CommitPartitionsRequest:
+            return CommitPartitionsRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                decision=decision,
+            )
+
+        return message
+
+    # --- Asking the participants
+
+    def _all_partitions(self) -> list[str]:
+        return [str(partition) for partition in range(self._pod.placed().definition.partitions)]
+
+    async def _ask_all(
+        self, what: str, message: MakeMessage, partitions: list[str]
+    ) -> dict[str, Problem]:
+        """Asks the actives of the partitions, one request a pod; the failures by partition."""
+        by_pod: dict[Ordinal, dict[str, Epoch]] = {}
+        for partition in partitions:
+            configuration = self._pod.configuration(int(partition))
+            by_pod.setdefault(configuration.active, {})[partition] = configuration.epoch
+        answers = await asyncio.gather(
+            *(self._ask_pod(what, ordinal, message(epochs)) for ordinal, epochs in by_pod.items())
+        )
+        return {
+            partition: problem
+            for answer in answers
+            for partition, problem in answer.items()
+            if problem is not None
+        }
+
+    async def _ask_pod(
+        self, what: str, ordinal: Ordinal, message: Message
+    ) -> Mapping[str, Problem | None]:
+        try:
+            if ordinal == self._pod.ordinal:
+                return (await self._ask_here(message)).partitions
+            url = f"{self._pod.address(ordinal).changelog}/transactions/{what}"
+            timeout_s = self._settings.peer_timeout_s
+            answer = await self._peers.post(url, message, PartitionsAnswer, timeout_s)
+        except StoreError as error:
+            return dict.fromkeys(message.epochs, problem_of(error))
+        missing = message.epochs.keys() - answer.partitions.keys()
+        silent = problem_of(UnreachableError("the pod did not answer for this partition"))
+        return {**answer.partitions, **dict.fromkeys(missing, silent)}
+
+    def _ask_here(self, message: Message) -> Awaitable[PartitionsAnswer]:
+        match message:
+            case PrepareRequest():
+                return self._batches.prepare(message)
+            case CommitPartitionsRequest():
+                return self._batches.commit(message)
+            case AbortPartitionsRequest():
+                return self._batches.abort(message)
+
+    # --- Writers that went away
+
+    async def close_silent_writers(self) -> None:
+        """Closes runs not heard of for `openBatchTimeout`; forgets old one-off writers."""
+        if not self._pod.is_active(0):
+            return
+        replica, coordinator = self._active()
+        now = self._pod.clock.monotonic()
+        for writer in list(coordinator.writers.values()):
+            if writer.closed:
+                continue
+            heard = self._heard.setdefault((writer.name, writer.writer_epoch), now)
+            if now - heard > self._settings.open_batch_timeout_s:
+                close = CloseWriter(writer=writer.name, writer_epoch=writer.writer_epoch)
+                await outcome_of(replica, close)
+        for name in coordinator.expired_one_offs(self._pod.clock.wall_ms()):
+            await outcome_of(replica, ForgetWriter(writer=name))

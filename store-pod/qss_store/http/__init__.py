@@ -1,0 +1,1 @@
+"""The pod's three listeners: handlers parse, call and encode."""

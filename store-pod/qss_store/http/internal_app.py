@@ -1,0 +1,272 @@
+"""The internal port: writers, peers and the operator (http-api.md, "Changelog, replication, control").
+
+Requests of writers may be sent to any pod: one that does not coordinate passes them on, once.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import aiohttp
+from aiohttp import web
+
+from qss_client.chunks import decode_chunk
+from qss_core.errors import (
+    MalformedRequestError,
+    NotActiveError,
+    OverloadedError,
+    StaleWriterError,
+    UnreachableError,
+)
+from qss_core.model import StoreAssignment, WriterEpoch
+from qss_core.wire import (
+    AbortPartitionsRequest,
+    AbortRequest,
+    CommitPartitionsRequest,
+    CommitRequest,
+    OpenWriterRequest,
+    PrepareRequest,
+    ResolveRequest,
+    encode,
+)
+from qss_store.batches import Batches
+from qss_store.coordination import Coordination
+from qss_store.http.shell import read_body, read_json, shell_middlewares
+from qss_store.metrics import Metrics
+from qss_store.pod import Pod
+from qss_store.replication.entries import Stage
+from qss_store.settings import Settings
+
+Message = TypeVar("Message")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_FORWARDED = "Queryable-State-Forwarded"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_CHUNK = re.compile(r"([0-9]{1,19})\.[A-Za-z0-9_-]{1,100}\.[0-9]{1,9}")
+_WAIT_MAX_S = 60.0
+_WRITER = "/changelog/stores/{store}/writers/{writer}"
+_BATCH = _WRITER + "/{epoch}/batches/{batch}"
+
+
+class InternalApi:
+    """The handlers of the internal port."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        batches: Batches,
+        coordination: Coordination,
+        session: aiohttp.ClientSession,
+        settings: Settings,
+    ) -> None:
+        """Parses requests for these services; `session` carries what is passed on."""
+        self._pod = pod
+        self._batches = batches
+        self._coordination = coordination
+        self._session = session
+        self._settings = settings
+        self._uncommitted_bytes = 0
+
+    def routes(self) -> list[web.RouteDef]:
+        """Every path of the port but discovery."""
+        return [
+            web.post(_WRITER, self._coordinated(self.open_writer)),
+            web.put(_BATCH + "/chunks/{chunk}", self.stage),
+            web.post(_BATCH + "/commit", self._coordinated(self.commit)),
+            web.post(_BATCH + "/abort", self._coordinated(self.abort)),
+            web.post(_WRITER + "/{epoch}/renew", self._coordinated(self.renew)),
+            web.post("/transactions/prepare", self.prepare),
+            web.post("/transactions/commit", self.commit_partitions),
+            web.post("/transactions/abort", self.abort_partitions),
+            web.post("/transactions/resolve", self.resolve),
+            web.put("/control/assignment", self.assign),
+            web.get("/control/replicas", self.replicas),
+        ]
+
+    # --- Passing on to the coordinator
+
+    def _coordinated(self, handler: Handler) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._pod.check_store(request.match_info["store"])
+            if self._pod.is_active(0):
+                return await handler(request)
+            return await self._pass_on(request)
+
+        return handle
+
+    async def _pass_on(self, request: web.Request) -> web.Response:
+        active = self._pod.address(self._pod.configuration(0).active)
+        if _FORWARDED in request.headers:
+            raise NotActiveError(f"the coordinator is on pod {active.name}", active=active.name)
+        body = await read_body(request, self._settings.message_bytes_max)
+        try:
+            async with self._session.request(
+                request.method,
+                active.changelog + request.raw_path,
+                data=body,
+                headers={_FORWARDED: "1", "Content-Type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=2 * self._settings.finish_timeout_s),
+            ) as answer:
+                return web.Response(
+                    status=answer.status, body=await answer.read(), content_type=answer.content_type
+                )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UnreachableError(f"the coordinator, pod {active.name}, did not answer") from error
+
+    # --- Writers
+
+    async def open_writer(self, request: web.Request) -> web.Response:
+        """Opens a writer."""
+        message = await self._read(request, OpenWriterRequest)
+        return _json(await self._coordination.open(_writer_name(request), message))
+
+    async def commit(self, request: web.Request) -> web.Response:
+        """Decides and commits a batch."""
+        message = await self._read(request, CommitRequest)
+        name, epoch, batch = _batch_of(request)
+        return _json(await self._coordination.commit(name, epoch, batch, message))
+
+    async def abort(self, request: web.Request) -> web.Response:
+        """Gives a batch up."""
+        message = await self._read(request, AbortRequest)
+        name, epoch, batch = _batch_of(request)
+        return _json(await self._coordination.abort(name, epoch, batch, message))
+
+    async def renew(self, request: web.Request) -> web.Response:
+        """Keeps a run open."""
+        epoch = WriterEpoch(_number(request, "epoch"))
+        self._coordination.renew(_writer_name(request), epoch)
+        return web.Response(status=204)
+
+    async def stage(self, request: web.Request) -> web.Response:
+        """Stages a chunk."""
+        self._pod.check_store(request.match_info["store"])
+        name, epoch, batch = _batch_of(request)
+        chunk = request.match_info["chunk"]
+        match = _CHUNK.fullmatch(chunk)
+        if match is None:
+            raise MalformedRequestError("a chunk id is <writer epoch>.<task attempt>.<number>")
+        if int(match[1]) != epoch:
+            raise StaleWriterError(f"chunk {chunk} is not of writer epoch {epoch}")
+        generation = _query_number(request, "generation")
+        body = await self._read_chunk(request)
+        try:
+            slices = decode_chunk(body, self._batches.hashed_partitions)
+            stage = Stage(
+                writer=name,
+                generation=generation,
+                batch=batch,
+                writer_epoch=epoch,
+                chunk=chunk,
+                records=0,
+                checksum="",
+                payload_bytes=0,
+            )
+            return _json(await self._batches.stage(stage, slices))
+        finally:
+            self._hold(-len(body))
+
+    async def _read_chunk(self, request: web.Request) -> bytes:
+        """The body, counted against `uncommittedMaxBytes` until its slices are in the log."""
+        limit = self._pod.placed().settings.uncommitted_bytes_max
+        announced = request.content_length or self._settings.chunk_bytes_max
+        if limit >= 0 and self._uncommitted_bytes and self._uncommitted_bytes + announced > limit:
+            raise OverloadedError(
+                f"{self._uncommitted_bytes} bytes are being staged and {announced} more would pass "
+                f"uncommittedMaxBytes ({limit}): send again shortly",
+                limit="uncommittedMaxBytes",
+            )
+        self._hold(announced)
+        try:
+            body = await read_body(request, self._settings.chunk_bytes_max)
+        except BaseException:
+            self._hold(-announced)
+            raise
+        self._hold(len(body) - announced)
+        return body
+
+    def _hold(self, more: int) -> None:
+        self._uncommitted_bytes += more
+        self._pod.metrics.uncommitted_bytes.set(self._uncommitted_bytes)
+
+    # --- Participants
+
+    async def prepare(self, request: web.Request) -> web.Response:
+        """Asks for everything that could refuse a commit."""
+        return _json(await self._batches.prepare(await self._read(request, PrepareRequest)))
+
+    async def commit_partitions(self, request: web.Request) -> web.Response:
+        """Commits a decision."""
+        message = await self._read(request, CommitPartitionsRequest)
+        return _json(await self._batches.commit(message))
+
+    async def abort_partitions(self, request: web.Request) -> web.Response:
+        """Drops chunks."""
+        return _json(await self._batches.abort(await self._read(request, AbortPartitionsRequest)))
+
+    async def resolve(self, request: web.Request) -> web.Response:
+        """What became of old chunks."""
+        return _json(self._coordination.resolve(await self._read(request, ResolveRequest)))
+
+    # --- Control
+
+    async def assign(self, request: web.Request) -> web.Response:
+        """Takes an assignment; a coordinator goes on with what was decided."""
+        report = await self._pod.assign(await self._read(request, StoreAssignment))
+        self._coordination.go_on()
+        return _json(report)
+
+    async def replicas(self, request: web.Request) -> web.Response:
+        """What the pod has; waits for a change with `wait` (seconds) and `after` (version)."""
+        if unknown := set(request.query) - {"wait", "after"}:
+            raise MalformedRequestError(f"unknown parameters {sorted(unknown)}: wait, after")
+        if "wait" not in request.query:
+            return _json(self._pod.report())
+        wait_s = min(_WAIT_MAX_S, float(_query_number(request, "wait")))
+        return _json(await self._pod.wait_for_change(_query_number(request, "after"), wait_s))
+
+    async def _read(self, request: web.Request, kind: type[Message]) -> Message:
+        return await read_json(request, self._settings.message_bytes_max, kind)
+
+
+def make_internal_app(
+    api: InternalApi, metrics: Metrics, discovery: list[web.RouteDef]
+) -> web.Application:
+    """The application of the internal port."""
+    app = web.Application(middlewares=shell_middlewares(metrics, "internal"))
+    app.add_routes(api.routes())
+    app.add_routes(discovery)
+    return app
+
+
+def _json(message: object) -> web.Response:
+    return web.Response(body=encode(message), content_type="application/json")
+
+
+def _writer_name(request: web.Request) -> str:
+    name = request.match_info["writer"]
+    if not _NAME.fullmatch(name):
+        raise MalformedRequestError(
+            "a writer's name has up to 200 letters, digits, '.', '_' and '-', and starts with one "
+            "of the first two"
+        )
+    return name
+
+
+def _batch_of(request: web.Request) -> tuple[str, WriterEpoch, int]:
+    epoch = WriterEpoch(_number(request, "epoch"))
+    return _writer_name(request), epoch, _number(request, "batch")
+
+
+def _number(request: web.Request, name: str) -> int:
+    return _parsed(name, request.match_info[name])
+
+
+def _query_number(request: web.Request, name: str) -> int:
+    return _parsed(name, request.query.get(name, "0" if name == "after" else ""))
+
+
+def _parsed(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise MalformedRequestError(f"{name} is a whole number, not {text[:40]!r}")
+    return int(text)

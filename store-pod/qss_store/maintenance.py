@@ -1,0 +1,90 @@
+"""What a pod does on its own from time to time: sweep, cut its changelogs, watch its event loop."""
+
+import asyncio
+import logging
+
+from qss_core.errors import StoreError
+from qss_core.wire import ResolveAnswer, ResolveRequest
+from qss_store.batches import outcome_of
+from qss_store.coordination import Coordination
+from qss_store.peers import Peers
+from qss_store.pod import Pod
+from qss_store.replica import Replica
+from qss_store.replication.entries import Abort
+from qss_store.settings import Settings
+from qss_store.transactions.participant import StagedChunk
+
+_LOG = logging.getLogger(__name__)
+_TICK_S = 0.01
+
+
+class Maintenance:
+    """The pod's background work; each round looks at everything anew."""
+
+    def __init__(
+        self, pod: Pod, coordination: Coordination, peers: Peers, settings: Settings
+    ) -> None:
+        """Works on the pod until its task is cancelled."""
+        self._pod = pod
+        self._coordination = coordination
+        self._peers = peers
+        self._settings = settings
+        self.turned_at = pod.clock.monotonic()
+
+    async def run(self) -> None:
+        """Rounds, for ever."""
+        while True:
+            try:
+                await self.round()
+            except StoreError as error:
+                _LOG.warning("maintenance goes on in the next round: %s", error.code)
+            await asyncio.sleep(self._settings.maintenance_interval_s)
+
+    async def round(self) -> None:
+        """One look at everything."""
+        self._coordination.go_on()
+        await self._coordination.close_silent_writers()
+        for partition in sorted(self._pod.replicas):
+            replica = self._pod.replicas[partition]
+            if replica.failure is None and replica.view is not None:
+                replica.truncate()
+                if self._pod.is_active(partition):
+                    await self._sweep(replica)
+
+    async def _sweep(self, replica: Replica) -> None:
+        timeout_ms = int(self._settings.open_batch_timeout_s * 1000)
+        now_ms = self._pod.clock.wall_ms()
+        for chunk in replica.machine.participant.overdue(now_ms, timeout_ms):
+            # A participant never drops on its own: the chunk may be in a decision.
+            if (await self._resolve(chunk)).verdict == "dropped":
+                abort = Abort(
+                    writer=chunk.writer,
+                    generation=chunk.generation,
+                    batch=chunk.batch,
+                    writer_epoch=chunk.writer_epoch,
+                    only_this_batch=True,
+                )
+                await outcome_of(replica, abort)
+
+    async def _resolve(self, chunk: StagedChunk) -> ResolveAnswer:
+        request = ResolveRequest(
+            store_id=self._pod.placed().definition.store_id,
+            writer=chunk.writer,
+            generation=chunk.generation,
+            batch=chunk.batch,
+            writer_epoch=chunk.writer_epoch,
+        )
+        if self._pod.is_active(0):
+            return self._coordination.resolve(request)
+        active = self._pod.address(self._pod.configuration(0).active)
+        url = f"{active.changelog}/transactions/resolve"
+        return await self._peers.post(url, request, ResolveAnswer, self._settings.peer_timeout_s)
+
+    async def watch_loop(self) -> None:
+        """Measures how late the event loop turns."""
+        clock = self._pod.clock
+        while True:
+            before = clock.monotonic()
+            await asyncio.sleep(_TICK_S)
+            self.turned_at = clock.monotonic()
+            self._pod.metrics.stalled(max(0.0, self.turned_at - before - _TICK_S))

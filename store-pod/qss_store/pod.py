@@ -1,0 +1,259 @@
+"""A pod: its share of one store's assignment, as replicas on its volume.
+
+The assignment is kept on the volume: a pod that restarts serves what it held before anyone speaks
+to it. What is on the volume names its store id: a volume of another store is never served.
+"""
+
+import asyncio
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+from qss_core.errors import (
+    NotPresentError,
+    NotReadyError,
+    PartitionDoesNotExistError,
+    StoreError,
+    StoreNotFoundError,
+    WrongStoreError,
+)
+from qss_core.model import (
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    PodAddress,
+    PodName,
+    Role,
+    StoreAssignment,
+    StoreName,
+)
+from qss_core.wire import ReplicasReport, decode, encode
+from qss_store.clock import Clock
+from qss_store.engine.base import Engine
+from qss_store.metrics import Metrics
+from qss_store.replica import Replica, Surroundings
+
+_LOG = logging.getLogger(__name__)
+_ASSIGNMENT_FILE = "assignment.json"
+_SYNC_THREADS = 4
+
+
+class OpenEngine(Protocol):
+    """Opens the engine of one replica."""
+
+    def __call__(self, path: Path) -> Engine:
+        """The engine whose files are under `path`; it makes them where there are none."""
+
+
+class Pod:
+    """One pod of one store."""
+
+    def __init__(
+        self,
+        store: StoreName,
+        ordinal: Ordinal,
+        volume: Path,
+        open_engine: OpenEngine,
+        clock: Clock,
+        metrics: Metrics,
+        incarnation: str,
+    ) -> None:
+        """Knows nothing yet: `start` reads the volume."""
+        self.store = store
+        self.ordinal = ordinal
+        self.name = PodName(f"{store}-{ordinal}")
+        self.clock = clock
+        self.metrics = metrics
+        self.assignment: StoreAssignment | None = None
+        self.replicas: dict[PartitionId, Replica] = {}
+        self._volume = volume
+        self._open_engine = open_engine
+        self._incarnation = incarnation
+        self._version = 0
+        self._changed = asyncio.Condition()
+        self._assigning = asyncio.Lock()
+        self._gate = asyncio.Lock()
+        self._executor = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="sync")
+
+    # --- Life
+
+    async def start(self) -> None:
+        """Serves what the volume holds."""
+        self._volume.mkdir(parents=True, exist_ok=True)
+        kept = self._volume / _ASSIGNMENT_FILE
+        if kept.exists():
+            await self.assign(decode(kept.read_bytes(), StoreAssignment))
+
+    async def close(self) -> None:
+        """Closes all replicas."""
+        async with self._assigning:
+            for replica in self.replicas.values():
+                await replica.close()
+            self.replicas.clear()
+        self._executor.shutdown()
+
+    # --- Assignment
+
+    async def assign(self, assignment: StoreAssignment) -> ReplicasReport:
+        """Takes this pod's part of an assignment; StaleEpochError and WrongStoreError refuse it."""
+        async with self._assigning:
+            self._check_store(assignment)
+            changed = assignment != self.assignment
+            for configuration in assignment.partitions:
+                if configuration.role_of(self.ordinal) is not None:
+                    changed |= await self._place(assignment, configuration)
+                elif configuration.partition in self.replicas:
+                    self.replicas[configuration.partition].reconfigure(configuration)
+            if changed:
+                self._keep(assignment)
+                await self.touch()
+        return self.report()
+
+    def _check_store(self, assignment: StoreAssignment) -> None:
+        definition = assignment.definition
+        if definition.name != self.store:
+            raise WrongStoreError(f"this pod serves store {self.store}, not {definition.name}")
+        held = self.assignment
+        if held and held.definition.store_id != definition.store_id:
+            raise WrongStoreError(
+                f"this volume belongs to store id {held.definition.store_id}, "
+                f"not {definition.store_id}: delete it, or adopt it",
+                store_id=held.definition.store_id,
+            )
+
+    async def _place(
+        self, assignment: StoreAssignment, configuration: PartitionConfiguration
+    ) -> bool:
+        replica = self.replicas.get(configuration.partition)
+        if replica is not None:
+            return replica.reconfigure(configuration)
+        surroundings = Surroundings(
+            pod=self.ordinal,
+            clock=self.clock,
+            executor=self._executor,
+            gate=self._gate,
+            metrics=self.metrics,
+            settings=assignment.settings,
+        )
+        path = self._volume / "partitions" / str(configuration.partition)
+        engine = self._open_engine(path)
+        try:
+            replica = Replica(assignment.definition, configuration, engine, surroundings)
+            await replica.start()
+        except BaseException:
+            engine.close()
+            raise
+        self.replicas[configuration.partition] = replica
+        return True
+
+    def _keep(self, assignment: StoreAssignment) -> None:
+        """Writes the assignment: a crash leaves the old one or the new one, never half of it."""
+        path = self._volume / _ASSIGNMENT_FILE
+        draft = path.with_suffix(".new")
+        with draft.open("wb") as file:
+            file.write(encode(assignment))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        directory = os.open(self._volume, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+        self.assignment = assignment
+
+    # --- What it is
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has its assignment and serves every replica that it should."""
+        if self.assignment is None:
+            return False
+        wanted = {
+            configuration.partition
+            for configuration in self.assignment.partitions
+            if configuration.role_of(self.ordinal) is not None
+        }
+        serving = {number for number, replica in self.replicas.items() if replica.view is not None}
+        return wanted <= serving
+
+    def report(self) -> ReplicasReport:
+        """What the operator is told."""
+        return ReplicasReport(
+            store=self.store,
+            store_id=self.assignment.definition.store_id if self.assignment else None,
+            pod=self.name,
+            ordinal=self.ordinal,
+            incarnation=self._incarnation,
+            version=self._version,
+            ready=self.is_ready,
+            replicas=tuple(self.replicas[number].report() for number in sorted(self.replicas)),
+        )
+
+    async def touch(self) -> None:
+        """Tells who waits that the report has changed."""
+        async with self._changed:
+            self._version += 1
+            self._changed.notify_all()
+
+    async def wait_for_change(self, after: int, timeout_s: float) -> ReplicasReport:
+        """The report once its version is above `after`, or when the time is up."""
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait_for(lambda: self._version > after)
+        except TimeoutError:
+            pass
+        return self.report()
+
+    # --- Finding replicas
+
+    def placed(self) -> StoreAssignment:
+        """The assignment, or NotReadyError."""
+        if self.assignment is None:
+            raise NotReadyError(f"pod {self.name} has no assignment yet: try again")
+        return self.assignment
+
+    def check_store(self, store: str) -> StoreAssignment:
+        """The assignment, if it is of that store; StoreNotFoundError otherwise."""
+        if store != self.store:
+            raise StoreNotFoundError(f"this pod serves store {self.store}; {store} is not here")
+        return self.placed()
+
+    def configuration(self, partition: int) -> PartitionConfiguration:
+        """The partition's configuration, the highest that this pod knows."""
+        assignment = self.placed()
+        if not 0 <= partition < assignment.definition.partitions:
+            raise PartitionDoesNotExistError(
+                f"store {self.store} has the partitions 0..{assignment.definition.partitions - 1}",
+                partition=partition,
+            )
+        replica = self.replicas.get(PartitionId(partition))
+        known = assignment.partitions[partition]
+        return replica.log.configuration if replica else known
+
+    def address(self, ordinal: Ordinal) -> PodAddress:
+        """Where a pod listens."""
+        found = next((pod for pod in self.placed().pods if pod.ordinal == ordinal), None)
+        if found is None:
+            raise StoreError(f"pod {ordinal} has no address")
+        return found
+
+    def local(self, partition: int) -> Replica:
+        """The replica here; NotPresentError names the pod that has the partition's active."""
+        configuration = self.configuration(partition)
+        replica = self.replicas.get(PartitionId(partition))
+        if replica is None or replica.role is None:
+            raise NotPresentError(
+                f"partition {partition} is not on pod {self.name}",
+                partition=partition,
+                active=self.address(configuration.active).name,
+                epoch=configuration.epoch,
+            )
+        return replica
+
+    def is_active(self, partition: int) -> bool:
+        """Whether the partition's active is here."""
+        replica = self.replicas.get(PartitionId(partition))
+        return replica is not None and replica.role is Role.ACTIVE

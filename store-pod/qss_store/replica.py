@@ -1,0 +1,391 @@
+"""One partition's replica: the shell around its log, its state machine and its engine.
+
+Entries are appended at once and in order, made durable together, and applied one after the other;
+whoever appended gets the outcome of the apply. Readers look at `view`, which a commit replaces only
+when its rows are durable.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from qss_core.errors import CorruptionError, DiskFullError, StoreError
+from qss_core.formats import Format
+from qss_core.model import (
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    Role,
+    StoreDefinition,
+    StoreSettings,
+)
+from qss_core.wire import ReplicaReport, decode, encode
+from qss_store.clock import Clock
+from qss_store.committing import APPLIED, CommitWriter, put_or_delete
+from qss_store.engine.base import CHANGELOG, META, PAYLOAD, Engine
+from qss_store.metrics import Metrics
+from qss_store.replication import log as logs
+from qss_store.replication.entries import (
+    Barrier,
+    Command,
+    Entry,
+    Stage,
+    decode_entry,
+    decode_offset,
+    encode_entry,
+    encode_offset,
+)
+from qss_store.transactions.machine import Machine, Outcome
+from qss_store.view import View
+
+_LOG = logging.getLogger(__name__)
+_CONFIGURATION = b"configuration"
+_DEFINITION = b"definition"
+_DISK_FULL_RETRY_S = 1.0
+_CUT_AFTER_BYTES = 16 * 1024 * 1024
+_CUT_AT_ONCE_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all replicas of a pod share."""
+
+    pod: Ordinal
+    clock: Clock
+    executor: Executor  # For `sync`, which blocks and lets other threads run.
+    gate: asyncio.Lock  # One replica at a time writes rows, so that readers wait for one slice.
+    metrics: Metrics
+    settings: StoreSettings
+
+
+@dataclass(slots=True)
+class _Pending:
+    entry: Entry
+    outcome: "asyncio.Future[Outcome]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Replica:
+    """A replica. `view` is None until it serves; `failure` says why it does not."""
+
+    def __init__(
+        self,
+        definition: StoreDefinition,
+        configuration: PartitionConfiguration,
+        engine: Engine,
+        surroundings: Surroundings,
+    ) -> None:
+        """Takes what the engine holds; `start` finishes what was decided and serves."""
+        self.definition = definition
+        self.engine = engine
+        self.view: View | None = None
+        self.failure: StoreError | None = None
+        self._surroundings = surroundings
+        self._format = Format(definition.format)
+        self._pending: dict[Offset, _Pending] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        meta = dict(engine.scan(META))
+        self._check_identity(meta, configuration)
+        if _CONFIGURATION in meta:
+            held = decode(meta[_CONFIGURATION], PartitionConfiguration)
+            configuration = max(held, configuration, key=lambda one: one.epoch)
+        self.machine = Machine.load(configuration.partition, meta)
+        self.log = self._load_log(configuration, meta)
+        self._bytes_total = self._load_bytes_total()
+        self._bytes_when_cut = 0
+
+    # --- Opening
+
+    def _check_identity(self, meta: dict[bytes, bytes], wanted: PartitionConfiguration) -> None:
+        if _DEFINITION not in meta:
+            return
+        held = decode(meta[_DEFINITION], StoreDefinition)
+        partition = decode(meta[_CONFIGURATION], PartitionConfiguration).partition
+        if (held.store_id, partition) != (self.definition.store_id, wanted.partition):
+            raise CorruptionError(
+                f"these files are partition {partition} of store {held.store_id}, not partition "
+                f"{wanted.partition} of {self.definition.store_id}: the volume was mixed up"
+            )
+
+    def _load_log(
+        self, configuration: PartitionConfiguration, meta: dict[bytes, bytes]
+    ) -> logs.Log:
+        applied = decode_offset(meta.get(APPLIED, encode_offset(0)))
+        first = next(self.engine.scan(CHANGELOG), None)
+        newest = self.engine.snapshot(CHANGELOG)
+        last = next(newest.scan(reverse=True), None)
+        newest.close()
+        end = Offset(decode_offset(last[0]) + 1) if last else applied
+        return logs.Log(
+            pod=self._surroundings.pod,
+            configuration=configuration,
+            start=decode_offset(first[0]) if first else applied,
+            end=end,
+            watermark=applied,
+            applied=applied,
+        )
+
+    def _load_bytes_total(self) -> int:
+        data = self.engine.get(CHANGELOG, encode_offset(self.log.end - 1)) if self.log.end else None
+        if data is None:
+            return 0
+        entry = decode_entry(data)
+        return entry.bytes_before + len(data) + entry.payload_bytes
+
+    @property
+    def family(self) -> str:
+        """The family of the rows: named by format and by generation (`replace` starts the next)."""
+        return self._family_of(self.machine.participant.data_generation)
+
+    def _family_of(self, generation: int) -> str:
+        return f"rows-{self._format}-{generation}"
+
+    async def start(self) -> None:
+        """Finishes the commit that was being applied, applies the log's durable tail, serves."""
+        self._write_configuration()
+        self.engine.create_family(self.family)
+        for family in self.engine.families():
+            if family.startswith("rows-") and family != self.family:
+                self.engine.drop_family(family)
+        await self._sync()
+        self.log = logs.acknowledge(self.log, self.log.pod, self.log.end)
+        await self._apply_all()
+        self._show_state()
+        self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
+
+    def _write_configuration(self) -> None:
+        batch = self.engine.batch()
+        batch.put(META, _CONFIGURATION, encode(self.log.configuration))
+        batch.put(META, _DEFINITION, encode(self.definition))
+        self.engine.write(batch)
+
+    async def close(self) -> None:
+        """Stops applying and closes the database; the next start applies what the log holds."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for pending in self._pending.values():
+            pending.outcome.cancel()
+        if self.view:
+            self.view.snapshot.close()
+            self.view = None
+        self.engine.close()
+
+    # --- What it is
+
+    @property
+    def partition(self) -> int:
+        """Its partition's number."""
+        return self.log.configuration.partition
+
+    @property
+    def role(self) -> Role | None:
+        """What it is to its partition."""
+        return self.log.role
+
+    @property
+    def staged_bytes(self) -> int:
+        """Bytes of staged rows: on disk, in no commit yet."""
+        return self.machine.participant.staged_bytes
+
+    def report(self) -> ReplicaReport:
+        """What the operator is told."""
+        state = "failed" if self.failure else "serving" if self.view else "opening"
+        return ReplicaReport(
+            configuration=self.log.configuration,
+            role=self.role or Role.LEARNER,
+            state=state,
+            applied_offset=self.log.applied,
+            end_offset=self.log.end,
+            sequence=self.machine.participant.sequence,
+            error=self.failure.message if self.failure else None,
+        )
+
+    def reconfigure(self, configuration: PartitionConfiguration) -> bool:
+        """Takes a newer configuration; False where it is the one held. StaleEpochError if older."""
+        log, became_active = logs.reconfigure(self.log, configuration)
+        if log is self.log:
+            return False
+        self.log = log
+        self._write_configuration()
+        if became_active:
+            self.append(Barrier())
+        return True
+
+    # --- Writing
+
+    def append(
+        self, command: Command, payload: bytes | memoryview = b""
+    ) -> "asyncio.Future[Outcome]":
+        """Appends an entry; the future tells what it did once it was applied.
+
+        Raises NotActiveError, DiskFullError (nothing was appended) and what stopped the replica.
+        """
+        logs.check_active(self.log)
+        if self.failure:
+            raise self.failure
+        entry = Entry(
+            self.log.configuration.epoch,
+            self._surroundings.clock.wall_ms(),
+            self._bytes_total,
+            command,
+        )
+        log, offset = logs.append(self.log)
+        data = encode_entry(entry)
+        batch = self.engine.batch()
+        batch.put(CHANGELOG, encode_offset(offset), data)
+        if isinstance(command, Stage):
+            batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
+        self.engine.write(batch)
+        self.log = log
+        self._bytes_total += len(data) + entry.payload_bytes
+        pending = self._pending[offset] = _Pending(entry)
+        self._wake.set()
+        return pending.outcome
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                end = self.log.end
+                await self._sync()
+                self.log = logs.acknowledge(self.log, self.log.pod, end)
+                await self._apply_all()
+                if self._bytes_total - self._bytes_when_cut > _CUT_AFTER_BYTES:
+                    self.truncate()
+            except DiskFullError as error:
+                self._stall(error)
+            except Exception as error:  # noqa: BLE001 the top of a task: said and logged.
+                _LOG.exception("partition %s stopped applying", self.partition)
+                self._fail(error)
+                return
+
+    async def _sync(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._surroundings.executor, self.engine.sync)
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = (
+            error
+            if isinstance(error, StoreError)
+            else StoreError("the replica failed: see its log")
+        )
+        for pending in self._pending.values():
+            if not pending.outcome.done():
+                pending.outcome.set_exception(self.failure)
+        self._pending.clear()
+
+    def _stall(self, error: DiskFullError) -> None:
+        """No space to go on: what is in the log waits, and is applied once there is."""
+        if self.failure is None:
+            _LOG.error("partition %s waits for disk space", self.partition)
+        self.failure = error
+        asyncio.get_running_loop().call_later(_DISK_FULL_RETRY_S, self._wake.set)
+
+    # --- Applying
+
+    async def _apply_all(self) -> None:
+        for offset in logs.applicable(self.log):
+            pending = self._pending.get(Offset(offset))
+            entry = pending.entry if pending else self._read(Offset(offset))
+            outcome = await self._apply(Offset(offset), entry)
+            self.log = logs.apply(self.log, Offset(offset))
+            self._pending.pop(Offset(offset), None)
+            if pending and not pending.outcome.done():
+                pending.outcome.set_result(outcome)
+        if isinstance(self.failure, DiskFullError):
+            self.failure = None
+
+    def _read(self, offset: Offset) -> Entry:
+        data = self.engine.get(CHANGELOG, encode_offset(offset))
+        if data is None:
+            raise CorruptionError(f"partition {self.partition}: entry {offset} is missing")
+        return decode_entry(data)
+
+    async def _apply(self, offset: Offset, entry: Entry) -> Outcome:
+        outcome = self.machine.apply(offset, entry)
+        # The state machine has moved: the rows follow, however long the disk is full.
+        while True:
+            try:
+                await self._persist(offset, outcome)
+            except DiskFullError as error:
+                self._stall(error)
+                await asyncio.sleep(_DISK_FULL_RETRY_S)
+            else:
+                return outcome
+
+    async def _persist(self, offset: Offset, outcome: Outcome) -> None:
+        batch = self.engine.batch()
+        for key, value in outcome.changes.items():
+            put_or_delete(batch, META, key, value)
+        batch.put(META, APPLIED, encode_offset(offset + 1))
+        if outcome.plan is None:
+            self.engine.write(batch)
+            return
+        started = self._surroundings.clock.monotonic()
+        plan = outcome.plan
+        if plan.replaces:
+            self._restart_family(self._family_of(plan.data_generation))
+        writer = CommitWriter(self.engine, self._format, self.family, self._surroundings.gate)
+        await writer.write(offset, plan, batch)
+        await self._sync()
+        self._show_state(applied=Offset(offset + 1))
+        if plan.replaces:
+            self.engine.drop_family(self._family_of(plan.data_generation - 1))
+        self._surroundings.metrics.committed(
+            self._surroundings.clock.monotonic() - started, plan.records
+        )
+
+    def _restart_family(self, family: str) -> None:
+        self.engine.drop_family(family)  # What an interrupted attempt left.
+        self.engine.create_family(family)
+
+    def _show_state(self, applied: Offset | None = None) -> None:
+        """Puts readers on the state as it is now."""
+        participant = self.machine.participant
+        shown = self.view
+        self.view = View.of(
+            self.engine.snapshot(self.family),
+            store_format=self._format,
+            applied=self.log.applied if applied is None else applied,
+            sequence=participant.sequence,
+            position=participant.position,
+            stream_time=participant.stream_time,
+        )
+        if shown:
+            shown.snapshot.close()
+
+    # --- Cutting the log
+
+    def truncate(self) -> None:
+        """Deletes what the changelog's retention no longer asks for."""
+        self._bytes_when_cut = self._bytes_total
+        settings = self._surroundings.settings
+        entries = self.engine.scan(CHANGELOG, lower=encode_offset(self.log.start))
+        stored = (self._stored(key, data) for key, data in entries)
+        point = logs.truncation_point(
+            self.log,
+            islice(stored, _CUT_AT_ONCE_MAX),
+            self._bytes_total,
+            self.machine.participant.open_floor,
+            self._surroundings.clock.wall_ms(),
+            logs.Retention(settings.changelog_retention_ms, settings.changelog_retention_bytes),
+        )
+        if point <= self.log.start:
+            return
+        batch = self.engine.batch()
+        for offset in range(self.log.start, point):
+            batch.delete(CHANGELOG, encode_offset(offset))
+            batch.delete(PAYLOAD, encode_offset(offset))
+        self.engine.write(batch)
+        self.log = replace(self.log, start=point)
+
+    @staticmethod
+    def _stored(key: bytes, data: bytes) -> logs.Stored:
+        entry = decode_entry(data)
+        return logs.Stored(decode_offset(key), entry.wall_time_ms, entry.bytes_before)

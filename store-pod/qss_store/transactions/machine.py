@@ -1,0 +1,96 @@
+"""One partition's state machine: takes the log's entries in order, answers what each one did.
+
+Deterministic: equal entries give equal states on every replica. Partition 0 also coordinates.
+"""
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from qss_core.errors import StoreError
+from qss_core.model import Offset, WriterEpoch
+from qss_store.replication.entries import (
+    Abort,
+    Barrier,
+    CloseWriter,
+    Command,
+    Commit,
+    Complete,
+    Decide,
+    Entry,
+    ForgetWriter,
+    OpenWriter,
+    Stage,
+)
+from qss_store.transactions.coordinator import Coordinator
+from qss_store.transactions.participant import Changes, CommitPlan, Participant, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an entry did where it stands in the log; a `failure` changed nothing."""
+
+    changes: Changes = field(default_factory=dict)
+    plan: CommitPlan | None = None
+    failure: StoreError | None = None
+    writer_epoch: WriterEpoch | None = None
+
+
+@dataclass(slots=True)
+class Machine:
+    """The applied state of one partition."""
+
+    participant: Participant
+    coordinator: Coordinator | None
+
+    @classmethod
+    def load(cls, partition: int, rows: Rows) -> "Machine":
+        """The state that meta rows hold."""
+        coordinator = Coordinator.load(rows) if partition == 0 else None
+        return cls(Participant.load(rows), coordinator)
+
+    def apply(self, offset: Offset, entry: Entry) -> Outcome:
+        """Takes the next entry. The state is changed at once; the shell makes `changes` durable."""
+        try:
+            return self._apply(offset, entry, entry.command)
+        except StoreError as failure:
+            return Outcome(failure=failure)
+
+    def _apply(self, offset: Offset, entry: Entry, command: Command) -> Outcome:
+        match command:
+            case Stage():
+                return Outcome(self.participant.apply_stage(offset, entry.wall_time_ms, command))
+            case Commit():
+                plan = self.participant.plan_commit(command.commit)
+                return Outcome(plan.changes if plan else {}, plan)
+            case Abort():
+                return Outcome(self.participant.apply_abort(command))
+            case Barrier():
+                return Outcome()
+            case OpenWriter() | Decide() | Complete() | CloseWriter() | ForgetWriter():
+                assert self.coordinator is not None, "only partition 0 coordinates"
+                return self._coordinate(self.coordinator, entry, command)
+            case _:
+                assert_never(command)
+
+    def _coordinate(
+        self,
+        coordinator: Coordinator,
+        entry: Entry,
+        command: OpenWriter | Decide | Complete | CloseWriter | ForgetWriter,
+    ) -> Outcome:
+        match command:
+            case OpenWriter():
+                changes = coordinator.apply_open(entry.epoch, entry.wall_time_ms, command)
+                return Outcome(
+                    changes, writer_epoch=coordinator.writer(command.writer).writer_epoch
+                )
+            case Decide():
+                return Outcome(coordinator.apply_decide(command.decision))
+            case Complete():
+                return Outcome(coordinator.apply_complete(command))
+            case CloseWriter():
+                return Outcome(coordinator.apply_close(command))
+            case ForgetWriter():
+                return Outcome(coordinator.apply_forget(command))
+            case _:
+                assert_never(command)

@@ -1,0 +1,36 @@
+"""What readers of one partition see: one state, with the position that is true of exactly it."""
+
+from dataclasses import dataclass
+
+from qss_core.formats import Format
+from qss_core.model import Offset, Sequence
+from qss_core.positions import Position, encode_token
+from qss_store.engine.base import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A committed state of a partition. A replica puts a new one in its place at each commit."""
+
+    snapshot: Snapshot
+    format: Format
+    applied: Offset  # Everything below was applied.
+    sequence: Sequence
+    position: Position
+    token: str  # The position as answers carry it.
+    stream_time: int  # Milliseconds; -1 before the first row that has a time.
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        *,
+        store_format: Format,
+        applied: Offset,
+        sequence: Sequence,
+        position: Position,
+        stream_time: int,
+    ) -> "View":
+        """A view; its token is made once, not for each answer."""
+        token = encode_token(position)
+        return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
