@@ -232,6 +232,12 @@ class AbortAnswer(Wire, frozen=True, kw_only=True):
     decided: bool
 
 
+class RenewAnswer(Wire, frozen=True, kw_only=True):
+    """The run is open; the coordinator closes one that it has not heard of for that long."""
+
+    closes_after_s: float
+
+
 class Decision(Wire, frozen=True, kw_only=True):
     """The durable word that a batch will be committed, with which chunks, at which position."""
 

@@ -1,4 +1,4 @@
-"""The internal port: writers, peers and the operator (http-api.md, "Changelog, replication, control").
+"""The internal port: what writers, peers and the operator ask (http-api.md).
 
 Requests of writers may be sent to any pod: one that does not coordinate passes them on, once.
 """
@@ -26,6 +26,7 @@ from qss_core.wire import (
     CommitRequest,
     OpenWriterRequest,
     PrepareRequest,
+    RenewAnswer,
     ResolveRequest,
     encode,
 )
@@ -136,7 +137,7 @@ class InternalApi:
         """Keeps a run open."""
         epoch = WriterEpoch(_number(request, "epoch"))
         self._coordination.renew(_writer_name(request), epoch)
-        return web.Response(status=204)
+        return _json(RenewAnswer(closes_after_s=self._settings.open_batch_timeout_s))
 
     async def stage(self, request: web.Request) -> web.Response:
         """Stages a chunk."""

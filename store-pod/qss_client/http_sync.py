@@ -1,0 +1,137 @@
+"""HTTP for programs without an event loop: pooled connections, typed errors, bounded answers."""
+
+import time
+from dataclasses import dataclass
+from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
+from typing import TypeVar
+
+import urllib3
+
+from qss_client.routing import Again, RetryLimits, after_failure
+from qss_core.errors import StoreError, UnreachableError
+from qss_core.wire import Problem, decode, encode, error_of
+
+Answer = TypeVar("Answer")
+ANSWER_BYTES_MAX = 256 * 1024 * 1024
+CONNECT_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer that was no failure."""
+
+    status: int
+    headers: dict[str, str]  # Names in lower case.
+    body: bytes
+
+
+class SyncHttp:
+    """A connection pool. Safe for threads; not for sharing over a fork."""
+
+    def __init__(self, token: str | None = None) -> None:
+        """`token` is sent as a bearer token."""
+        self._pool = urllib3.PoolManager(maxsize=16, retries=False)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._pool.clear()
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> HttpAnswer:
+        """One exchange, tried again once where a pooled connection had died.
+
+        Raises what the problem document of a failure says, UnreachableError without an answer.
+        Every request of ours may be repeated: that is what ids and fingerprints are for.
+        """
+        for last in (False, True):
+            try:
+                return self._exchange(method, url, body, headers or {}, timeout_s)
+            except urllib3.exceptions.ProtocolError as error:
+                if last:
+                    raise UnreachableError(f"{url} closed the connection") from error
+            except urllib3.exceptions.HTTPError as error:
+                raise UnreachableError(f"{url} did not answer: {_reason(error)}") from error
+        raise AssertionError("the loop returns or raises")
+
+    def _exchange(
+        self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+    ) -> HttpAnswer:
+        timeout = urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, timeout_s), read=timeout_s)
+        response = self._pool.request(
+            method,
+            url,
+            body=body,
+            headers={**self._headers, **headers},
+            timeout=timeout,
+            preload_content=False,
+            redirect=False,
+        )
+        try:
+            data = response.read(ANSWER_BYTES_MAX, decode_content=False)
+            if response.read(1):
+                raise StoreError(f"the answer has more than {ANSWER_BYTES_MAX} bytes: ask for less")
+        finally:
+            response.release_conn()
+        if response.status >= 400:
+            raise failure_of(response.status, data)
+        return HttpAnswer(
+            response.status, {name.lower(): value for name, value in response.headers.items()}, data
+        )
+
+    def post(
+        self, url: str, message: object, kind: type[Answer], timeout_s: float = 30.0
+    ) -> Answer:
+        """Sends a JSON message and reads one."""
+        answer = self.request(
+            "POST",
+            url,
+            body=encode(message),
+            headers={"Content-Type": "application/json"},
+            timeout_s=timeout_s,
+        )
+        return decode(answer.body, kind)
+
+    def get(self, url: str, kind: type[Answer], timeout_s: float = 30.0) -> Answer:
+        """Reads a JSON message."""
+        return decode(self.request("GET", url, timeout_s=timeout_s).body, kind)
+
+
+def failure_of(status: int, body: bytes) -> StoreError:
+    """The error that an answer with a failing status stands for."""
+    try:
+        return error_of(decode(body, Problem))
+    except StoreError:
+        return StoreError(f"the server answered {status} and no problem document: is it a store?")
+
+
+def _reason(error: urllib3.exceptions.HTTPError) -> str:
+    inner = getattr(error, "reason", None)
+    return type(inner or error).__name__
+
+
+class Patience:
+    """Counts one request's attempts and waits between them."""
+
+    def __init__(self, limits: RetryLimits) -> None:
+        """Time counts from here."""
+        self._limits = limits
+        self._started = time.monotonic()
+        self._attempt = 0
+
+    def after(self, error: StoreError) -> Again:
+        """Waits as the rules say; raises the error where they say to give up."""
+        elapsed_s = time.monotonic() - self._started
+        again = after_failure(error, self._attempt, elapsed_s, random(), self._limits)
+        if again is None:
+            raise error
+        self._attempt += 1
+        time.sleep(again.wait_s)  # noqa: TID251 this is the wait between two attempts.
+        return again

@@ -1,0 +1,261 @@
+"""The writer's half of a batch: open, stage, commit, abort, renew, with retries inside.
+
+Every request may be repeated without harm: an open carries its id, a slice its chunk id and
+checksum, a commit its fingerprint. So a lost answer is asked for again, until the deadline.
+"""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from qss_client.chunks import Slice
+from qss_client.http_sync import Patience, SyncHttp
+from qss_client.routing import RetryLimits, active_of
+from qss_core.errors import Retry, StoreError
+from qss_core.model import PartitionId
+from qss_core.wire import (
+    AbortAnswer,
+    AbortRequest,
+    ChunkReference,
+    CommitAnswer,
+    CommitRequest,
+    Instance,
+    OpenWriterRequest,
+    PositionJson,
+    RenewAnswer,
+    StageAnswer,
+    StoreMetadata,
+    WriterOpened,
+    decode,
+    error_of,
+)
+
+CHUNK_BYTES = 4 * 1024 * 1024  # What a chunk is filled to: a pod writes each slice in one piece.
+WRITE_LIMITS = RetryLimits(deadline_s=120.0)
+ANSWER_TIMEOUT_S = 75.0  # Longer than a coordinator waits for a batch to complete.
+DISCOVERY_TIMEOUT_S = 5.0
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """One slice that is in the log of its partition."""
+
+    partition: int
+    chunk: ChunkReference
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An opened writer: what tasks on other machines need to stage its batches."""
+
+    store: str
+    writer: str
+    opened: WriterOpened
+
+
+def discover(http: SyncHttp, url: str, store: str, limits: RetryLimits) -> StoreMetadata:
+    """The store's pods and partitions; `url` is the query or the internal port of any pod."""
+    patience = Patience(limits)
+    while True:
+        try:
+            return http.get(f"{url}/state/instances/{store}", StoreMetadata)
+        except StoreError as error:
+            patience.after(error)
+
+
+def open_writer(
+    http: SyncHttp,
+    metadata: StoreMetadata,
+    writer: str,
+    *,
+    query_id: str,
+    run_id: str,
+    take_over: bool = False,
+    one_off: bool = False,
+    limits: RetryLimits = WRITE_LIMITS,
+) -> Run:
+    """Opens the writer for a run of its query. Raises OtherCheckpointError, StaleWriterError."""
+    request = OpenWriterRequest(
+        query_id=query_id,
+        run_id=run_id,
+        open_id=uuid.uuid4().hex,
+        take_over=take_over,
+        one_off=one_off,
+    )
+    store = metadata.definition.name
+    calls = _Calls(http, metadata, limits)
+    opened = calls.coordinator(f"writers/{writer}", request, WriterOpened)
+    return Run(store, writer, opened)
+
+
+def stage(
+    http: SyncHttp,
+    run: Run,
+    batch: int,
+    task: str,
+    slices: Iterable[Slice],
+    limits: RetryLimits = WRITE_LIMITS,
+) -> list[Staged]:
+    """Stages a task attempt's slices on the actives; `task` is unique among the run's attempts.
+
+    Returns when every slice is in the log of every in-sync replica. Raises BatchClosedError for a
+    batch that was applied: then ask the coordinator, by `commit`.
+    """
+    calls = _Calls(http, run.opened.metadata, limits)
+    staged: list[Staged] = []
+    for number, chunk in enumerate(_chunks_of(calls.metadata, slices, run.opened.chunk_bytes_max)):
+        chunk_id = f"{run.opened.writer_epoch}.{task}.{number}"
+        staged += calls.stage(run, batch, chunk_id, chunk)
+    return staged
+
+
+def _chunks_of(
+    metadata: StoreMetadata, slices: Iterable[Slice], limit_bytes: int
+) -> list[list[Slice]]:
+    """Slices together that go to one pod, filled up to a bound, at most one of each partition."""
+    chunks: list[list[Slice]] = []
+    filling: dict[int, list[Slice]] = {}
+    target = min(CHUNK_BYTES, limit_bytes)
+    for one in slices:
+        pod = active_of(metadata, one.partition).ordinal
+        chunk = filling.setdefault(pod, [])
+        size = sum(len(other.data) for other in chunk)
+        repeated = any(other.partition == one.partition for other in chunk)
+        if chunk and (repeated or size + len(one.data) > target):
+            chunks.append(chunk)
+            chunk = filling[pod] = []
+        chunk.append(one)
+    return chunks + [chunk for chunk in filling.values() if chunk]
+
+
+def commit(
+    http: SyncHttp,
+    run: Run,
+    batch: int,
+    staged: Sequence[Staged],
+    *,
+    position: PositionJson,
+    fingerprint: str,
+    replace: bool = False,
+    limits: RetryLimits = WRITE_LIMITS,
+) -> CommitAnswer:
+    """Commits the winners' slices, in this order; answers when all partitions have applied them."""
+    chunks: dict[str, list[ChunkReference]] = {}
+    for one in staged:
+        chunks.setdefault(str(one.partition), []).append(one.chunk)
+    request = CommitRequest(
+        generation=run.opened.generation,
+        chunks={partition: tuple(listed) for partition, listed in chunks.items()},
+        position=position,
+        fingerprint=fingerprint,
+        replace=replace,
+    )
+    calls = _Calls(http, run.opened.metadata, limits)
+    return calls.coordinator(_batch_path(run, batch) + "/commit", request, CommitAnswer)
+
+
+def abort(http: SyncHttp, run: Run, batch: int, limits: RetryLimits = WRITE_LIMITS) -> AbortAnswer:
+    """Gives the batch up and closes the run; nothing happens to a batch that was decided."""
+    request = AbortRequest(generation=run.opened.generation)
+    calls = _Calls(http, run.opened.metadata, limits)
+    return calls.coordinator(_batch_path(run, batch) + "/abort", request, AbortAnswer)
+
+
+def renew(http: SyncHttp, run: Run, limits: RetryLimits = WRITE_LIMITS) -> None:
+    """Keeps the run open; the coordinator closes one that is silent for an hour."""
+    calls = _Calls(http, run.opened.metadata, limits)
+    calls.coordinator(f"writers/{run.writer}/{run.opened.writer_epoch}/renew", {}, RenewAnswer)
+
+
+def _batch_path(run: Run, batch: int) -> str:
+    return f"writers/{run.writer}/{run.opened.writer_epoch}/batches/{batch}"
+
+
+class _Calls:
+    """One operation's requests: they share routes and patience."""
+
+    def __init__(self, http: SyncHttp, metadata: StoreMetadata, limits: RetryLimits) -> None:
+        self.metadata = metadata
+        self._http = http
+        self._limits = limits
+        self._patience = Patience(limits)
+
+    def coordinator(self, path: str, message: object, kind: type[Answer]) -> Answer:
+        """Asks the active of partition 0."""
+        while True:
+            base = active_of(self.metadata, PartitionId(0)).changelog
+            url = f"{base}/changelog/stores/{self.metadata.definition.name}/{path}"
+            try:
+                return self._http.post(url, message, kind, timeout_s=ANSWER_TIMEOUT_S)
+            except StoreError as error:
+                self._wait(error)
+
+    def stage(self, run: Run, batch: int, chunk_id: str, chunk: list[Slice]) -> list[Staged]:
+        """Sends a chunk; slices that were not taken go again, same id, to who is active now."""
+        staged: list[Staged] = []
+        waiting = chunk
+        while waiting:
+            failures: list[tuple[Slice, StoreError]] = []
+            for instance, together in self._by_active(waiting):
+                taken, failed = self._send(instance, run, batch, chunk_id, together)
+                staged += taken
+                failures += failed
+            if failures:
+                self._wait(_worst([error for _, error in failures]))
+            waiting = [one for one, _ in failures]
+        return staged
+
+    def _by_active(self, slices: list[Slice]) -> list[tuple[Instance, list[Slice]]]:
+        groups: dict[int, tuple[Instance, list[Slice]]] = {}
+        for one in slices:
+            instance = active_of(self.metadata, one.partition)
+            groups.setdefault(instance.ordinal, (instance, []))[1].append(one)
+        return list(groups.values())
+
+    def _send(
+        self, instance: Instance, run: Run, batch: int, chunk_id: str, slices: list[Slice]
+    ) -> tuple[list[Staged], list[tuple[Slice, StoreError]]]:
+        path = f"{_batch_path(run, batch)}/chunks/{chunk_id}?generation={run.opened.generation}"
+        try:
+            answer = self._http.request(
+                "PUT",
+                f"{instance.changelog}/changelog/stores/{run.store}/{path}",
+                body=b"".join(one.data for one in slices),
+                headers={"Content-Type": "application/vnd.apache.arrow.stream"},
+                timeout_s=ANSWER_TIMEOUT_S,
+            )
+        except StoreError as error:
+            return [], [(one, error) for one in slices]
+        results = decode(answer.body, StageAnswer).partitions
+        staged, failed = [], []
+        for one in slices:
+            result = results[str(one.partition)]
+            if result.failure:
+                failed.append((one, error_of(result.failure)))
+            else:
+                assert result.checksum == one.checksum, "the pod logged other bytes than were sent"
+                reference = ChunkReference(id=chunk_id, records=one.records, checksum=one.checksum)
+                staged.append(Staged(one.partition, reference))
+        return staged, failed
+
+    def _wait(self, error: StoreError) -> None:
+        if self._patience.after(error).refresh:
+            self.metadata = self._discovered() or self.metadata
+
+    def _discovered(self) -> StoreMetadata | None:
+        """What any pod says now; None while none answers."""
+        for instance in self.metadata.instances:
+            url = f"{instance.changelog}/state/instances/{self.metadata.definition.name}"
+            try:
+                return self._http.get(url, StoreMetadata, timeout_s=DISCOVERY_TIMEOUT_S)
+            except StoreError:
+                continue
+        return None
+
+
+def _worst(errors: list[StoreError]) -> StoreError:
+    """A failure that no repeat will mend, if there is one."""
+    return min(errors, key=lambda error: error.retry is not Retry.NEVER)
