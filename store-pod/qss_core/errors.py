@@ -99,6 +99,24 @@ class RequestTimeoutError(StoreError):
     code, http_status = "REQUEST_TIMEOUT", 408
 
 
+class NotAcceptableError(StoreError):
+    """None of the content types that the client accepts is served here."""
+
+    code, http_status = "NOT_ACCEPTABLE", 406
+
+
+class UnsupportedMediaError(StoreError):
+    """A body in an encoding that is not taken."""
+
+    code, http_status = "UNSUPPORTED_MEDIA", 415
+
+
+class HttpVersionError(StoreError):
+    """Another version of HTTP."""
+
+    code, http_status = "HTTP_VERSION_NOT_SUPPORTED", 505
+
+
 # --- It is not here, or not there at all.
 
 

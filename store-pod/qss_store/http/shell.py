@@ -1,0 +1,333 @@
+"""What every listener does alike: problems, metrics, limits of connections and of bodies.
+
+A failure leaves as RFC 9457 `application/problem+json`. What nobody expected leaves as a 500
+without its text, and is logged once, without its text too: it could quote a key or a value.
+"""
+
+import asyncio
+import logging
+import math
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import aiohttp
+from aiohttp import hdrs, web
+
+from qss_core.errors import (
+    HttpVersionError,
+    MalformedRequestError,
+    MethodNotAllowedError,
+    OverloadedError,
+    PathNotFoundError,
+    RequestTimeoutError,
+    StoreError,
+    TooLargeError,
+    UnsupportedMediaError,
+)
+from qss_core.wire import decode, encode, problem_of
+from qss_store.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
+
+JSON = "application/json"
+PROBLEM_JSON = "application/problem+json"
+ROUTE_UNKNOWN = "(none)"
+_VERSIONS = (aiohttp.HttpVersion11, aiohttp.HttpVersion10)
+_STATUS_WHEN_GONE = 499  # The client went away before there was an answer.
+
+Message = TypeVar("Message")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerLimits:
+    """What one listener takes from its clients."""
+
+    connections_max: int = 4096
+    # Also how long a client may take for a request's head.
+    keepalive_timeout_s: float = 30.0
+    lingering_time_s: float = 1.0
+    line_bytes_max: int = 32 * 1024
+    field_bytes_max: int = 32 * 1024
+    shutdown_timeout_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyPace:
+    """How slowly a body may come: in `total_s`, and after `grace_s` at a minimum rate."""
+
+    total_s: float = 30.0
+    grace_s: float = 2.0
+    bytes_per_s_min: int = 64 * 1024
+
+
+BODY_PACE = BodyPace()
+
+
+# --- Problems
+
+
+def problem_response(error: StoreError) -> web.Response:
+    """The answer that tells of a failure."""
+    problem = problem_of(error)
+    headers = {"Content-Type": PROBLEM_JSON}
+    if problem.retry_after_ms is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after_ms / 1000)))
+    if "allow" in error.details:
+        headers["Allow"] = error.details["allow"]
+    return web.Response(status=problem.status, body=encode(problem), headers=headers)
+
+
+def _error_of_http(error: web.HTTPException, request: web.Request) -> StoreError:
+    """Ours for one of aiohttp's own refusals."""
+    if isinstance(error, web.HTTPNotFound):
+        return PathNotFoundError(
+            f"there is no {request.path[:200]}: the paths are in /openapi.json; in a key, / is %2F"
+        )
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allow = error.headers.get("Allow", "")
+        return MethodNotAllowedError(f"{request.method} is not allowed here: {allow}", allow=allow)
+    if isinstance(error, web.HTTPRequestEntityTooLarge):
+        return TooLargeError("the body is too large")
+    return MalformedRequestError(f"the request was refused: {error.reason}")
+
+
+def _unexpected(error: Exception, what: str) -> StoreError:
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    _LOG.error("%s failed with %s:\n%s", what, type(error).__name__, frames)
+    return StoreError("the pod failed to answer; its log says where")
+
+
+# --- The middleware
+
+
+def make_middleware(listener: str, metrics: Metrics) -> Middleware:
+    """Turns failures into problems, and counts."""
+    watch = _Watch(listener, metrics)
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        started = time.perf_counter()
+        status = _STATUS_WHEN_GONE
+        response: web.StreamResponse | None = None
+        try:
+            response = await _answer(request, handler)
+            status = response.status
+        finally:
+            watch.seen(request, response, status, time.perf_counter() - started)
+        return response
+
+    return answer
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        _check_version(request)
+        return await handler(request)
+    except StoreError as error:
+        failure = error
+    except web.HTTPException as error:
+        failure = _error_of_http(error, request)
+    except ConnectionError:
+        raise  # The client went away.
+    except Exception as error:  # noqa: BLE001 the top of a request.
+        failure = _unexpected(error, f"{request.method} {route_of(request)}")
+    if request.writer.output_size > 0:
+        # An answer has begun and cannot be taken back: the client sees it cut off.
+        raise ConnectionError("the answer broke off")
+    response = problem_response(failure)
+    if isinstance(failure, RequestTimeoutError | TooLargeError | HttpVersionError):
+        response.force_close()
+    return response
+
+
+def _check_version(request: web.Request) -> None:
+    if request.version not in _VERSIONS:
+        raise HttpVersionError("this server speaks HTTP/1.1 and HTTP/1.0")
+
+
+def route_of(request: web.Request) -> str:
+    """The template of the request's path, which holds no key."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else ROUTE_UNKNOWN
+
+
+class _Watch:
+    """The metrics of one listener; looking a label up each time would cost as much as a read."""
+
+    def __init__(self, listener: str, metrics: Metrics) -> None:
+        self._listener = listener
+        self._metrics = metrics
+        self._count: dict[tuple[str, int], Callable[[], None]] = {}
+        self._observe: dict[str, Callable[[float], None]] = {}
+
+    def seen(
+        self,
+        request: web.Request,
+        response: web.StreamResponse | None,
+        status: int,
+        seconds: float,
+    ) -> None:
+        route = route_of(request)
+        count = self._count.get((route, status))
+        if count is None:
+            child = self._metrics.requests.labels(self._listener, route, str(status))
+            count = self._count[route, status] = child.inc
+        count()
+        observe = self._observe.get(route)
+        if observe is None:
+            child_histogram = self._metrics.latency.labels(self._listener, route)
+            observe = self._observe[route] = child_histogram.observe
+        observe(seconds)
+        if request.body_exists:
+            self._metrics.bytes_in.inc(request.content.total_bytes)
+        if isinstance(response, web.Response) and isinstance(response.body, bytes):
+            self._metrics.bytes_out.inc(len(response.body))
+        elif response is not None:
+            self._metrics.bytes_out.inc(response.body_length)
+
+
+# --- Bodies
+
+
+async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE) -> bytes:
+    """The whole body. Raises TooLargeError, RequestTimeoutError, UnsupportedMediaError."""
+    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
+    if encoding.lower() != "identity":
+        raise UnsupportedMediaError(f"a body in {encoding[:40]!r} is not taken: send it plain")
+    announced = request.content_length
+    if announced is not None and announced > limit:
+        raise _body_too_large(limit)
+    if not request.body_exists:
+        return b""
+    chunks: list[bytes] = []
+    received = 0
+    started = asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout_at(started + min(pace.total_s, pace.grace_s)) as deadline:
+            while chunk := await request.content.readany():
+                received += len(chunk)
+                if received > limit:
+                    raise _body_too_large(limit)
+                chunks.append(chunk)
+                earned_s = pace.grace_s + received / pace.bytes_per_s_min
+                deadline.reschedule(started + min(pace.total_s, earned_s))
+    except TimeoutError as error:
+        raise RequestTimeoutError(
+            f"the body came too slowly: {received} bytes; send at least {pace.bytes_per_s_min} "
+            f"bytes a second, all within {pace.total_s:g} s"
+        ) from error
+    return b"".join(chunks)
+
+
+async def read_json(
+    request: web.Request, limit: int, kind: type[Message], pace: BodyPace = BODY_PACE
+) -> Message:
+    """The message in the body; MalformedRequestError says what is wrong with it."""
+    return decode(await read_body(request, limit, pace), kind)
+
+
+def _body_too_large(limit: int) -> TooLargeError:
+    return TooLargeError(f"the body is larger than {limit} bytes: send it in parts", limit=limit)
+
+
+# --- Connections
+
+
+class Connection(web.RequestHandler):
+    """One connection. What cannot be parsed as HTTP is answered like any other failure."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 aiohttp's signature.
+    ) -> web.StreamResponse:
+        """The answer to a request that no handler saw, or that broke one."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer broke off")
+        failure: StoreError
+        if status < 500:
+            failure = MalformedRequestError("not an HTTP request that this server understands")
+        else:
+            assert isinstance(exc, Exception | None)
+            failure = _unexpected(exc or StoreError("no exception"), "a connection")
+        response = problem_response(failure)
+        response.force_close()
+        return response
+
+
+class _Refusal(asyncio.Protocol):
+    """A connection over the limit: told so, and closed."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        body = encode(problem_of(OverloadedError("too many connections: use fewer, or wait")))
+        head = (
+            f"HTTP/1.1 {OverloadedError.http_status} Too Many Requests\r\n"
+            f"Content-Type: {PROBLEM_JSON}\r\nContent-Length: {len(body)}\r\n"
+            "Retry-After: 1\r\nConnection: close\r\n\r\n"
+        )
+        transport.write(head.encode() + body)
+        transport.close()
+
+
+class _Site(web.BaseSite):
+    """A listening address with a limit of connections."""
+
+    __slots__ = ("_host", "_limits", "_port")
+
+    def __init__(self, runner: web.AppRunner, host: str, port: int, limits: ListenerLimits) -> None:
+        super().__init__(runner)
+        self._host = host
+        self._port = port
+        self._limits = limits
+
+    @property
+    def name(self) -> str:
+        return f"http://{self._host}:{self._port}"
+
+    async def start(self) -> None:
+        await super().start()
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._connect, self._host, self._port)
+
+    def _connect(self) -> asyncio.Protocol:
+        server = self._runner.server
+        assert server is not None, "the runner was set up before"
+        limits = self._limits
+        if len(server.connections) >= limits.connections_max:
+            return _Refusal()
+        return Connection(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type] # None is how to have none.
+            keepalive_timeout=limits.keepalive_timeout_s,
+            lingering_time=limits.lingering_time_s,
+            auto_decompress=False,
+            max_line_size=limits.line_bytes_max,
+            max_field_size=limits.field_bytes_max,
+        )
+
+
+def make_runner(app: web.Application, limits: ListenerLimits = ListenerLimits()) -> web.AppRunner:
+    """A runner for `start_listening`; its maker calls `cleanup`."""
+    return web.AppRunner(app, handler_cancellation=True, shutdown_timeout=limits.shutdown_timeout_s)
+
+
+async def start_listening(
+    runner: web.AppRunner, host: str, port: int, limits: ListenerLimits = ListenerLimits()
+) -> int:
+    """Sets the runner up and listens; the port, which the system chose where `port` is 0."""
+    if runner.server is None:
+        await runner.setup()
+    await _Site(runner, host, port, limits).start()
+    bound: int = runner.addresses[-1][1]
+    return bound
