@@ -9,12 +9,13 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import aiohttp
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
 
 from qss_core.errors import (
     HttpVersionError,
@@ -39,8 +40,6 @@ _VERSIONS = (aiohttp.HttpVersion11, aiohttp.HttpVersion10)
 _STATUS_WHEN_GONE = 499  # The client went away before there was an answer.
 
 Message = TypeVar("Message")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
