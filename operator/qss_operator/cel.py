@@ -1,0 +1,120 @@
+"""The CRD's rules (x-kubernetes-validations), evaluated as the API server evaluates them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import celpy
+from celpy import celtypes
+from celpy.adapter import json_to_cel
+from celpy.evaluation import CELEvalError
+
+from qss_operator.crd import Json, Schema
+
+_ABSENT = object()
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?"
+)
+_SCALE = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """A rule that a value does not satisfy, and where that value is."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A Kubernetes quantity as a value of CEL."""
+
+    amount: Decimal
+
+
+def broken_rules(resource: Json, old: Json | None, schema: Schema) -> list[BrokenRule]:
+    """The rules that the resource breaks; with an old one, also those about what may change."""
+    return list(_walk(schema, resource, _ABSENT if old is None else old, ()))
+
+
+def _walk(
+    schema: Schema, value: Json, old: Any, path: tuple[str | int, ...]
+) -> Iterator[BrokenRule]:
+    for rule in schema.get("x-kubernetes-validations", ()):
+        is_transition = re.search(r"\boldSelf\b", rule["rule"]) is not None
+        if is_transition and old is _ABSENT:
+            continue
+        if not _holds(rule["rule"], value, old if is_transition else _ABSENT):
+            yield BrokenRule(path, rule["message"])
+    if isinstance(value, dict):
+        members, rest = schema.get("properties", {}), schema.get("additionalProperties")
+        for name, member in value.items():
+            inner = members.get(name, rest)
+            if isinstance(inner, dict):
+                old_member = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
+                yield from _walk(inner, member, old_member, (*path, name))
+    elif isinstance(value, list) and "items" in schema:
+        # Items have no old value here: the schema has no transition rule inside of a list.
+        for index, item in enumerate(value):
+            yield from _walk(schema["items"], item, _ABSENT, (*path, index))
+
+
+def _holds(rule: str, value: Json, old: Any) -> bool:
+    names = {"self": json_to_cel(value)}
+    if old is not _ABSENT:
+        names["oldSelf"] = json_to_cel(old)
+    try:
+        return bool(_program(rule).evaluate(names))
+    except CELEvalError:
+        # The API server, too, refuses a value on which a rule fails to evaluate.
+        return False
+
+
+@cache
+def _program(rule: str) -> celpy.Runner:
+    environment = celpy.Environment()
+    return environment.program(environment.compile(rule), functions=_FUNCTIONS)
+
+
+def _quantity(text: celtypes.StringType) -> Any:
+    match = _QUANTITY.fullmatch(str(text))
+    if match is None:
+        return CELEvalError(f"{text} is no quantity")
+    number, unit, exponent = match.groups()
+    scale = _SCALE[unit] if unit else Decimal(10) ** int(exponent or 0)
+    return Quantity(Decimal(number) * scale)
+
+
+def _is_quantity(text: celtypes.StringType) -> celtypes.BoolType:
+    return celtypes.BoolType(_QUANTITY.fullmatch(str(text)) is not None)
+
+
+def _compare(left: Quantity, right: Quantity) -> celtypes.IntType:
+    return celtypes.IntType((left.amount > right.amount) - (left.amount < right.amount))
+
+
+def _is_greater(left: Quantity, right: Quantity) -> celtypes.BoolType:
+    return celtypes.BoolType(left.amount > right.amount)
+
+
+def _is_less(left: Quantity, right: Quantity) -> celtypes.BoolType:
+    return celtypes.BoolType(left.amount < right.amount)
+
+
+_FUNCTIONS: Any = {
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "compareTo": _compare,
+    "isGreaterThan": _is_greater,
+    "isLessThan": _is_less,
+}

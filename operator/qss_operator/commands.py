@@ -1,0 +1,128 @@
+"""The commands `qss up`, `qss down` and `qss status`."""
+
+import asyncio
+import logging
+import shlex
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qss_operator.local.background import start_in_background
+from qss_operator.local.cluster import POD_COMMAND
+from qss_operator.local.run import RunningStores, is_ready, running_stores, stop_stores, why
+from qss_operator.local.state import StateDirectory
+from qss_operator.local.view import Output, show_statuses, statuses_table
+
+_DEFAULT_STATE = Path(".qss")
+_WATCH_S = 0.2
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(help="YAML files with QueryableStateStore resources.", show_default=False),
+]
+StateOption = Annotated[
+    Path, typer.Option("--state-dir", help="Where resources, status, data and logs are kept.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `qss`."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(status)
+
+
+def up(
+    files: Files,
+    *,
+    state_dir: StateOption = _DEFAULT_STATE,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Run in the background; return when ready.")
+    ] = False,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", help="With --detach: seconds to wait for ready stores.")
+    ] = 60.0,
+    background: Annotated[bool, typer.Option("--background", hidden=True)] = False,
+    pod_command: Annotated[str | None, typer.Option("--pod-command", hidden=True)] = None,
+) -> None:
+    """Run stores on this machine, each pod as a process, until Ctrl-C.
+
+    The data stays in the state directory when the stores are stopped.
+    """
+    state = StateDirectory(state_dir)
+    command = tuple(shlex.split(pod_command)) if pod_command else POD_COMMAND
+    if detach:
+        options = ["--background", "--pod-command", shlex.join(command)]
+        running = asyncio.run(start_in_background(files, state, options, timeout_s))
+        typer.echo(statuses_table(running.statuses()))
+        typer.echo(f"running in the background: `qss down{_state_option(state_dir)}` stops it")
+        return
+    logging.basicConfig(
+        level=logging.INFO if background else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    asyncio.run(_run_until_stopped(files, state, command))
+
+
+def down(*, state_dir: StateOption = _DEFAULT_STATE) -> None:
+    """Stop the stores of a state directory and every pod; the data stays."""
+    state = StateDirectory(state_dir)
+    ended = asyncio.run(stop_stores(state))
+    typer.echo("stopped" if ended else "nothing was running")
+    if state.stores():
+        typer.echo(f"the data is kept in {state_dir}; delete it with: rm -r {state_dir}")
+
+
+def status(
+    store: Annotated[
+        str | None, typer.Argument(help="One store; without it, all.", show_default=False)
+    ] = None,
+    *,
+    state_dir: StateOption = _DEFAULT_STATE,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How it is shown.")] = (
+        Output.TABLE
+    ),
+) -> None:
+    """Show the published status of the stores of a state directory."""
+    typer.echo(show_statuses(StateDirectory(state_dir), store, output))
+
+
+async def _run_until_stopped(
+    files: list[Path], state: StateDirectory, command: tuple[str, ...]
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    async with running_stores(files, state, command) as running:
+        telling = asyncio.create_task(_tell(running))
+        await stop.wait()
+        telling.cancel()
+        typer.echo("stopping the pods")
+    typer.echo(f"stopped; the data is kept in {state.path}")
+
+
+async def _tell(running: RunningStores) -> None:
+    """Say what changes, and show the table once everything is ready."""
+    told: dict[str, str] = {}
+    was_ready = False
+    while True:
+        statuses = running.statuses()
+        for name, entry in statuses.items():
+            line = f"{name}: {why(entry)}"
+            if told.get(name) != line:
+                typer.echo(line)
+                told[name] = line
+        all_ready = all(map(is_ready, statuses.values()))
+        if all_ready and not was_ready:
+            typer.echo(statuses_table(statuses))
+            typer.echo("Ctrl-C stops the stores; the data stays")
+        was_ready = all_ready
+        await asyncio.sleep(_WATCH_S)
+
+
+def _state_option(state_dir: Path) -> str:
+    return "" if state_dir == _DEFAULT_STATE else f" --state-dir {state_dir}"

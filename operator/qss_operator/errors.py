@@ -1,0 +1,39 @@
+"""The control plane's expected failures."""
+
+from qss_core.errors import Retry, StoreError
+
+
+class InvalidResourceError(StoreError):
+    """A resource that the CRD, or one of its rules, refuses."""
+
+    code, http_status = "INVALID_RESOURCE", 422
+
+
+class UnsupportedError(StoreError):
+    """A resource that asks for something which does not exist yet, or not here."""
+
+    code, http_status = "UNSUPPORTED", 422
+
+
+class ConflictError(StoreError):
+    """The resource changed since it was read: read it again."""
+
+    code, http_status, retry, retry_after_ms = "CONFLICT", 409, Retry.LATER, 100
+
+
+class AlreadyRunningError(StoreError):
+    """Another process runs the local cluster of this state directory."""
+
+    code, http_status = "ALREADY_RUNNING", 409
+
+
+class StateDirectoryError(StoreError):
+    """A state directory that cannot be read or written, or holds what no cluster wrote."""
+
+    code, http_status = "STATE_DIRECTORY", 500
+
+
+class StartFailedError(StoreError):
+    """A store did not become ready."""
+
+    code, http_status, retry = "NOT_READY", 503, Retry.LATER

@@ -1,0 +1,1 @@
+"""A cluster on one machine: pods are child processes, the resource and its status are files."""

@@ -1,0 +1,57 @@
+"""Starts `qss up` in the background and waits until its stores are ready."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from qss_core.model import StoreName
+from qss_operator.errors import StartFailedError
+from qss_operator.local.prepare import prepare
+from qss_operator.local.run import RunningStores, wait_until_ready
+from qss_operator.local.state import StateDirectory
+from qss_operator.local.supervisor import last_line
+from qss_operator.planning.model import StoreStatus
+
+
+async def start_in_background(
+    files: Sequence[Path], state: StateDirectory, options: Sequence[str], timeout_s: float
+) -> RunningStores:
+    """Start `qss up FILES` as a process of its own; returns when every store is Ready.
+
+    Raises what a foreground `qss up` would raise, and StartFailedError when a store is not ready in
+    time; the background process then goes on trying.
+    """
+    with state.lock():
+        # Its refusals are shown here, not in a log.
+        names = tuple(entry.name for entry in prepare(files, state))
+    child = _spawn(files, state, options)
+    running = RunningStores(state=state, names=names)
+
+    def read() -> dict[StoreName, StoreStatus]:
+        if child.poll() is not None:
+            raise StartFailedError(
+                f"the background process ended with exit code {child.returncode}: "
+                f"{last_line(state.up_log)} (see {state.up_log})"
+            )
+        holder = state.holder()
+        # Until it has begun, the status files are about an earlier run.
+        is_begun = holder is not None and holder.pid == child.pid
+        return running.statuses() if is_begun else dict.fromkeys(names, StoreStatus())
+
+    await wait_until_ready(read, timeout_s)
+    return running
+
+
+def _spawn(
+    files: Sequence[Path], state: StateDirectory, options: Sequence[str]
+) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "qss_client", "up", *map(str, files)]
+    with state.up_log.open("wb") as log:
+        return subprocess.Popen(
+            [*command, "--state-dir", str(state.path), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )

@@ -1,0 +1,147 @@
+"""Pods as child processes on the loopback address (the port Cluster)."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from qss_core.model import Ordinal, PodAddress, PodName, StoreName
+from qss_operator.local.files import make_directory
+from qss_operator.local.ports import LOOPBACK, PodPorts, choose_ports
+from qss_operator.local.processes import end_process
+from qss_operator.local.state import StateDirectory
+from qss_operator.local.supervisor import STOP_GRACE_S, PodSupervisor
+from qss_operator.planning.model import ClusterState, Endpoints, PodEndpoints, PodState
+
+POD_COMMAND = (sys.executable, "-m", "qss_store")
+
+
+@dataclass(slots=True)
+class _Pods:
+    """The running side of one store."""
+
+    addresses: tuple[PodAddress, ...] = ()
+    supervisors: list[PodSupervisor] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class LocalCluster:
+    """The pods of all stores of one run. Leaving the context stops every pod."""
+
+    def __init__(self, state: StateDirectory, pod_command: Sequence[str] = POD_COMMAND) -> None:
+        self._state = state
+        self._pod_command = tuple(pod_command)
+        self._stores: dict[StoreName, _Pods] = {}
+
+    async def __aenter__(self) -> "LocalCluster":
+        """Begin with no pod: those that an earlier run left behind are ended."""
+        await end_leftovers(self._state)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop every pod, all at the same time."""
+        await _cancel([task for pods in self._stores.values() for task in pods.tasks])
+
+    async def observe(self, store: StoreName) -> ClusterState:
+        """The pods of a store, whether they run or not."""
+        pods = self._stores.get(store, _Pods())
+        states = tuple(
+            PodState(
+                address=address,
+                is_running=supervisor.is_running,
+                has_volume=self._has_data(store, address.ordinal),
+                trouble=supervisor.trouble,
+            )
+            for address, supervisor in zip(pods.addresses, pods.supervisors, strict=True)
+        )
+        return ClusterState(replicas=len(states), pods=states, endpoints=_endpoints(pods.addresses))
+
+    async def set_replicas(self, store: StoreName, replicas: int) -> None:
+        """Start the pods of a store, or stop those of the highest ordinals."""
+        pods = self._stores.setdefault(store, _Pods())
+        await _cancel(pods.tasks[replicas:])
+        del pods.tasks[replicas:], pods.supervisors[replicas:]
+        # The ports of pods that run are in use, by them.
+        running = len(pods.supervisors)
+        recorded = self._state.read_ports(store)
+        chosen = choose_ports(
+            recorded[running:],
+            replicas - running,
+            seed=str(self._state.path.absolute() / store),
+            taken=self._ports_of_others(store),
+        )
+        ports = recorded[:running] + chosen
+        if ports != recorded[: len(ports)]:
+            self._state.write_ports(store, ports + recorded[len(ports) :])
+        pods.addresses = tuple(
+            _address(store, Ordinal(number), entry) for number, entry in enumerate(ports[:replicas])
+        )
+        for number in range(running, replicas):
+            self._start(store, pods, Ordinal(number), ports[number])
+        pods.changed.set()
+
+    async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
+        """Return when a pod started or ended, or after the timeout."""
+        changed = self._stores.setdefault(store, _Pods()).changed
+        with suppress(TimeoutError):
+            await asyncio.wait_for(changed.wait(), timeout_s)
+        changed.clear()
+
+    def _start(self, store: StoreName, pods: _Pods, ordinal: Ordinal, ports: PodPorts) -> None:
+        make_directory(self._state.pod_directory(store, ordinal))
+        command = (
+            *self._pod_command,
+            *("--store", store),
+            *("--ordinal", str(ordinal)),
+            *("--data-dir", str(self._state.data_directory(store, ordinal).absolute())),
+            *("--query-port", str(ports.query)),
+            *("--internal-port", str(ports.internal)),
+            *("--ops-port", str(ports.ops)),
+        )
+        supervisor = PodSupervisor(self._state, store, ordinal, command, pods.changed.set)
+        pods.supervisors.append(supervisor)
+        pods.tasks.append(asyncio.create_task(supervisor.run(), name=f"{store}-{ordinal}"))
+
+    def _has_data(self, store: StoreName, ordinal: Ordinal) -> bool:
+        try:
+            return any(self._state.data_directory(store, ordinal).iterdir())
+        except FileNotFoundError:
+            return False
+
+    def _ports_of_others(self, store: StoreName) -> list[int]:
+        others = (other for other in self._state.stores() if other != store)
+        return [
+            port for other in others for pod in self._state.read_ports(other) for port in pod.all()
+        ]
+
+
+async def end_leftovers(state: StateDirectory) -> int:
+    """End pods whose `qss up` is gone; how many there were."""
+    ended = await asyncio.gather(
+        *(end_process(process, STOP_GRACE_S) for process in state.processes())
+    )
+    return sum(ended)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _address(store: StoreName, ordinal: Ordinal, ports: PodPorts) -> PodAddress:
+    return PodAddress(
+        ordinal=ordinal,
+        name=PodName(f"{store}-{ordinal}"),
+        query=f"http://{LOOPBACK}:{ports.query}",
+        changelog=f"http://{LOOPBACK}:{ports.internal}",
+    )
+
+
+def _endpoints(addresses: Sequence[PodAddress]) -> Endpoints:
+    if not addresses:
+        return Endpoints()
+    pods = tuple(PodEndpoints(query=pod.query, changelog=pod.changelog) for pod in addresses)
+    return Endpoints(query=pods[0].query, changelog=pods[0].changelog, pods=pods)

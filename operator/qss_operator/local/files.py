@@ -1,0 +1,57 @@
+"""Small files that are whole or absent: written beside, made durable, then renamed."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from qss_operator.errors import StateDirectoryError
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def write_yaml(file: Path, value: Any) -> None:
+    """Replace a YAML file as a whole."""
+    text = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120)
+    temporary = file.with_name(f"{file.name}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+        _sync_directory(file.parent)
+    except OSError as error:
+        raise StateDirectoryError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def read_yaml(file: Path) -> Any:
+    """The content of a YAML file, or None if there is no such file."""
+    try:
+        return yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateDirectoryError(f"{file} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise StateDirectoryError(
+            f"{file} is damaged: {error}. Move it away to begin anew"
+        ) from error
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory and its parents."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateDirectoryError(f"{directory} cannot be made: {error.strerror}") from error
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

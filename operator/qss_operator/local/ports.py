@@ -1,0 +1,66 @@
+"""Free ports of this machine, chosen once for each pod."""
+
+import socket
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from qss_operator.errors import StateDirectoryError
+
+LOOPBACK = "127.0.0.1"
+# Below the ports that systems lend to outgoing connections, so that nobody takes a pod's port
+# while the pod is being started again.
+_FIRST, _END = 18000, 32000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPorts:
+    """The ports of one pod."""
+
+    query: int
+    internal: int
+    ops: int
+
+    def all(self) -> tuple[int, int, int]:
+        """Query, internal, ops."""
+        return self.query, self.internal, self.ops
+
+
+def choose_ports(
+    recorded: Sequence[PodPorts], pods: int, seed: str, taken: Iterable[int] = ()
+) -> tuple[PodPorts, ...]:
+    """Ports for every pod: the recorded ones, unless somebody else listens there by now.
+
+    `seed` says where to look first, so that two clusters that start together do not meet.
+    """
+    taken = {*taken, *(port for pod in recorded for port in pod.all())}
+    candidates = (port for port in _candidates(seed) if port not in taken and is_free(port))
+    chosen = []
+    for ordinal in range(pods):
+        known = recorded[ordinal] if ordinal < len(recorded) else None
+        if known is not None and all(map(is_free, known.all())):
+            chosen.append(known)
+            continue
+        ports = list(islice(candidates, 3))
+        if len(ports) < 3:
+            raise StateDirectoryError(f"no free ports are left between {_FIRST} and {_END}")
+        chosen.append(PodPorts(query=ports[0], internal=ports[1], ops=ports[2]))
+    return tuple(chosen)
+
+
+def is_free(port: int) -> bool:
+    """Whether a pod could listen on a port of the loopback address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Connections that were closed a moment ago do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _candidates(seed: str) -> Iterator[int]:
+    start = _FIRST + zlib.crc32(seed.encode()) % (_END - _FIRST)
+    return chain(range(start, _END), range(_FIRST, start))

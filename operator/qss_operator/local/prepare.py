@@ -1,0 +1,87 @@
+"""From YAML files to stored resources: validated, compared with what was stored, and numbered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from qss_core.errors import StoreError
+from qss_core.model import StoreName
+from qss_core.spec import StoreSpec, decode_spec
+from qss_operator.crd import ADOPT_VOLUMES_ANNOTATION
+from qss_operator.errors import InvalidResourceError
+from qss_operator.local.state import StateDirectory
+from qss_operator.manifests import Manifest, read_manifests
+from qss_operator.planning.model import StoreResource
+from qss_operator.unsupported import refuse_unsupported_locally
+from qss_operator.validation import validate_resource
+
+Failure = TypeVar("Failure", bound=StoreError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedStore:
+    """A resource that may be brought up, and what was stored under its name."""
+
+    name: StoreName
+    resource: dict[str, Any]
+    spec: StoreSpec
+    stored: dict[str, Any] | None
+
+
+def prepare(files: Sequence[Path], state: StateDirectory) -> list[PreparedStore]:
+    """The stores of some files; nothing is written. Raises a StoreError that names the file."""
+    prepared: list[PreparedStore] = []
+    for manifest in read_manifests(files):
+        try:
+            store = _prepare_one(manifest, state)
+        except StoreError as error:
+            raise _with_source(error, manifest.source) from error
+        if any(other.name == store.name for other in prepared):
+            raise InvalidResourceError(f"{manifest.source}: {store.name} is given twice")
+        prepared.append(store)
+    return prepared
+
+
+def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) -> StoreResource:
+    """Store a resource as the API server would: with uid, generation and time of creation."""
+    old = prepared.stored or {}
+    kept = old.get("metadata", {})
+    is_changed = old.get("spec") != prepared.resource["spec"]
+    metadata = prepared.resource["metadata"] | {
+        "uid": kept.get("uid", uid),
+        "creationTimestamp": kept.get("creationTimestamp", now),
+        "generation": kept.get("generation", 0) + is_changed,
+    }
+    resource = prepared.resource | {"metadata": metadata}
+    if resource != prepared.stored:
+        state.write_resource(prepared.name, resource)
+    return StoreResource(
+        name=prepared.name,
+        uid=metadata["uid"],
+        generation=metadata["generation"],
+        version="1",
+        spec=prepared.spec,
+        adopt_volumes=metadata.get("annotations", {}).get(ADOPT_VOLUMES_ANNOTATION),
+        status=state.read_status(prepared.name),
+    )
+
+
+def _prepare_one(manifest: Manifest, state: StateDirectory) -> PreparedStore:
+    # A first look without the old resource: before it, the name is not known to be a name.
+    resource = validate_resource(manifest.resource)
+    name = StoreName(resource["metadata"]["name"])
+    stored = state.read_resource(name)
+    old_spec = None
+    if stored is not None:
+        resource = validate_resource(manifest.resource, stored)
+        old_spec = decode_spec(stored["spec"])
+    resource.pop("status", None)
+    spec = decode_spec(resource["spec"])
+    refuse_unsupported_locally(spec, old_spec)
+    return PreparedStore(name=name, resource=resource, spec=spec, stored=stored)
+
+
+def _with_source(error: Failure, source: str) -> Failure:
+    lines = "\n".join(f"{source}: {line}" for line in error.message.splitlines())
+    return type(error)(lines, **error.details)

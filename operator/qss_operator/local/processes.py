@@ -1,0 +1,132 @@
+"""Processes of this machine: told apart for certain, and ended with their parent.
+
+A pid alone names nothing: it may belong to somebody else by now. A process is named by its pid and
+the moment it was started, and it is signalled through a descriptor that was opened before the
+moment was compared.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_PR_SET_PDEATHSIG = 1
+_POLL_S = 0.05
+_IS_LINUX = sys.platform == "linux"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessId:
+    """One process, for ever: `started` is different for every process that has the same pid."""
+
+    pid: int
+    started: str
+
+
+def identify(pid: int) -> ProcessId | None:
+    """The process that has a pid now; None if there is none, or only its remains."""
+    if not _IS_LINUX:
+        return _identify_by_ps(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything; what follows it is split by spaces.
+    fields = stat.rpartition(")")[2].split()
+    state, start_ticks = fields[0], fields[19]
+    return None if state in "ZX" else ProcessId(pid=pid, started=f"{boot}:{start_ticks}")
+
+
+def is_alive(process: ProcessId) -> bool:
+    """Whether that process still runs."""
+    return identify(process.pid) == process
+
+
+def signal_process(process: ProcessId, number: signal.Signals) -> bool:
+    """Signal exactly this process; False if it is gone."""
+    if not _IS_LINUX:
+        if not is_alive(process):
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+        return True
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        # From here on the pid cannot change hands unnoticed.
+        if not is_alive(process):
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+async def end_process(process: ProcessId, grace_s: float) -> bool:
+    """End a process that is no child of ours: SIGTERM, and SIGKILL after the grace.
+
+    True if it was alive. It polls: nobody is told when the child of another process ends.
+    """
+    if not signal_process(process, signal.SIGTERM):
+        return False
+    if not await _gone_within(process, grace_s):
+        signal_process(process, signal.SIGKILL)
+        await _gone_within(process, grace_s)
+    return True
+
+
+async def _gone_within(process: ProcessId, timeout_s: float) -> bool:
+    for _ in range(int(timeout_s / _POLL_S)):
+        if not is_alive(process):
+            return True
+        await asyncio.sleep(_POLL_S)
+    return not is_alive(process)
+
+
+async def start_child(command: Sequence[str], output: IO[bytes]) -> asyncio.subprocess.Process:
+    """Start a process that ends when this one does, however this one ends.
+
+    It gets a session of its own, so that Ctrl-C reaches only us, and we stop it in order.
+    """
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        preexec_fn=_end_with_parent(os.getpid()) if _IS_LINUX else None,
+    )
+
+
+def _end_with_parent(parent: int) -> Callable[[], None]:
+    # Looked up before the fork: in the child, only system calls are safe. The kernel counts the
+    # thread that forked as the parent, which is the one with the event loop.
+    prctl = ctypes.CDLL(None).prctl
+
+    def in_child() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != parent:
+            # The parent ended before it could be watched.
+            os._exit(1)
+
+    return in_child
+
+
+def _identify_by_ps(pid: int) -> ProcessId | None:
+    answer = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    started = answer.stdout.strip()
+    return ProcessId(pid=pid, started=started) if started else None

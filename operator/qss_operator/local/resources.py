@@ -1,0 +1,34 @@
+"""The stored resources and their status as files (the port Resources).
+
+The process that holds the state directory's lock is the only writer, so what it has read once
+needs no second look; an edited file is taken in by the next `qss up`.
+"""
+
+import asyncio
+from dataclasses import replace
+
+from qss_core.model import StoreName
+from qss_operator.errors import ConflictError
+from qss_operator.local.state import StateDirectory
+from qss_operator.planning.model import StoreResource, StoreStatus
+
+
+class LocalResources:
+    """The resources of one run."""
+
+    def __init__(self, state: StateDirectory, resources: list[StoreResource]) -> None:
+        self._state = state
+        self._resources = {resource.name: resource for resource in resources}
+
+    async def read(self, store: StoreName) -> StoreResource | None:
+        """The resource as it is now."""
+        return self._resources.get(store)
+
+    async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
+        """Replace the status; raises ConflictError if it changed since it was read."""
+        current = self._resources[resource.name]
+        if current.version != resource.version:
+            raise ConflictError(f"{resource.name} changed since it was read")
+        await asyncio.to_thread(self._state.write_status, resource.name, status)
+        version = str(int(current.version) + 1)
+        self._resources[resource.name] = replace(current, status=status, version=version)

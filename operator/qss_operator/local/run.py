@@ -1,0 +1,141 @@
+"""Runs stores on this machine, and stops them: what `qss up` and `qss down` do."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import aiohttp
+
+from qss_core.model import StoreName
+from qss_operator.errors import AlreadyRunningError, StartFailedError
+from qss_operator.http_pods import HttpPods
+from qss_operator.local.clock import SystemClock
+from qss_operator.local.cluster import POD_COMMAND, LocalCluster, end_leftovers
+from qss_operator.local.prepare import prepare, store
+from qss_operator.local.processes import end_process
+from qss_operator.local.resources import LocalResources
+from qss_operator.local.state import StateDirectory
+from qss_operator.planning.knowledge import RETAINED_VOLUMES_FOUND
+from qss_operator.planning.model import ConditionStatus, ConditionType, StoreStatus
+from qss_operator.planning.status import starting_status, stopped_status
+from qss_operator.reconcile import StoreReconciler
+
+_WATCH_S = 0.1
+_DOWN_GRACE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningStores:
+    """The stores of a run; their status is read where it is published."""
+
+    state: StateDirectory
+    names: tuple[StoreName, ...]
+
+    def statuses(self) -> dict[StoreName, StoreStatus]:
+        """The published status of each store; an empty one before the first."""
+        return {name: self.state.read_status(name) or StoreStatus() for name in self.names}
+
+
+@asynccontextmanager
+async def running_stores(
+    files: Sequence[Path], state: StateDirectory, pod_command: Sequence[str] = POD_COMMAND
+) -> AsyncIterator[RunningStores]:
+    """Bring up the stores of some files for as long as the context lasts.
+
+    Raises a StoreError for a bad file, and AlreadyRunningError where somebody runs this state
+    directory. On leaving, every pod is stopped; the data stays.
+    """
+    with state.lock():
+        prepared = prepare(files, state)
+        clock = SystemClock()
+        resources = [store(entry, state, str(uuid4()), clock.now()) for entry in prepared]
+        names = tuple(resource.name for resource in resources)
+        for name in names:
+            # What the last run published is over.
+            state.write_status(name, starting_status(state.read_status(name), clock.now()))
+        async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
+            state.write_holder()
+            local = LocalResources(state, resources)
+            pods = HttpPods(session)
+            reconcilers = [
+                StoreReconciler(name, resources=local, cluster=cluster, pods=pods, clock=clock)
+                for name in names
+            ]
+            tasks = [asyncio.create_task(reconciler.run()) for reconciler in reconcilers]
+            try:
+                yield RunningStores(state=state, names=names)
+            finally:
+                await _cancel(tasks)
+        for name in names:
+            _mark_stopped(state, name, clock.now())
+
+
+async def wait_until_ready(
+    read: Callable[[], dict[StoreName, StoreStatus]], timeout_s: float
+) -> None:
+    """Return when every store is Ready; raises StartFailedError with each store's reason."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    while True:
+        waiting = {name: status for name, status in read().items() if not is_ready(status)}
+        if not waiting:
+            return
+        if loop.time() >= deadline_s or any(map(_is_hopeless, waiting.values())):
+            reasons = "\n".join(f"{name}: {why(status)}" for name, status in waiting.items())
+            raise StartFailedError(reasons)
+        await asyncio.sleep(_WATCH_S)
+
+
+async def stop_stores(state: StateDirectory) -> int:
+    """Stop whoever runs the stores of a state directory, and pods that were left behind.
+
+    Returns how many processes were ended; when it returns, none is left.
+    """
+    ended = 0
+    while state.path.is_dir():
+        try:
+            with state.lock():
+                ended += await end_leftovers(state)
+                for name in state.stores():
+                    _mark_stopped(state, name, SystemClock().now())
+                return ended
+        except AlreadyRunningError:
+            holder = state.holder()
+            if holder is None:
+                # It holds the lock and has not begun, or is just ending.
+                await asyncio.sleep(_WATCH_S)
+            else:
+                ended += await end_process(holder, _DOWN_GRACE_S)
+    return ended
+
+
+def is_ready(status: StoreStatus) -> bool:
+    """Whether every partition of the store is served."""
+    ready = status.condition(ConditionType.READY)
+    return ready is not None and ready.status is ConditionStatus.TRUE
+
+
+def why(status: StoreStatus) -> str:
+    """The reason and the message of the condition Ready."""
+    ready = status.condition(ConditionType.READY)
+    return f"{ready.reason}: {ready.message}" if ready else "nothing is published yet"
+
+
+def _is_hopeless(status: StoreStatus) -> bool:
+    ready = status.condition(ConditionType.READY)
+    return ready is not None and ready.reason == RETAINED_VOLUMES_FOUND
+
+
+def _mark_stopped(state: StateDirectory, name: StoreName, now: str) -> None:
+    status = state.read_status(name)
+    if status is not None:
+        state.write_status(name, stopped_status(status, now))
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,130 @@
+"""Keeps one pod running: starts it again when it ended, and stops it in order."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from qss_core.model import Ordinal, StoreName
+from qss_operator.local.backoff import failures_after, restart_delay_s
+from qss_operator.local.files import make_directory
+from qss_operator.local.processes import identify, start_child
+from qss_operator.local.state import StateDirectory
+
+logger = logging.getLogger(__name__)
+
+STOP_GRACE_S = 10.0
+_LOG_BYTES_MAX = 1024 * 1024
+_LOG_TAIL_BYTES = 4096
+_LINE_CHARS_MAX = 200
+
+
+class PodSupervisor:
+    """One pod. `trouble` says why it does not run, or why it ran only for moments."""
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        store: StoreName,
+        ordinal: Ordinal,
+        command: tuple[str, ...],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._ordinal = ordinal
+        self._command = command
+        self._on_change = on_change
+        self.is_running = False
+        self.trouble: str | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled; then the pod is stopped."""
+        loop = asyncio.get_running_loop()
+        make_directory(self._state.data_directory(self._store, self._ordinal))
+        failures = 0
+        while True:
+            started_s = loop.time()
+            ending = await self._run_once()
+            failures = failures_after(failures, loop.time() - started_s)
+            self._set_trouble(_describe(ending, failures, self._last_line()))
+            await asyncio.sleep(restart_delay_s(failures))
+
+    async def _run_once(self) -> str:
+        log = self._state.log_file(self._store, self._ordinal)
+        _rotate(log)
+        try:
+            with log.open("ab") as output:
+                process = await start_child(self._command, output)
+        except OSError as error:
+            return f"cannot be started: {error.strerror or error}"
+        try:
+            self._record(process.pid)
+            self.is_running = True
+            self._on_change()
+            return _describe_exit(await process.wait())
+        finally:
+            self.is_running = False
+            await _stop(process)
+
+    def _record(self, pid: int) -> None:
+        identity = identify(pid)
+        # A child that is gone already needs no finding later.
+        if identity is not None:
+            self._state.write_process(self._store, self._ordinal, identity)
+
+    def _set_trouble(self, trouble: str) -> None:
+        logger.warning("%s-%d %s", self._store, self._ordinal, trouble)
+        self.trouble = trouble
+        self._on_change()
+
+    def _last_line(self) -> str:
+        return last_line(self._state.log_file(self._store, self._ordinal))
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that is not empty, cut to a bounded length."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")[:_LINE_CHARS_MAX]
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """SIGTERM, then SIGKILL; returns when the process is gone."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        await asyncio.wait_for(process.wait(), STOP_GRACE_S)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _rotate(log: Path) -> None:
+    with suppress(FileNotFoundError):
+        if log.stat().st_size > _LOG_BYTES_MAX:
+            log.replace(log.with_name("log.1"))
+
+
+def _describe_exit(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def _describe(ending: str, failures: int, line: str) -> str:
+    often = f" ({failures} times in a row)" if failures > 1 else ""
+    said = f"; it said last: {line}" if line else ""
+    return f"{ending}{often} and is started again{said}"

@@ -1,0 +1,78 @@
+"""The published status as people and programs read it."""
+
+import io
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from qss_core.errors import StoreNotFoundError
+from qss_core.model import StoreName
+from qss_operator.local.clock import SystemClock
+from qss_operator.local.state import StateDirectory
+from qss_operator.planning.model import ConditionType, StoreStatus
+from qss_operator.planning.status import stopped_status
+
+_WIDTH = 200
+
+
+class Output(StrEnum):
+    """How a status is shown."""
+
+    TABLE = "table"
+    JSON = "json"
+    NDJSON = "ndjson"
+
+
+def show_statuses(state: StateDirectory, store: str | None, output: Output) -> str:
+    """The text of `qss status`; raises StoreNotFoundError for a store that is not here."""
+    names = state.stores()
+    if store is not None:
+        if store not in names:
+            known = ", ".join(names) or "none"
+            raise StoreNotFoundError(f"no store {store!r} in {state.path}; there: {known}")
+        names = [StoreName(store)]
+    statuses = {name: read_status(state, name) for name in names}
+    if output is Output.TABLE:
+        return statuses_table(statuses) if statuses else f"no stores in {state.path}"
+    documents = [_resource(state, name, status) for name, status in statuses.items()]
+    if output is Output.JSON:
+        shown: Any = documents[0] if store is not None else {"items": documents}
+        return json.dumps(shown, indent=2)
+    return "\n".join(json.dumps(document) for document in documents)
+
+
+def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
+    """The status as it is true now: a run that was killed could not say that it stopped."""
+    status = state.read_status(name) or StoreStatus()
+    if state.holder() is None:
+        return stopped_status(status, SystemClock().now())
+    return status
+
+
+def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:
+    """A table of stores."""
+    table = Table(box=None, pad_edge=False, header_style="")
+    for title in ("NAME", "READY", "ASSIGNED", "STATUS", "ENDPOINT"):
+        table.add_column(title, no_wrap=True)
+    for name, status in statuses.items():
+        ready = status.condition(ConditionType.READY)
+        table.add_row(
+            name,
+            status.ready or "",
+            status.assigned or "",
+            ready.reason if ready else "",
+            (status.endpoints.query if status.endpoints else None) or "",
+        )
+    console = Console(width=_WIDTH, file=io.StringIO(), color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
+
+
+def _resource(state: StateDirectory, name: StoreName, status: StoreStatus) -> dict[str, Any]:
+    return (state.read_resource(name) or {}) | {"status": msgspec.to_builtins(status)}

@@ -1,0 +1,67 @@
+"""YAML files with stores in them: JSON types only, and no member given twice."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from qss_operator.errors import InvalidResourceError
+
+_FILE_BYTES_MAX = 1024 * 1024
+_STORES_MAX = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One document of a file."""
+
+    source: str
+    resource: Any
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML without timestamps (they are strings in JSON) and without silently lost members."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
+        names = [key.value for key, _ in node.value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the field {twice[0]!r} is given twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
+_StrictLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_manifests(files: Sequence[Path]) -> list[Manifest]:
+    """Every document of every file; raises InvalidResourceError for what is no YAML."""
+    manifests = [manifest for file in files for manifest in _documents(file)]
+    if not manifests:
+        raise InvalidResourceError("there is no document in " + ", ".join(map(str, files)))
+    if len(manifests) > _STORES_MAX:
+        raise InvalidResourceError(f"{len(manifests)} stores are too many: at most {_STORES_MAX}")
+    return manifests
+
+
+def _documents(file: Path) -> Iterator[Manifest]:
+    try:
+        size = file.stat().st_size
+        if size > _FILE_BYTES_MAX:
+            raise InvalidResourceError(f"{file}: {size} bytes are too many for a manifest")
+        documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_StrictLoader))
+    except OSError as error:
+        raise InvalidResourceError(f"{file}: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = " ".join(str(error).replace('in "<unicode string>",', "in").split())
+        raise InvalidResourceError(f"{file} is no YAML: {text}") from error
+    for number, document in enumerate(documents, start=1):
+        if document is not None:
+            source = str(file) if len(documents) == 1 else f"{file}, document {number}"
+            yield Manifest(source=source, resource=document)

@@ -1,0 +1,1 @@
+"""Decisions of the control plane, as pure functions: an observation in, steps and a status out."""

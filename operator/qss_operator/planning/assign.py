@@ -1,0 +1,225 @@
+"""Where replicas go: balanced, sticky, spread over zones, and the same for the same input."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+
+_SWAPS_EXAMINED_MAX = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A pod that may hold replicas, and its zone."""
+
+    ordinal: Ordinal
+    zone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The pods of one partition; the active is among the replicas."""
+
+    partition: PartitionId
+    active: Ordinal
+    replicas: tuple[Ordinal, ...]
+
+
+def first_configurations(placements: Iterable[Placement]) -> tuple[PartitionConfiguration, ...]:
+    """The configurations of a new store: with no data, every replica is in sync."""
+    return tuple(
+        PartitionConfiguration(
+            partition=entry.partition,
+            epoch=Epoch(1),
+            active=entry.active,
+            in_sync=entry.replicas,
+            replicas=entry.replicas,
+        )
+        for entry in placements
+    )
+
+
+def place(
+    partitions: int, sites: Sequence[Site], standbys: int, previous: Sequence[Placement] = ()
+) -> tuple[Placement, ...]:
+    """A placement of every partition.
+
+    Counts of replicas, and of actives, differ by at most one between pods. What `previous` says is
+    kept where balance permits it. Zones come after balance: pods of one zone share a partition only
+    where no swap would help.
+    """
+    assert sites, "somebody has to hold the partitions"
+    copies = 1 + min(standbys, len(sites) - 1)
+    board = _Board(partitions, sites, previous)
+    board.keep(copies)
+    board.fill(copies)
+    board.balance()
+    board.spread()
+    return _choose_actives(board.holders, sites, previous)
+
+
+class _Board:
+    """Replicas while they are being placed."""
+
+    def __init__(
+        self, partitions: int, sites: Sequence[Site], previous: Sequence[Placement]
+    ) -> None:
+        self.zones = {site.ordinal: site.zone for site in sorted(sites, key=lambda s: s.ordinal)}
+        self.loads = dict.fromkeys(self.zones, 0)
+        self.holders: list[set[Ordinal]] = [set() for _ in range(partitions)]
+        self.previous = {entry.partition: entry for entry in previous}
+
+    def keep(self, copies: int) -> None:
+        """Begin with what there was, the active first."""
+        for partition, entry in self.previous.items():
+            order = sorted(entry.replicas, key=lambda pod: pod != entry.active)
+            for pod in [pod for pod in order if pod in self.zones][:copies]:
+                self._add(partition, pod)
+
+    def fill(self, copies: int) -> None:
+        """Give every partition as many replicas as it should have."""
+        count = len(self.zones)
+        for number, holders in enumerate(self.holders):
+            while len(holders) < copies:
+                used = [self.zones[pod] for pod in holders]
+                # The last key turns the order from partition to partition, so that the partners
+                # of one pod's partitions are many pods.
+                pod = min(
+                    (pod for pod in self.zones if pod not in holders),
+                    key=lambda pod: (
+                        used.count(self.zones[pod]),
+                        self.loads[pod],
+                        (pod - number) % count,
+                    ),
+                )
+                self._add(PartitionId(number), pod)
+
+    def balance(self) -> None:
+        """Move replicas from the fullest to the emptiest pod until they differ by one at most."""
+        while True:
+            fullest = min(self.loads, key=lambda pod: (-self.loads[pod], pod))
+            emptiest = min(self.loads, key=lambda pod: (self.loads[pod], pod))
+            if self.loads[fullest] - self.loads[emptiest] <= 1:
+                return
+            # There is one: the fullest pod holds more partitions than the emptiest.
+            moved = min(
+                (
+                    PartitionId(number)
+                    for number, holders in enumerate(self.holders)
+                    if fullest in holders and emptiest not in holders
+                ),
+                key=lambda partition: (
+                    self._conflicts_after(partition, fullest, emptiest),
+                    self._was_there(partition, fullest),
+                    partition,
+                ),
+            )
+            self._move(moved, fullest, emptiest)
+
+    def spread(self) -> None:
+        """Swap replicas between pods while that takes two replicas of a partition out of a zone."""
+        budget = _SWAPS_EXAMINED_MAX
+        improved = len(set(self.zones.values())) > 1
+        while improved and budget > 0:
+            improved = False
+            for number, holders in enumerate(self.holders):
+                for pod in sorted(holders):
+                    if self._conflicts(holders) == 0 or pod not in holders:
+                        continue
+                    done, budget = self._swap_out(PartitionId(number), pod, budget)
+                    improved |= done
+
+    def _swap_out(self, partition: PartitionId, pod: Ordinal, budget: int) -> tuple[bool, int]:
+        before = self._conflicts(self.holders[partition])
+        for other in (other for other in self.zones if other not in self.holders[partition]):
+            gain = before - self._conflicts_after(partition, pod, other)
+            if gain <= 0:
+                continue
+            for number, holders in enumerate(self.holders):
+                if other not in holders or pod in holders:
+                    continue
+                budget -= 1
+                back = PartitionId(number)
+                loss = self._conflicts_after(back, other, pod) - self._conflicts(holders)
+                if loss < gain:
+                    self._move(partition, pod, other)
+                    self._move(back, other, pod)
+                    return True, budget
+                if budget <= 0:
+                    return False, 0
+        return False, budget
+
+    def _conflicts(self, holders: Iterable[Ordinal]) -> int:
+        counts = Counter(self.zones[pod] for pod in holders)
+        return sum(count - 1 for count in counts.values())
+
+    def _conflicts_after(self, partition: PartitionId, source: Ordinal, target: Ordinal) -> int:
+        return self._conflicts((self.holders[partition] - {source}) | {target})
+
+    def _was_there(self, partition: PartitionId, pod: Ordinal) -> int:
+        """0: new there; 1: it was a replica; 2: it was the active, which is moved last."""
+        entry = self.previous.get(partition)
+        if entry is None or pod not in entry.replicas:
+            return 0
+        return 2 if pod == entry.active else 1
+
+    def _add(self, partition: PartitionId, pod: Ordinal) -> None:
+        self.holders[partition].add(pod)
+        self.loads[pod] += 1
+
+    def _move(self, partition: PartitionId, source: Ordinal, target: Ordinal) -> None:
+        self.holders[partition].remove(source)
+        self.loads[source] -= 1
+        self._add(partition, target)
+
+
+def _choose_actives(
+    holders: Sequence[set[Ordinal]], sites: Sequence[Site], previous: Sequence[Placement]
+) -> tuple[Placement, ...]:
+    before = {entry.partition: entry.active for entry in previous}
+    loads = {site.ordinal: 0 for site in sites}
+    actives: list[Ordinal] = []
+    for number, pods in enumerate(holders):
+        kept = before.get(PartitionId(number))
+        active = kept if kept in pods else min(pods, key=lambda pod: (loads[pod], pod))
+        actives.append(active)
+        loads[active] += 1
+    while (path := _relieving_path(holders, actives, loads)) is not None:
+        for partition, target in path:
+            loads[actives[partition]] -= 1
+            loads[target] += 1
+            actives[partition] = target
+    return tuple(
+        Placement(
+            partition=PartitionId(number),
+            active=actives[number],
+            replicas=tuple(sorted(pods, key=lambda pod: (pod != actives[number], pod))),
+        )
+        for number, pods in enumerate(holders)
+    )
+
+
+def _relieving_path(
+    holders: Sequence[set[Ordinal]], actives: Sequence[Ordinal], loads: dict[Ordinal, int]
+) -> list[tuple[int, Ordinal]] | None:
+    """Changes of actives that take one partition from a pod and give one to another with at least
+    two less. Without such a path the counts are as even as the replicas permit, and replicas that
+    are even always permit actives that differ by one."""
+    led: dict[Ordinal, list[int]] = {pod: [] for pod in loads}
+    for partition, active in enumerate(actives):
+        led[active].append(partition)
+    for start in sorted(loads, key=lambda pod: (-loads[pod], pod)):
+        if loads[start] - min(loads.values()) <= 1:
+            return None
+        reached: dict[Ordinal, list[tuple[int, Ordinal]]] = {start: []}
+        queue = deque([start])
+        while queue:
+            pod = queue.popleft()
+            if loads[pod] <= loads[start] - 2:
+                return reached[pod]
+            for partition in led[pod]:
+                for target in sorted(holders[partition] - reached.keys()):
+                    reached[target] = [*reached[pod], (partition, target)]
+                    queue.append(target)
+    return None

@@ -1,0 +1,168 @@
+"""Which assignment holds: from the published status and from what the pods' disks say.
+
+The status may be missing or old (a resource made again, a restored backup). Nothing is ever
+published below what a pod holds, so such a status is corrected from the pods, and only once every
+pod that has a volume has answered.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qss_core.model import PartitionConfiguration, PartitionId, StoreId
+from qss_operator.planning.assign import Site, first_configurations, place
+from qss_operator.planning.model import Observation, PodState
+
+PODS_STARTING = "PodsStarting"
+ASSIGNMENT_UNKNOWN = "AssignmentUnknown"
+RETAINED_VOLUMES_FOUND = "RetainedVolumesFound"
+
+_NAMES_SHOWN_MAX = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The assignment that holds, by partition."""
+
+    store_id: StoreId
+    partitions: tuple[PartitionConfiguration, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Why no assignment can be given now."""
+
+    reason: str
+    message: str
+
+
+def store_id_of(observation: Observation) -> StoreId:
+    """The store's identity: made once, from the resource's uid, or taken over with its volumes."""
+    resource = observation.resource
+    published = resource.status.store_id if resource.status else None
+    return published or StoreId(resource.adopt_volumes or resource.uid)
+
+
+def foreign_pods(observation: Observation) -> dict[PodState, StoreId]:
+    """Pods whose volumes belong to another store."""
+    own = store_id_of(observation)
+    found = {}
+    for pod in observation.cluster.pods:
+        report = observation.reports.get(pod.ordinal)
+        if report is not None and report.store_id not in (None, own):
+            assert report.store_id is not None
+            found[pod] = report.store_id
+    return found
+
+
+def assess(observation: Observation) -> Known | Unknown:
+    """The assignment that holds, or why it is not known."""
+    partitions = observation.resource.spec.partitions
+    pods = observation.cluster.pods
+    if len(pods) < observation.resource.spec.replicas:
+        return Unknown(reason=PODS_STARTING, message="the pods are being made")
+    status = observation.resource.status
+    published = {entry.partition: entry for entry in (status.assignment if status else None) or ()}
+    held = _highest_held(observation)
+    is_behind = any(
+        number not in published or entry.epoch > published[number].epoch
+        for number, entry in held.items()
+    )
+    if len(published) == partitions and not is_behind:
+        return _known(observation, published)
+    silent = [pod for pod in pods if pod.has_volume and pod.ordinal not in observation.reports]
+    return (
+        _retained(observation)
+        or _waiting(silent)
+        or _adopted(observation, published, held)
+    )  # fmt: skip
+
+
+def retained_message(foreign: dict[PodState, StoreId]) -> str:
+    """What to do about volumes of another store."""
+    names = shown([pod.address.name for pod in foreign])
+    identity = sorted(set(foreign.values()))[0]
+    return (
+        f"{names}: the volume holds data of another store (id {identity}). Delete that data, or "
+        f"set the annotation queryablestate.dev/adopt-volumes: {identity} to take it over"
+    )
+
+
+def shown(names: Sequence[str]) -> str:
+    """A list of names, cut to a bounded length."""
+    more = len(names) - _NAMES_SHOWN_MAX
+    listed = ", ".join(names[:_NAMES_SHOWN_MAX])
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def _highest_held(observation: Observation) -> dict[PartitionId, PartitionConfiguration]:
+    own = store_id_of(observation)
+    highest: dict[PartitionId, PartitionConfiguration] = {}
+    for report in observation.reports.values():
+        if report.store_id != own:
+            continue
+        for replica in report.replicas:
+            entry = replica.configuration
+            known = highest.get(entry.partition)
+            if known is None or entry.epoch > known.epoch:
+                highest[entry.partition] = entry
+    return highest
+
+
+def _retained(observation: Observation) -> Unknown | None:
+    foreign = foreign_pods(observation)
+    if foreign:
+        return Unknown(reason=RETAINED_VOLUMES_FOUND, message=retained_message(foreign))
+    partitions = observation.resource.spec.partitions
+    beyond = sorted(number for number in _highest_held(observation) if number >= partitions)
+    if beyond:
+        message = (
+            f"the volumes hold partition {beyond[-1]}, but the resource says {partitions} "
+            f"partitions: set spec.partitions to what the data has, or delete the data"
+        )
+        return Unknown(reason=RETAINED_VOLUMES_FOUND, message=message)
+    return None
+
+
+def _waiting(silent: list[PodState]) -> Unknown | None:
+    if not silent:
+        return None
+    names = shown([pod.address.name for pod in silent])
+    return Unknown(
+        reason=ASSIGNMENT_UNKNOWN,
+        message=f"waiting for {names}: the volume may hold a newer assignment than the status",
+    )
+
+
+def _adopted(
+    observation: Observation,
+    published: dict[PartitionId, PartitionConfiguration],
+    held: dict[PartitionId, PartitionConfiguration],
+) -> Known | Unknown:
+    partitions = observation.resource.spec.partitions
+    if not published and not held:
+        return _first(observation)
+    merged = dict(published)
+    for number, entry in held.items():
+        if number not in merged or entry.epoch > merged[number].epoch:
+            merged[number] = entry
+    missing = [str(number) for number in range(partitions) if number not in merged]
+    if missing:
+        # An empty replica in the place of a lost one would be data made up.
+        message = (
+            f"no pod holds partition {shown(missing)}, and the status does not say where it was: "
+            "bring the missing volume back, or delete all of the store's data to begin empty"
+        )
+        return Unknown(reason=ASSIGNMENT_UNKNOWN, message=message)
+    return _known(observation, merged)
+
+
+def _known(observation: Observation, entries: dict[PartitionId, PartitionConfiguration]) -> Known:
+    ordered = tuple(entries[number] for number in sorted(entries))
+    return Known(store_id=store_id_of(observation), partitions=ordered)
+
+
+def _first(observation: Observation) -> Known:
+    spec = observation.resource.spec
+    sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in observation.cluster.pods]
+    placements = place(spec.partitions, sites, spec.effective_standbys)
+    return Known(store_id=store_id_of(observation), partitions=first_configurations(placements))

@@ -1,0 +1,82 @@
+"""The next steps for one store. Cut after any step and made again, a plan ends the same."""
+
+from collections.abc import Sequence
+
+from qss_core.model import PartitionConfiguration, StoreAssignment
+from qss_core.spec import definition_of, settings_of
+from qss_core.wire import ReplicasReport
+from qss_operator.planning.knowledge import Known, Unknown, assess, foreign_pods
+from qss_operator.planning.model import (
+    Observation,
+    PodState,
+    PublishAssignment,
+    SendAssignment,
+    SetReplicas,
+    Step,
+)
+
+
+def plan(observation: Observation) -> list[Step]:
+    """Steps in the order in which they have to be done; none when there is nothing to do."""
+    steps: list[Step] = []
+    wanted = observation.resource.spec.replicas
+    if observation.cluster.replicas != wanted:
+        steps.append(SetReplicas(replicas=wanted))
+    known = assess(observation)
+    if isinstance(known, Unknown):
+        return steps
+    if not is_published(observation, known):
+        steps.append(PublishAssignment(store_id=known.store_id, partitions=known.partitions))
+    assignment = assignment_of(observation, known)
+    foreign = foreign_pods(observation)
+    steps += [
+        SendAssignment(ordinal=pod.ordinal, assignment=assignment)
+        for pod in observation.cluster.pods
+        if pod not in foreign and _has_to_be_told(observation, pod, assignment)
+    ]
+    return steps
+
+
+def is_published(observation: Observation, known: Known) -> bool:
+    """Whether the status says what holds."""
+    status = observation.resource.status
+    return (
+        status is not None
+        and status.store_id == known.store_id
+        and status.assignment == known.partitions
+    )
+
+
+def assignment_of(observation: Observation, known: Known) -> StoreAssignment:
+    """All that the pods are told."""
+    resource = observation.resource
+    return StoreAssignment(
+        definition=definition_of(resource.name, known.store_id, resource.spec),
+        settings=settings_of(resource.spec),
+        pods=tuple(pod.address for pod in observation.cluster.pods),
+        partitions=known.partitions,
+    )
+
+
+def holds(report: ReplicasReport, partitions: Sequence[PartitionConfiguration]) -> bool:
+    """Whether a pod holds its replicas in exactly these configurations."""
+    held = {replica.configuration.partition: replica.configuration for replica in report.replicas}
+    return all(
+        held.get(entry.partition) == entry
+        for entry in partitions
+        if entry.role_of(report.ordinal) is not None
+    )
+
+
+def _has_to_be_told(observation: Observation, pod: PodState, assignment: StoreAssignment) -> bool:
+    report = observation.reports.get(pod.ordinal)
+    if report is None:
+        return False
+    sent = observation.sent.get(pod.ordinal)
+    # A pod's report does not show settings and addresses, so each process is told once at least.
+    is_told = (
+        sent is not None
+        and sent.incarnation == report.incarnation
+        and sent.assignment == assignment
+    )
+    return not is_told or report.store_id is None or not holds(report, assignment.partitions)

@@ -1,0 +1,237 @@
+"""The status of one store: what is true now, and why nothing happens where nothing happens."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from qss_core.model import PartitionConfiguration
+from qss_core.wire import ReplicaReport
+from qss_operator.planning.knowledge import (
+    PODS_STARTING,
+    RETAINED_VOLUMES_FOUND,
+    Known,
+    Unknown,
+    assess,
+    foreign_pods,
+    retained_message,
+    shown,
+)
+from qss_operator.planning.model import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    Moves,
+    Observation,
+    StoreStatus,
+)
+
+_MESSAGE_CHARS_MAX = 1024
+_SERVING = "serving"
+_FAILED = "failed"
+
+Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.
+
+
+def status_of(observation: Observation, now: str) -> StoreStatus:
+    """The status to publish; `now` is RFC 3339 and dates only the conditions that changed."""
+    resource, cluster = observation.resource, observation.cluster
+    known = assess(observation)
+    before = resource.status or StoreStatus()
+    ready_pods = [
+        pod
+        for pod in cluster.pods
+        if pod.is_running
+        and (report := observation.reports.get(pod.ordinal)) is not None
+        and report.ready
+    ]
+    served = _served(observation, known)
+    return StoreStatus(
+        observed_generation=resource.generation,
+        store_id=known.store_id if isinstance(known, Known) else before.store_id,
+        replicas=sum(pod.is_running for pod in cluster.pods),
+        ready_replicas=len(ready_pods),
+        selector=cluster.selector,
+        format=resource.spec.format.value,
+        ready=f"{len(ready_pods)}/{resource.spec.replicas}",
+        assigned=f"{len(served)}/{resource.spec.partitions}",
+        moving="0/0",
+        endpoints=cluster.endpoints,
+        assignment=known.partitions if isinstance(known, Known) else before.assignment,
+        moves=Moves(running=0, pending=0),
+        conditions=_conditions(observation, known, len(served), now),
+    )
+
+
+def starting_status(status: StoreStatus | None, now: str) -> StoreStatus:
+    """What the status of the last run becomes when the pods are started again."""
+    return _idle(status or StoreStatus(), PODS_STARTING, "the pods are being started", now)
+
+
+def stopped_status(status: StoreStatus, now: str) -> StoreStatus:
+    """The status of a store whose pods were stopped on purpose."""
+    message = "the local cluster is stopped and the data is kept: `qss up` starts it again"
+    return _idle(status, "Stopped", message, now)
+
+
+def _idle(status: StoreStatus, reason: str, message: str, now: str) -> StoreStatus:
+    """A status of no pods that keeps the assignment."""
+    finding: Finding = (ConditionStatus.FALSE, reason, message)
+    generation = status.observed_generation or 0
+    kept = {
+        entry.type: entry
+        for entry in status.conditions or ()
+        # These spoke of pods that ran.
+        if entry.type not in (ConditionType.PROGRESSING, ConditionType.DEGRADED)
+    }
+    ready = _dated(status, ConditionType.READY, finding, generation, now)
+    return msgspec.structs.replace(
+        status,
+        replicas=0,
+        ready_replicas=0,
+        ready=_none_of(status.ready),
+        assigned=_none_of(status.assigned),
+        conditions=tuple((kept | {ConditionType.READY: ready}).values()),
+    )
+
+
+def _none_of(count: str | None) -> str | None:
+    return count and f"0/{count.partition('/')[2]}"
+
+
+def _served(observation: Observation, known: Known | Unknown) -> list[PartitionConfiguration]:
+    """The partitions whose active serves them, in the configuration that holds."""
+    if isinstance(known, Unknown):
+        return []
+    held = {
+        (report.ordinal, replica.configuration.partition): replica
+        for report in observation.reports.values()
+        if report.store_id == known.store_id
+        for replica in report.replicas
+    }
+
+    def is_served(entry: PartitionConfiguration) -> bool:
+        replica = held.get((entry.active, entry.partition))
+        return (
+            replica is not None
+            and replica.state == _SERVING
+            and replica.configuration.epoch == entry.epoch
+        )
+
+    return [entry for entry in known.partitions if is_served(entry)]
+
+
+def _conditions(
+    observation: Observation, known: Known | Unknown, served: int, now: str
+) -> tuple[Condition, ...]:
+    no = ConditionStatus.FALSE
+    findings: dict[ConditionType, Finding] = {
+        ConditionType.READY: _ready(observation, known, served),
+        ConditionType.PROGRESSING: _progressing(observation, known, served),
+        ConditionType.DEGRADED: _degraded(observation, known),
+        ConditionType.REBALANCING: (no, "NothingToMove", "every replica is where it should be"),
+        ConditionType.SCALE_DOWN_BLOCKED: (no, "NoScaleDown", "no pod is to be removed"),
+        ConditionType.STORAGE_RESIZING: (no, "NoResize", "no volume is to grow"),
+        ConditionType.FORMAT_MIGRATING: (no, "NoMigration", "every row has the store's format"),
+    }
+    before = observation.resource.status or StoreStatus()
+    generation = observation.resource.generation
+    return tuple(
+        _dated(before, kind, finding, generation, now) for kind, finding in findings.items()
+    )
+
+
+def _dated(
+    before: StoreStatus, kind: ConditionType, finding: Finding, generation: int, now: str
+) -> Condition:
+    status, reason, message = finding
+    old = before.condition(kind)
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message[:_MESSAGE_CHARS_MAX],
+        last_transition_time=old.last_transition_time if old and old.status is status else now,
+        observed_generation=generation,
+    )
+
+
+def _ready(observation: Observation, known: Known | Unknown, served: int) -> Finding:
+    partitions = observation.resource.spec.partitions
+    if isinstance(known, Unknown):
+        return ConditionStatus.FALSE, known.reason, known.message
+    if served == partitions:
+        message = f"all {partitions} partitions are served"
+        return ConditionStatus.TRUE, "Serving", message
+    foreign = foreign_pods(observation)
+    if foreign:
+        return ConditionStatus.FALSE, RETAINED_VOLUMES_FOUND, retained_message(foreign)
+    message = f"{served} of {partitions} partitions are served; " + "; ".join(
+        _obstacles(observation)
+    )
+    if _broken_pods(observation):
+        return ConditionStatus.FALSE, "PodsFailing", message
+    return ConditionStatus.FALSE, PODS_STARTING, message
+
+
+def _progressing(observation: Observation, known: Known | Unknown, served: int) -> Finding:
+    yes = ConditionStatus.TRUE
+    if isinstance(known, Unknown) and known.reason == PODS_STARTING:
+        return yes, PODS_STARTING, known.message
+    if isinstance(known, Unknown):
+        return ConditionStatus.FALSE, known.reason, known.message
+    if served < observation.resource.spec.partitions and not foreign_pods(observation):
+        return yes, "PartitionsOpening", "; ".join(_obstacles(observation))
+    return ConditionStatus.FALSE, "UpToDate", "pods and partitions are as the spec asks for"
+
+
+def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
+    yes = ConditionStatus.TRUE
+    if isinstance(known, Unknown) and known.reason != PODS_STARTING:
+        return yes, known.reason, known.message
+    foreign = foreign_pods(observation)
+    if foreign:
+        return yes, RETAINED_VOLUMES_FOUND, retained_message(foreign)
+    broken = _broken_pods(observation)
+    if broken:
+        return yes, "PodsFailing", "; ".join(broken)
+    failed = [f"partition {r.configuration.partition}: {r.error}" for r in _failed(observation)]
+    if failed:
+        return yes, "ReplicaFailed", shown(failed)
+    spec = observation.resource.spec
+    if spec.effective_standbys < spec.standbys:
+        message = (
+            f"{spec.replicas} pods have room for {spec.effective_standbys} standbys of each "
+            f"partition, not {spec.standbys}"
+        )
+        return yes, "FewerStandbys", message
+    return ConditionStatus.FALSE, "Healthy", "no pod and no replica is in trouble"
+
+
+def _obstacles(observation: Observation) -> list[str]:
+    """What stands between the store and being ready, pod by pod."""
+    broken = _broken_pods(observation)
+    failed = [
+        f"partition {replica.configuration.partition} failed: {replica.error}"
+        for replica in _failed(observation)
+    ]
+    silent = [
+        pod.address.name
+        for pod in observation.cluster.pods
+        if pod.trouble is None and pod.ordinal not in observation.reports
+    ]
+    waiting = [f"waiting for {shown(silent)} to answer"] if silent else []
+    return [*broken, *failed, *waiting] or ["waiting for the pods to open their partitions"]
+
+
+def _broken_pods(observation: Observation) -> list[str]:
+    # A pod that answers has got over it.
+    return [
+        f"{pod.address.name} {pod.trouble}"
+        for pod in observation.cluster.pods
+        if pod.trouble is not None and pod.ordinal not in observation.reports
+    ]
+
+
+def _failed(observation: Observation) -> Iterator[ReplicaReport]:
+    for report in observation.reports.values():
+        yield from (replica for replica in report.replicas if replica.state == _FAILED)

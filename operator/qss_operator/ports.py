@@ -1,0 +1,59 @@
+"""What the reconciler needs of the world. Kubernetes and the local cluster are two adapters."""
+
+from typing import Protocol
+
+from qss_core.model import PodAddress, StoreAssignment, StoreName
+from qss_core.wire import ReplicasReport
+from qss_operator.planning.model import ClusterState, StoreResource, StoreStatus
+
+
+class Resources(Protocol):
+    """The stored resources and their status."""
+
+    async def read(self, store: StoreName) -> StoreResource | None:
+        """The resource as it is now; None where it was deleted."""
+        ...
+
+    async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
+        """Replace the status; raises ConflictError if the resource changed since it was read."""
+        ...
+
+
+class Cluster(Protocol):
+    """The pods as things that run. It starts a pod that ended again by itself."""
+
+    async def observe(self, store: StoreName) -> ClusterState:
+        """The pods of a store, whether they run or not."""
+        ...
+
+    async def set_replicas(self, store: StoreName, replicas: int) -> None:
+        """Have this many pods; returns before they run."""
+        ...
+
+    async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
+        """Return when a pod started or ended, or after the timeout."""
+        ...
+
+
+class Pods(Protocol):
+    """The pods' control API."""
+
+    async def report(self, pod: PodAddress) -> ReplicasReport | None:
+        """What a pod holds; None if it does not answer in time."""
+        ...
+
+    async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+        """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
+        ...
+
+
+class Clock(Protocol):
+    """Time: of day for people, monotonic for intervals."""
+
+    def now(self) -> str:
+        """The time of day in UTC, RFC 3339 with seconds."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds since some moment, never going back."""
+        ...

@@ -1,0 +1,96 @@
+"""What a valid resource may ask for that does not exist yet, or not on one machine.
+
+A value is refused by name, never ignored: who writes it relies on it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from qss_core.formats import Format
+from qss_core.model import Isolation, StoreType
+from qss_core.spec import (
+    AccessSpec,
+    Authentication,
+    PodSpec,
+    RebalanceSpec,
+    StoreSpec,
+    TopologySpec,
+    WhenDeleted,
+)
+from qss_operator.errors import UnsupportedError
+
+_KUBERNETES_ONLY = "is only for Kubernetes: a local pod is a process of this machine"
+_NO_MOVES = "has no effect yet: replicas do not move between pods"
+
+
+def refuse_unsupported_locally(spec: StoreSpec, old: StoreSpec | None = None) -> None:
+    """Raise UnsupportedError for what the local cluster does not do; `old` is the stored spec."""
+    lines = [
+        f"{field}: {reason}"
+        for field, reason in (*_not_yet(spec), *_not_locally(spec), *_changes(spec, old))
+    ]
+    if lines:
+        raise UnsupportedError("\n".join(lines), problems=lines)
+
+
+def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
+    if spec.store.type is not StoreType.KEY_VALUE:
+        yield "spec.store.type", f"{spec.store.type} is not supported yet. Use KeyValue"
+    if spec.store.format is Format.PlainWithHeaders:
+        yield "spec.store.format", "PlainWithHeaders is not supported yet"
+    if spec.standbys > 0:
+        yield (
+            "spec.standbys",
+            f"{spec.standbys} is not supported yet: pods do not replicate to each other. Use 0",
+        )
+    if spec.isolation is not Isolation.READ_COMMITTED:
+        yield "spec.isolation", f"{spec.isolation} is not supported yet. Use READ_COMMITTED"
+    if spec.replicas == 0:
+        yield "spec.replicas", "0 (hibernation) is not supported yet. `qss down` stops the pods"
+    yield from _other_than(spec.rebalance, RebalanceSpec(), "spec.rebalance", _NO_MOVES)
+
+
+def _not_locally(spec: StoreSpec) -> Iterator[tuple[str, str]]:
+    if spec.access.authentication is not Authentication.NONE:
+        yield (
+            "spec.access.authentication",
+            "A local store must say access: {authentication: None}. It listens on 127.0.0.1 only, "
+            "and there is no Kubernetes to ask who a caller is",
+        )
+    default_access = AccessSpec(authentication=spec.access.authentication)
+    yield from _other_than(spec.access, default_access, "spec.access", _KUBERNETES_ONLY)
+    yield from _other_than(spec.pod, PodSpec(), "spec.pod", _KUBERNETES_ONLY)
+    yield from _other_than(spec.topology, TopologySpec(), "spec.topology", _KUBERNETES_ONLY)
+    if spec.storage.storage_class_name is not None:
+        yield "spec.storage.storageClassName", _KUBERNETES_ONLY
+    if spec.storage.when_deleted is not WhenDeleted.RETAIN:
+        yield "spec.storage.whenDeleted", "a local store's data is deleted by hand only. Use Retain"
+
+
+def _changes(spec: StoreSpec, old: StoreSpec | None) -> Iterator[tuple[str, str]]:
+    if old is None:
+        return
+    if spec.format is not old.format:
+        yield (
+            "spec.store.format",
+            f"cannot change from {old.format} to {spec.format} yet: rows are not migrated",
+        )
+    if spec.replicas != old.replicas:
+        yield (
+            "spec.replicas",
+            f"cannot change from {old.replicas} to {spec.replicas} yet: partitions do not move "
+            "between pods",
+        )
+
+
+def _other_than(
+    block: msgspec.Struct, default: msgspec.Struct, path: str, reason: str
+) -> Iterator[tuple[str, str]]:
+    """Every member of a block that is not the default."""
+    given: dict[str, Any] = msgspec.to_builtins(block)
+    usual: dict[str, Any] = msgspec.to_builtins(default)
+    for name, value in given.items():
+        if value != usual[name]:
+            yield f"{path}.{name}", reason

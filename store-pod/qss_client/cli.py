@@ -1,0 +1,106 @@
+"""The command `qss`: it finds its commands by entry points and tells errors in one way.
+
+Exit codes: 0 done, 1 failure, 2 wrong usage or bad input, 3 not found, 4 not available now (try
+again later), 130 interrupted.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+from qss_core.errors import Retry, StoreError
+
+_GROUP = "qss.commands"
+_BAD_INPUT = frozenset({400, 413, 422})
+# The commands of each part, and the extra that they need; for parts that are not installed.
+_KNOWN_COMMANDS = {
+    "cluster": ("operator", ("up", "down", "status")),
+    "spark": ("spark", ("demo",)),
+}
+
+
+class MissingExtraError(StoreError):
+    """A command whose part of the project is not installed."""
+
+    code = "MISSING_EXTRA"
+
+
+def exit_code_of(error: StoreError) -> int:
+    """What the shell is told of an error."""
+    if error.http_status in _BAD_INPUT:
+        return 2
+    if error.http_status == 404:
+        return 3
+    return 1 if error.retry is Retry.NEVER else 4
+
+
+def main() -> None:
+    """Run `qss`."""
+    try:
+        import typer  # noqa: F401
+    except ModuleNotFoundError:
+        _fail("MISSING_EXTRA: qss needs: pip install 'queryable-state[cli]'", 1)
+    try:
+        make_app()()
+    except StoreError as error:
+        for line in error.message.splitlines() or [""]:
+            sys.stderr.write(f"error: {error.code}: {line}\n")
+        raise SystemExit(exit_code_of(error)) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough.
+        sys.stderr.close()
+        raise SystemExit(1) from None
+
+
+def make_app() -> Any:
+    """The typer app with every command that is installed."""
+    import typer
+
+    app = typer.Typer(
+        name="qss",
+        help="Queryable State: ask any key of a streaming job's state over HTTP.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_no_options)
+    for entry in sorted(entry_points(group=_GROUP), key=lambda entry: entry.name):
+        try:
+            register = entry.load()
+        except ModuleNotFoundError as error:
+            _register_missing(app, entry.name, str(error.name))
+        else:
+            register(app)
+    return app
+
+
+def _no_options() -> None:
+    """Make `qss` a group of commands even while it has only one."""
+
+
+def _register_missing(app: Any, part: str, module: str) -> None:
+    extra, commands = _KNOWN_COMMANDS.get(part, (part, ()))
+    for command in commands:
+        app.command(
+            command,
+            help=f"Not installed: pip install 'queryable-state[{extra}]'.",
+            context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        )(_missing(command, extra, module))
+
+
+def _missing(command: str, extra: str, module: str) -> Callable[[], None]:
+    def tell() -> None:
+        raise MissingExtraError(
+            f"`qss {command}` needs the module {module}: pip install 'queryable-state[{extra}]'"
+        )
+
+    return tell
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(f"error: {message}\n")
+    raise SystemExit(code)
