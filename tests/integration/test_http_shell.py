@@ -12,13 +12,14 @@ from aiohttp import ClientSession, web
 
 from qss_core.errors import NotUpToBoundError, TooLargeError
 from qss_store.http.shell import (
+    LISTENER_LIMITS,
     BodyPace,
     ListenerLimits,
-    make_middleware,
     make_runner,
+    port_of,
     read_body,
     read_json,
-    start_listening,
+    shell_middlewares,
 )
 from qss_store.metrics import Metrics
 
@@ -81,18 +82,19 @@ async def listen() -> AsyncIterator[Listen]:
     runners: list[web.AppRunner] = []
     async with ClientSession() as session:
 
-        async def start(**limits: Any) -> Listening:
+        async def start(
+            connections_max: int = 100, limits: ListenerLimits = LISTENER_LIMITS
+        ) -> Listening:
             metrics = Metrics()
-            app = web.Application(middlewares=[make_middleware("test", metrics)])
+            app = web.Application(middlewares=shell_middlewares(metrics, "test"))
             app.router.add_post("/echo", echo)
             app.router.add_post("/greet", greet)
             app.router.add_get("/things/{key}", fail)
             app.router.add_get("/crash", crash)
             app.router.add_get("/half", break_off)
-            runner = make_runner(app)
+            runner = await make_runner(app, "127.0.0.1", 0, connections_max, limits)
             runners.append(runner)
-            port = await start_listening(runner, "127.0.0.1", 0, ListenerLimits(**limits))
-            return Listening(port, metrics, session)
+            return Listening(port_of(runner), metrics, session)
 
         yield start
     for runner in runners:
@@ -245,7 +247,7 @@ async def test_connections_over_the_limit_are_told_so(listen: Listen) -> None:
 
 
 async def test_a_connection_that_sends_no_head_is_closed(listen: Listen) -> None:
-    server = await listen(keepalive_timeout_s=0.2)
+    server = await listen(limits=ListenerLimits(keepalive_timeout_s=0.2))
     assert await server.talk(b"GET /crash HT") == b""
 
 

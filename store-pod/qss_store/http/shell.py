@@ -46,13 +46,16 @@ Message = TypeVar("Message")
 class ListenerLimits:
     """What one listener takes from its clients."""
 
-    connections_max: int = 4096
     # Also how long a client may take for a request's head.
     keepalive_timeout_s: float = 30.0
     lingering_time_s: float = 1.0
     line_bytes_max: int = 32 * 1024
     field_bytes_max: int = 32 * 1024
     shutdown_timeout_s: float = 5.0
+
+
+LISTENER_LIMITS = ListenerLimits()
+CONNECTIONS_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +104,11 @@ def _unexpected(error: Exception, what: str) -> StoreError:
     return StoreError("the pod failed to answer; its log says where")
 
 
-# --- The middleware
+# --- Middlewares
 
 
-def make_middleware(listener: str, metrics: Metrics) -> Middleware:
-    """Turns failures into problems, and counts."""
+def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
+    """Turns failures into problems, and counts; `listener` is its label in the metrics."""
     watch = _Watch(listener, metrics)
 
     @web.middleware
@@ -120,7 +123,7 @@ def make_middleware(listener: str, metrics: Metrics) -> Middleware:
             watch.seen(request, response, status, time.perf_counter() - started)
         return response
 
-    return answer
+    return [answer]
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -302,7 +305,7 @@ class _Site(web.BaseSite):
         server = self._runner.server
         assert server is not None, "the runner was set up before"
         limits = self._limits
-        if len(server.connections) >= limits.connections_max:
+        if len(server.connections) >= self._connections_max:
             return _Refusal()
         return Connection(
             server,
@@ -316,17 +319,27 @@ class _Site(web.BaseSite):
         )
 
 
-def make_runner(app: web.Application, limits: ListenerLimits = ListenerLimits()) -> web.AppRunner:
-    """A runner for `start_listening`; its maker calls `cleanup`."""
-    return web.AppRunner(app, handler_cancellation=True, shutdown_timeout=limits.shutdown_timeout_s)
+async def make_runner(
+    app: web.Application,
+    host: str,
+    port: int,
+    connections_max: int = CONNECTIONS_MAX,
+    limits: ListenerLimits = LISTENER_LIMITS,
+) -> web.AppRunner:
+    """Listens, and serves until its maker calls `cleanup`; for port 0 the system chooses one."""
+    runner = web.AppRunner(
+        app, handler_cancellation=True, shutdown_timeout=limits.shutdown_timeout_s
+    )
+    await runner.setup()
+    try:
+        await _Site(runner, host, port, connections_max, limits).start()
+    except BaseException:
+        await runner.cleanup()
+        raise
+    return runner
 
 
-async def start_listening(
-    runner: web.AppRunner, host: str, port: int, limits: ListenerLimits = ListenerLimits()
-) -> int:
-    """Sets the runner up and listens; the port, which the system chose where `port` is 0."""
-    if runner.server is None:
-        await runner.setup()
-    await _Site(runner, host, port, limits).start()
-    bound: int = runner.addresses[-1][1]
-    return bound
+def port_of(runner: web.AppRunner) -> int:
+    """The port that a runner listens on."""
+    port: int = runner.addresses[0][1]
+    return port
