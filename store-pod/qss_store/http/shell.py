@@ -284,12 +284,20 @@ class _Refusal(asyncio.Protocol):
 class _Site(web.BaseSite):
     """A listening address with a limit of connections."""
 
-    __slots__ = ("_host", "_limits", "_port")
+    __slots__ = ("_connections_max", "_host", "_limits", "_port")
 
-    def __init__(self, runner: web.AppRunner, host: str, port: int, limits: ListenerLimits) -> None:
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        host: str,
+        port: int,
+        connections_max: int,
+        limits: ListenerLimits,
+    ) -> None:
         super().__init__(runner)
         self._host = host
         self._port = port
+        self._connections_max = connections_max
         self._limits = limits
 
     @property
