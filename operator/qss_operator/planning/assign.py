@@ -79,43 +79,80 @@ class _Board:
 
     def fill(self, copies: int) -> None:
         """Give every partition as many replicas as it should have."""
-        count = len(self.zones)
+        together: Counter[tuple[Ordinal, Ordinal]] = Counter()
         for number, holders in enumerate(self.holders):
             while len(holders) < copies:
                 used = [self.zones[pod] for pod in holders]
-                # The last key turns the order from partition to partition, so that the partners
-                # of one pod's partitions are many pods.
+                # Partners that are rare so far come first: when a pod fails, or is removed, its
+                # partitions then go to all the others, not to one.
                 pod = min(
                     (pod for pod in self.zones if pod not in holders),
                     key=lambda pod: (
                         used.count(self.zones[pod]),
                         self.loads[pod],
-                        (pod - number) % count,
+                        sum(together[other, pod] for other in holders),
+                        pod,
                     ),
                 )
+                together.update([(other, pod) for other in holders])
+                together.update([(pod, other) for other in holders])
                 self._add(PartitionId(number), pod)
 
     def balance(self) -> None:
-        """Move replicas from the fullest to the emptiest pod until they differ by one at most."""
+        """Move replicas from fuller to emptier pods until all differ by one at most.
+
+        Replicas that were placed just now move first, over several pods if need be: that costs
+        nothing. Only then is one moved that was where it is.
+        """
         while True:
             fullest = min(self.loads, key=lambda pod: (-self.loads[pod], pod))
             emptiest = min(self.loads, key=lambda pod: (self.loads[pod], pod))
             if self.loads[fullest] - self.loads[emptiest] <= 1:
                 return
+            moves = self._free_path(fullest, emptiest)
             # There is one: the fullest pod holds more partitions than the emptiest.
-            moved = min(
-                (
-                    PartitionId(number)
-                    for number, holders in enumerate(self.holders)
-                    if fullest in holders and emptiest not in holders
-                ),
-                key=lambda partition: (
-                    self._conflicts_after(partition, fullest, emptiest),
-                    self._was_there(partition, fullest),
-                    partition,
-                ),
-            )
-            self._move(moved, fullest, emptiest)
+            for moved, source, target in moves or [
+                (self._cheapest(fullest, emptiest, dearest=2), fullest, emptiest)
+            ]:
+                assert moved is not None, "a fuller pod holds what the emptier does not"
+                self._move(moved, source, target)
+
+    def _free_path(
+        self, start: Ordinal, end: Ordinal
+    ) -> list[tuple[PartitionId | None, Ordinal, Ordinal]]:
+        reached: dict[Ordinal, list[tuple[PartitionId | None, Ordinal, Ordinal]]] = {start: []}
+        queue = deque([start])
+        while queue and end not in reached:
+            pod = queue.popleft()
+            # The end first: most paths are one step long.
+            for target in (end, *(other for other in self.zones if other != end)):
+                if target in reached:
+                    continue
+                moved = self._cheapest(pod, target, dearest=0)
+                if moved is not None:
+                    reached[target] = [*reached[pod], (moved, pod, target)]
+                    queue.append(target)
+                if target == end and end in reached:
+                    break
+        return reached.get(end, [])
+
+    def _cheapest(self, source: Ordinal, target: Ordinal, dearest: int) -> PartitionId | None:
+        """The partition whose replica should rather move, of those that cost no more than that."""
+        return min(
+            (
+                partition
+                for number, holders in enumerate(self.holders)
+                if source in holders
+                and target not in holders
+                and self._was_there(partition := PartitionId(number), source) <= dearest
+            ),
+            key=lambda partition: (
+                self._conflicts_after(partition, source, target),
+                self._was_there(partition, source),
+                partition,
+            ),
+            default=None,
+        )
 
     def spread(self) -> None:
         """Swap replicas between pods while that takes two replicas of a partition out of a zone."""

@@ -224,12 +224,12 @@ def _obstacles(observation: Observation) -> list[str]:
 
 
 def _broken_pods(observation: Observation) -> list[str]:
-    # A pod that answers has got over it.
-    return [
-        f"{pod.address.name} {pod.trouble}"
-        for pod in observation.cluster.pods
-        if pod.trouble is not None and pod.ordinal not in observation.reports
-    ]
+    troubles: dict[str, list[str]] = {}
+    for pod in observation.cluster.pods:
+        # A pod that answers has got over it.
+        if pod.trouble is not None and pod.ordinal not in observation.reports:
+            troubles.setdefault(pod.trouble, []).append(pod.address.name)
+    return [f"{shown(names)} {trouble}" for trouble, names in troubles.items()]
 
 
 def _failed(observation: Observation) -> Iterator[ReplicaReport]:

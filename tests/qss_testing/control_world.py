@@ -1,0 +1,258 @@
+"""A store's world in memory: the resource, its pods and their disks, as values and as ports."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from qss_core.errors import StaleEpochError, UnreachableError, WrongStoreError
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    PodAddress,
+    PodName,
+    Sequence,
+    StoreAssignment,
+    StoreId,
+    StoreName,
+)
+from qss_core.spec import StoreSpec, decode_spec
+from qss_core.wire import ReplicaReport, ReplicasReport
+from qss_operator.errors import ConflictError
+from qss_operator.planning.model import (
+    ClusterState,
+    Endpoints,
+    Observation,
+    PodEndpoints,
+    PodState,
+    PublishAssignment,
+    SendAssignment,
+    SentAssignment,
+    SetReplicas,
+    Step,
+    StoreResource,
+    StoreStatus,
+)
+from qss_operator.planning.plan import plan
+from qss_operator.planning.status import status_of
+
+STORE = StoreName("word-counts")
+UID = "0b5e-uid"
+NOW = "2026-11-21T12:00:00Z"
+
+
+def spec_of(partitions: int = 6, replicas: int = 3, **members: Any) -> StoreSpec:
+    rows = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}}
+    return decode_spec({"store": rows, "partitions": partitions, "replicas": replicas, **members})
+
+
+def resource_of(
+    spec: StoreSpec | None = None,
+    status: StoreStatus | None = None,
+    adopt_volumes: str | None = None,
+) -> StoreResource:
+    return StoreResource(
+        name=STORE,
+        uid=UID,
+        generation=1,
+        version="1",
+        spec=spec or spec_of(),
+        adopt_volumes=adopt_volumes,
+        status=status,
+    )
+
+
+def configuration(
+    partition: int, active: int, epoch: int = 1, others: tuple[int, ...] = ()
+) -> PartitionConfiguration:
+    pods = tuple(map(Ordinal, (active, *others)))
+    return PartitionConfiguration(
+        partition=PartitionId(partition),
+        epoch=Epoch(epoch),
+        active=pods[0],
+        in_sync=pods,
+        replicas=pods,
+    )
+
+
+@dataclass(kw_only=True)
+class SimulatedPod:
+    """A pod: its disk (`held`, `store_id`) outlives its process (`is_running`, `incarnation`)."""
+
+    ordinal: Ordinal
+    is_running: bool = True
+    is_reachable: bool = True
+    incarnation: int = 1
+    trouble: str | None = None
+    store_id: StoreId | None = None
+    held: tuple[PartitionConfiguration, ...] = ()
+    state: str = "serving"
+
+    @property
+    def address(self) -> PodAddress:
+        base = 9000 + 10 * self.ordinal
+        return PodAddress(
+            ordinal=self.ordinal,
+            name=PodName(f"{STORE}-{self.ordinal}"),
+            query=f"http://127.0.0.1:{base}",
+            changelog=f"http://127.0.0.1:{base + 1}",
+        )
+
+    def restart(self) -> None:
+        self.incarnation += 1
+
+    def take(self, assignment: StoreAssignment) -> None:
+        definition = assignment.definition
+        if self.store_id not in (None, definition.store_id):
+            raise WrongStoreError(f"the volume is of store {self.store_id}")
+        epochs = {entry.partition: entry.epoch for entry in self.held}
+        if any(entry.epoch < epochs.get(entry.partition, 0) for entry in assignment.partitions):
+            raise StaleEpochError("a configuration is lower than the one held")
+        self.store_id = definition.store_id
+        self.held = tuple(
+            entry for entry in assignment.partitions if entry.role_of(self.ordinal) is not None
+        )
+
+    def report(self) -> ReplicasReport:
+        replicas = [
+            ReplicaReport(
+                configuration=entry,
+                role=role,
+                state=self.state,
+                applied_offset=Offset(0),
+                end_offset=Offset(0),
+                sequence=Sequence(0),
+                error="the checksum is wrong" if self.state == "failed" else None,
+            )
+            for entry in self.held
+            if (role := entry.role_of(self.ordinal)) is not None
+        ]
+        return ReplicasReport(
+            store=STORE,
+            store_id=self.store_id,
+            pod=self.address.name,
+            ordinal=self.ordinal,
+            incarnation=str(self.incarnation),
+            version=1,
+            ready=self.store_id is not None and self.state == "serving",
+            replicas=tuple(replicas),
+        )
+
+
+@dataclass(kw_only=True)
+class World:
+    """Everything that exists. It is also the ports Resources, Cluster, Pods and Clock."""
+
+    resource: StoreResource
+    pods: list[SimulatedPod] = field(default_factory=list)
+    wanted: int = 0
+    sent: dict[Ordinal, SentAssignment] = field(default_factory=dict)
+    seconds: float = 0.0
+    published: list[StoreStatus] = field(default_factory=list)
+
+    # --- As values.
+
+    def observation(self) -> Observation:
+        reports = {
+            pod.ordinal: pod.report() for pod in self.pods if pod.is_running and pod.is_reachable
+        }
+        return Observation(
+            resource=self.resource, cluster=self.cluster(), reports=reports, sent=dict(self.sent)
+        )
+
+    def cluster(self) -> ClusterState:
+        states = tuple(
+            PodState(
+                address=pod.address,
+                is_running=pod.is_running,
+                has_volume=pod.store_id is not None,
+                trouble=pod.trouble,
+            )
+            for pod in self.pods
+        )
+        pods = tuple(
+            PodEndpoints(query=pod.address.query, changelog=pod.address.changelog)
+            for pod in self.pods
+        )
+        return ClusterState(
+            replicas=self.wanted,
+            pods=states,
+            endpoints=Endpoints(query=pods[0].query, pods=pods) if pods else Endpoints(),
+        )
+
+    def apply(self, step: Step) -> None:
+        """Do a step as the reconciler does."""
+        match step:
+            case SetReplicas():
+                self.scale(step.replicas)
+            case PublishAssignment():
+                status = status_of(self.observation(), NOW)
+                assert (status.store_id, status.assignment) == (step.store_id, step.partitions)
+                self.resource = replace(self.resource, status=status)
+            case SendAssignment():
+                pod = self.pods[step.ordinal]
+                pod.take(step.assignment)
+                self.sent[step.ordinal] = SentAssignment(
+                    incarnation=str(pod.incarnation), assignment=step.assignment
+                )
+            case _:
+                assert_never(step)
+
+    def settle(self, rounds_max: int = 10) -> None:
+        """Plan and apply until nothing is left to do."""
+        for _ in range(rounds_max):
+            steps = plan(self.observation())
+            if not steps:
+                status = status_of(self.observation(), NOW)
+                self.resource = replace(self.resource, status=status)
+                return
+            for step in steps:
+                self.apply(step)
+        raise AssertionError(f"not settled after {rounds_max} rounds")
+
+    def scale(self, replicas: int) -> None:
+        self.wanted = replicas
+        known = len(self.pods)
+        self.pods += [SimulatedPod(ordinal=Ordinal(n)) for n in range(known, replicas)]
+
+    def status(self) -> StoreStatus:
+        return status_of(self.observation(), NOW)
+
+    # --- As ports.
+
+    async def read(self, store: StoreName) -> StoreResource | None:
+        return self.resource if store == self.resource.name else None
+
+    async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
+        if resource.version != self.resource.version:
+            raise ConflictError("changed")
+        version = str(int(self.resource.version) + 1)
+        self.resource = replace(self.resource, status=status, version=version)
+        self.published.append(status)
+
+    async def observe(self, store: StoreName) -> ClusterState:
+        return self.cluster()
+
+    async def set_replicas(self, store: StoreName, replicas: int) -> None:
+        self.scale(replicas)
+
+    async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
+        self.seconds += timeout_s
+
+    async def report(self, pod: PodAddress) -> ReplicasReport | None:
+        simulated = self.pods[pod.ordinal]
+        return simulated.report() if simulated.is_reachable else None
+
+    async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+        simulated = self.pods[pod.ordinal]
+        if not (simulated.is_running and simulated.is_reachable):
+            raise UnreachableError(f"{pod.name} does not answer")
+        simulated.take(assignment)
+        return simulated.report()
+
+    def now(self) -> str:
+        return NOW
+
+    def monotonic_s(self) -> float:
+        return self.seconds

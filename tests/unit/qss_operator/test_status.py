@@ -1,0 +1,168 @@
+"""The published status: the CRD's shape, and messages that say why nothing happens."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from qss_core.model import StoreId
+from qss_operator.crd import json_schema, resource_schema
+from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
+from qss_operator.planning.status import starting_status, status_of, stopped_status
+from qss_testing.control_world import NOW, World, resource_of, spec_of
+
+LATER = "2026-11-21T12:00:09Z"
+
+
+def running_store(**spec: Any) -> World:
+    world = World(resource=resource_of(spec_of(**spec)))
+    world.settle()
+    return world
+
+
+def condition(status: StoreStatus, kind: ConditionType) -> Condition:
+    found = status.condition(kind)
+    assert found is not None
+    return found
+
+
+def assert_has_the_shape_of_the_crd(status: StoreStatus) -> None:
+    schema = json_schema(resource_schema()["properties"]["status"])
+    Draft202012Validator(schema).validate(plain(status))
+
+
+def plain(status: StoreStatus) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(status))
+
+
+def test_a_running_store_is_ready() -> None:
+    status = running_store().status()
+    assert (status.ready, status.assigned, status.moving) == ("3/3", "6/6", "0/0")
+    assert (status.replicas, status.ready_replicas, status.format) == (3, 3, "Timestamped")
+    ready = condition(status, ConditionType.READY)
+    assert (ready.status, ready.reason) == (ConditionStatus.TRUE, "Serving")
+    assert condition(status, ConditionType.DEGRADED).status is ConditionStatus.FALSE
+    assert condition(status, ConditionType.PROGRESSING).status is ConditionStatus.FALSE
+
+
+def test_every_status_has_the_shape_of_the_crd() -> None:
+    new, running, broken = World(resource=resource_of()), running_store(), running_store()
+    broken.pods[1].is_running = broken.pods[1].is_reachable = False
+    broken.pods[1].trouble = "ended with exit code 3"
+    statuses = [world.status() for world in (new, running, broken)]
+    statuses += [stopped_status(statuses[1], NOW), starting_status(None, NOW)]
+    for status in statuses:
+        assert_has_the_shape_of_the_crd(status)
+
+
+def test_the_model_has_the_fields_of_the_crd_and_no_others() -> None:
+    fields = {field.encode_name for field in msgspec.structs.fields(StoreStatus)}
+    schema = resource_schema()["properties"]["status"]
+    assert fields == set(schema["properties"])
+    members = schema["properties"]["conditions"]["items"]["properties"]
+    assert {field.encode_name for field in msgspec.structs.fields(Condition)} == set(members)
+    assert [kind.value for kind in ConditionType] == members["type"]["enum"]
+
+
+def test_every_condition_is_there_from_the_first_status_on() -> None:
+    status = World(resource=resource_of()).status()
+    assert [entry.type for entry in status.conditions or ()] == list(ConditionType)
+    assert {entry.observed_generation for entry in status.conditions or ()} == {1}
+    assert all(entry.message for entry in status.conditions or ())
+
+
+def test_a_pod_that_ends_is_told_with_its_last_words() -> None:
+    world = running_store()
+    world.pods[1].is_running = world.pods[1].is_reachable = False
+    world.pods[1].trouble = "ended with exit code 3; it said last: the disk is on fire"
+    status = world.status()
+    ready = condition(status, ConditionType.READY)
+    assert (status.ready, status.assigned) == ("2/3", "4/6")
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "PodsFailing")
+    assert "word-counts-1 ended with exit code 3" in ready.message
+    assert "the disk is on fire" in condition(status, ConditionType.DEGRADED).message
+
+
+def test_pods_with_the_same_trouble_share_a_sentence() -> None:
+    world = running_store()
+    for pod in world.pods[:2]:
+        pod.is_running = pod.is_reachable = False
+        pod.trouble = "ended with exit code 3"
+    message = condition(world.status(), ConditionType.DEGRADED).message
+    assert message == "word-counts-0, word-counts-1 ended with exit code 3"
+
+
+def test_a_pod_that_answers_again_is_no_trouble_any_more() -> None:
+    world = running_store()
+    world.pods[1].trouble = "was ended by SIGKILL and is started again"
+    degraded = condition(world.status(), ConditionType.DEGRADED)
+    assert degraded.status is ConditionStatus.FALSE
+
+
+def test_a_silent_pod_is_named() -> None:
+    world = running_store()
+    world.pods[2].is_reachable = False
+    ready = condition(world.status(), ConditionType.READY)
+    assert ready.message == "4 of 6 partitions are served; waiting for word-counts-2 to answer"
+
+
+def test_a_failed_replica_is_named_with_its_error() -> None:
+    world = running_store()
+    world.pods[0].state = "failed"
+    status = world.status()
+    degraded = condition(status, ConditionType.DEGRADED)
+    assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "ReplicaFailed")
+    assert "partition 0: the checksum is wrong" in degraded.message
+    assert status.assigned == "4/6"
+
+
+def test_a_pod_without_partitions_may_be_away_and_the_store_is_ready() -> None:
+    world = running_store(partitions=2, replicas=3)
+    world.pods[2].is_reachable = False
+    status = world.status()
+    assert condition(status, ConditionType.READY).status is ConditionStatus.TRUE
+    assert status.ready == "2/3"
+
+
+def test_a_foreign_volume_makes_the_store_not_ready() -> None:
+    world = running_store()
+    world.pods[1].store_id = StoreId("another-store")
+    ready = condition(world.status(), ConditionType.READY)
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "RetainedVolumesFound")
+
+
+def test_fewer_pods_than_standbys_need_is_degraded_and_not_refused() -> None:
+    status = running_store(partitions=4, replicas=2, standbys=3).status()
+    degraded = condition(status, ConditionType.DEGRADED)
+    assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "FewerStandbys")
+
+
+def test_a_condition_is_dated_when_its_status_changes_and_not_before() -> None:
+    world = running_store()
+    assert status_of(world.observation(), LATER) == world.status()
+    world.pods[0].is_reachable = False
+    status = status_of(world.observation(), LATER)
+    assert condition(status, ConditionType.READY).last_transition_time == LATER
+    assert condition(status, ConditionType.DEGRADED).last_transition_time == NOW
+
+
+@pytest.mark.parametrize("pods", [3, 64])
+def test_a_message_is_bounded(pods: int) -> None:
+    world = running_store(partitions=512, replicas=pods)
+    for pod in world.pods:
+        pod.is_running = pod.is_reachable = False
+        pod.trouble = f"ended with exit code {pod.ordinal}; it said last: {'x' * 200}"
+    status = world.status()
+    assert all(len(entry.message) <= 1024 for entry in status.conditions or ())
+    assert_has_the_shape_of_the_crd(status)
+
+
+def test_a_stopped_store_keeps_its_assignment_and_says_so() -> None:
+    running = running_store().status()
+    stopped = stopped_status(running, LATER)
+    assert stopped.assignment == running.assignment
+    assert stopped.store_id == running.store_id
+    assert (stopped.ready, stopped.assigned) == ("0/3", "0/6")
+    assert condition(stopped, ConditionType.READY).reason == "Stopped"
+    assert stopped.condition(ConditionType.DEGRADED) is None
