@@ -27,6 +27,7 @@ _NUMBERS = {
     "float64": (pa.float64(), ">f8"),
 }
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+BESIDE_COLUMNS = ("timestamp", "headers", "partition")
 TASK_BYTES_MAX = 32 * 1024 * 1024  # What a task gathers before it stages.
 
 

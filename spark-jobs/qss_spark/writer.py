@@ -19,8 +19,6 @@ from qss_core.model import StoreDefinition
 from qss_spark.options import SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 
-_SMALL_BATCH_RECORDS = 10_000
-
 
 @dataclass
 class StagedMessage(WriterCommitMessage):

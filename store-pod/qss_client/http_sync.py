@@ -1,28 +1,18 @@
 """HTTP for programs without an event loop: pooled connections, typed errors, bounded answers."""
 
 import time
-from dataclasses import dataclass
 from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
 from typing import TypeVar
 
 import urllib3
 
+from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, failure_of, too_large
 from qss_client.routing import Again, RetryLimits, after_failure
 from qss_core.errors import StoreError, UnreachableError
-from qss_core.wire import Problem, decode, encode, error_of
+from qss_core.wire import decode, encode
 
 Answer = TypeVar("Answer")
-ANSWER_BYTES_MAX = 256 * 1024 * 1024
 CONNECT_TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """An answer that was no failure."""
-
-    status: int
-    headers: dict[str, str]  # Names in lower case.
-    body: bytes
 
 
 class SyncHttp:
@@ -77,7 +67,7 @@ class SyncHttp:
         try:
             data = response.read(ANSWER_BYTES_MAX, decode_content=False)
             if response.read(1):
-                raise StoreError(f"the answer has more than {ANSWER_BYTES_MAX} bytes: ask for less")
+                raise too_large()
         finally:
             response.release_conn()
         if response.status >= 400:
@@ -102,14 +92,6 @@ class SyncHttp:
     def get(self, url: str, kind: type[Answer], timeout_s: float = 30.0) -> Answer:
         """Reads a JSON message."""
         return decode(self.request("GET", url, timeout_s=timeout_s).body, kind)
-
-
-def failure_of(status: int, body: bytes) -> StoreError:
-    """The error that an answer with a failing status stands for."""
-    try:
-        return error_of(decode(body, Problem))
-    except StoreError:
-        return StoreError(f"the server answered {status} and no problem document: is it a store?")
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:

@@ -1,0 +1,63 @@
+"""`format("queryablestate")`: a store as a batch source and sink of Spark."""
+
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from qss_client.http_sync import SyncHttp
+from qss_client.writing import WRITE_LIMITS, discover
+from qss_core.model import StoreDefinition
+from qss_spark.options import (
+    BATCH_OPTION,
+    READ_OPTIONS,
+    WRITE_OPTIONS,
+    SinkBatch,
+    check_names,
+    columns_of,
+    required,
+)
+from qss_spark.reader import StoreReader, schema_of
+from qss_spark.writer import StoreWriter, one_off_batch
+
+
+class QueryableStateSource(DataSource):
+    """Options of a write: url, store, keyColumns, valueColumns; mode append or overwrite.
+
+    Options of a read: url, store, and one of key, prefix, or from and to; partitions ("0,3"),
+    positionBound (a token or JSON).
+    """
+
+    options: CaseInsensitiveDict
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "queryablestate"
+
+    def schema(self) -> StructType:
+        """Key, value, and what the store's format keeps with them, in Spark's types."""
+        return schema_of(self._definition())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the columns of `schema`: a user's own schema is a projection."""
+        check_names(self.options, READ_OPTIONS)
+        return StoreReader(dict(self.options), self._definition(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> StoreWriter:  # noqa: FBT001 Spark's.
+        """Writes one batch: StoreSink's, or one of its own."""
+        columns = columns_of(self.options)
+        given = self.options.get(BATCH_OPTION)
+        if given is not None:
+            batch = SinkBatch.decode(given)
+        else:
+            check_names(self.options, WRITE_OPTIONS)
+            url, store = required(self.options, "url"), required(self.options, "store")
+            batch = one_off_batch(url, store, replace=overwrite)
+        return StoreWriter(batch, columns, schema.names)
+
+    def _definition(self) -> StoreDefinition:
+        http = SyncHttp()
+        try:
+            url, store = required(self.options, "url"), required(self.options, "store")
+            return discover(http, url, store, WRITE_LIMITS).definition
+        finally:
+            http.close()

@@ -1,0 +1,145 @@
+"""What a store answers, as values. Pure: bytes in, values out."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qss_core.errors import MalformedRequestError, StoreError
+from qss_core.positions import Position, parse_bound
+from qss_core.wire import Problem, decode, error_of
+
+Headers = tuple[tuple[str, str | None], ...]  # Values as base64.
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: key and value as JSON of their types, bytes as base64.
+
+    `timestamp` (milliseconds since 1970) and `headers` only where the store's format keeps them.
+    """
+
+    key: Any
+    value: Any
+    timestamp: int | None = None
+    headers: Headers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """One partition's answer to a query (KIP-796 QueryResult): a result or a failure."""
+
+    partition: int
+    result: Any = None
+    failure: StoreError | None = None
+    position: Position | None = None
+    sequence: int | None = None
+    served_by: str | None = None
+    role: str | None = None
+    epoch: int | None = None
+    stream_time: int | None = None
+    execution_info: tuple[str, ...] = ()
+
+    @property
+    def is_success(self) -> bool:
+        """Whether there is a result; it may be None."""
+        return self.failure is None
+
+    def get_result(self) -> Any:
+        """The result; raises the failure where there is one."""
+        if self.failure is not None:
+            raise self.failure
+        return self.result
+
+
+@dataclass(frozen=True, slots=True)
+class StateQueryResult:
+    """A query's answers by partition (KIP-796 StateQueryResult)."""
+
+    partition_results: Mapping[int, PartitionResult]
+    position: Position
+
+    def get_only_partition_result(self) -> PartitionResult | None:
+        """The one result that is not null; None where all are.
+
+        Raises the first failure, which Kafka hides, and ValueError for more than one result.
+        """
+        for result in self.partition_results.values():
+            result.get_result()
+        present = [one for one in self.partition_results.values() if one.result is not None]
+        if len(present) > 1:
+            raise ValueError(f"{len(present)} partitions have a result: ask one, or read them all")
+        return present[0] if present else None
+
+
+def row_of(document: Mapping[str, Any]) -> Row:
+    """A row of a JSON or NDJSON answer."""
+    headers = document.get("headers")
+    return Row(
+        key=document["key"],
+        value=document["value"],
+        timestamp=document.get("timestamp"),
+        headers=None if headers is None else tuple((one["key"], one["value"]) for one in headers),
+    )
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON of an answer."""
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise StoreError(f"the answer is no JSON: {error}") from error
+
+
+def read_query_answer(body: bytes) -> StateQueryResult:
+    """The answer of `POST /state/query`."""
+    document = read_json(body)
+    results = {
+        int(partition): _partition_result(int(partition), one)
+        for partition, one in document["partitionResults"].items()
+    }
+    return StateQueryResult(results, Position.from_json(document.get("position") or {}))
+
+
+def _partition_result(partition: int, document: Mapping[str, Any]) -> PartitionResult:
+    failure = document.get("failure")
+    position = document.get("position")
+    return PartitionResult(
+        partition=partition,
+        result=document.get("result"),
+        failure=None if failure is None else failure_of(failure),
+        position=None if position is None else parse_bound(position),
+        sequence=document.get("sequence"),
+        served_by=document.get("servedBy"),
+        role=document.get("role"),
+        epoch=document.get("epoch"),
+        stream_time=document.get("streamTime"),
+        execution_info=tuple(document.get("executionInfo") or ()),
+    )
+
+
+def failure_of(document: Mapping[str, Any]) -> StoreError:
+    """The failure of one partition or key: `{reason, message, retryAfterMs?}`, or a problem."""
+    if "code" in document:
+        return error_of(decode(json.dumps(document).encode(), Problem))
+    reason, message = document["reason"], document["message"]
+    retry_after_ms = document.get("retryAfterMs")
+    problem = Problem(title=reason, status=0, code=reason, detail=message)
+    if retry_after_ms is not None:
+        problem.details = {"retry_after_ms": retry_after_ms}
+    return error_of(problem)
+
+
+def merged(positions: Iterable[Position]) -> Position:
+    """The largest offset of every component."""
+    merged_position = Position.empty()
+    for position in positions:
+        merged_position = merged_position.merge(position)
+    return merged_position
+
+
+def check_text(name: str, value: object) -> str:
+    """A store's name or a URL; MalformedRequestError for anything else."""
+    if not isinstance(value, str) or not value:
+        raise MalformedRequestError(f"{name} is a text, not {value!r}")
+    return value

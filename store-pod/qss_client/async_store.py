@@ -1,0 +1,234 @@
+"""`AsyncStore`: asks one store from a program with an event loop."""
+
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from qss_client import operations
+from qss_client.answers import PartitionResult, Row, StateQueryResult
+from qss_client.conversation import Conversation, checked_url
+from qss_client.http_answer import HttpAnswer
+from qss_client.http_async import AsyncHttp, AsyncPatience
+from qss_client.operations import Exchange, Result
+from qss_client.requests import DEFAULTS, PAGE_ROWS, HttpRequest, ReadOptions
+from qss_client.routing import RetryLimits
+from qss_core.errors import StoreError
+from qss_core.model import StoreDefinition
+from qss_core.positions import Position
+from qss_core.wire import StoreMetadata, decode
+
+_JSON = {"Content-Type": "application/json"}
+_ANSWER_MARGIN_S = 5.0  # The store ends a request by itself; the client waits a little longer.
+
+
+class AsyncStore:
+    """A client of one store: finds the pods, asks the right one, tries again where that may help.
+
+    url: the query or internal port of any pod. With `monotonic` (the default) every request is
+    bounded by the newest position seen: this client's reads never go back. Methods raise
+    qss_core.errors.StoreError; its `code` is stable.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        store: str,
+        *,
+        token: str | None = None,
+        monotonic: bool = True,
+        limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
+    ) -> None:
+        """Asks nothing yet."""
+        self._conversation = Conversation(checked_url(url), store, monotonic)
+        self._limits = limits
+        self._http = AsyncHttp(token)
+
+    async def __aenter__(self) -> Self:
+        """Closes itself at the end of the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes all connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._http.close()
+
+    @property
+    def position(self) -> Position:
+        """The newest position seen; another client's reads are bounded by `position_bound`."""
+        return self._conversation.position
+
+    async def metadata(self) -> StoreMetadata:
+        """The store's pods and partitions, as discovered when they were last needed."""
+        if self._conversation.metadata is None:
+            await self._discover()
+        assert self._conversation.metadata is not None
+        return self._conversation.metadata
+
+    # --- Queries
+
+    async def get(self, key: Any, options: ReadOptions = DEFAULTS) -> Row | None:
+        """The key's row; None where there is none."""
+        definition = await self._definition()
+        return await self._run(operations.get(self._conversation, definition, key, options))
+
+    async def get_many(
+        self, keys: Sequence[Any], options: ReadOptions = DEFAULTS
+    ) -> list[Row | None]:
+        """The rows of many keys, in their order."""
+        definition = await self._definition()
+        return await self._run(operations.get_many(self._conversation, definition, keys, options))
+
+    def range(
+        self,
+        lower: Any = None,
+        upper: Any = None,
+        *,
+        order: str = "ASCENDING",
+        limit: int | None = None,
+        partitions: Sequence[int] | None = None,
+        options: ReadOptions = DEFAULTS,
+    ) -> AsyncIterator[Row]:
+        """Rows with lower <= key <= upper by serialized bytes, partition by partition.
+
+        A bound of None is open; without bounds it is a scan. Pages are read as they are needed.
+        """
+        bounds = {"from": lower, "to": upper}
+        return self._pages(bounds, order, limit, partitions, options)
+
+    def prefix(
+        self,
+        prefix: Any,
+        *,
+        order: str = "ASCENDING",
+        limit: int | None = None,
+        partitions: Sequence[int] | None = None,
+        options: ReadOptions = DEFAULTS,
+    ) -> AsyncIterator[Row]:
+        """Rows whose serialized key begins with the serialized prefix."""
+        return self._pages({"prefix": prefix}, order, limit, partitions, options)
+
+    async def count(self, options: ReadOptions = DEFAULTS) -> int:
+        """About how many entries the store has (RocksDB's estimate)."""
+        definition = await self._definition()
+        return await self._run(operations.count(self._conversation, definition, options))
+
+    async def query(
+        self,
+        type: str,  # noqa: A002 KIP-796's word.
+        *,
+        partitions: Sequence[int] | None = None,
+        options: ReadOptions = DEFAULTS,
+        execution_info: bool = False,
+        **fields: Any,
+    ) -> StateQueryResult:
+        """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`."""
+        definition = await self._definition()
+        return await self._run(
+            operations.query(
+                self._conversation,
+                definition,
+                {"type": type, **fields},
+                partitions,
+                options,
+                execution_info=execution_info,
+            )
+        )
+
+    async def get_only_partition_result(
+        self,
+        type: str,  # noqa: A002
+        *,
+        options: ReadOptions = DEFAULTS,
+        **fields: Any,
+    ) -> PartitionResult | None:
+        """The one result of a query that is not null; raises a partition's failure."""
+        result = await self.query(type, options=options, **fields)
+        return result.get_only_partition_result()
+
+    # --- Exchanges
+
+    async def _pages(
+        self,
+        bounds: dict[str, Any],
+        order: str,
+        limit: int | None,
+        partitions: Sequence[int] | None,
+        options: ReadOptions,
+    ) -> AsyncIterator[Row]:
+        definition = await self._definition()
+        cursor = None
+        left = limit
+        while left is None or left > 0:
+            page = await self._run(
+                operations.page(
+                    self._conversation,
+                    definition,
+                    bounds,
+                    order=order,
+                    limit=PAGE_ROWS if left is None else min(PAGE_ROWS, left),
+                    cursor=cursor,
+                    partitions=partitions,
+                    options=options,
+                )
+            )
+            for row in page.rows:
+                yield row
+            left = None if left is None else left - len(page.rows)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def _run(self, exchange: Exchange[Result]) -> Result:
+        try:
+            request = next(exchange)
+            while True:
+                try:
+                    answer = await self._ask(request)
+                except StoreError as error:
+                    request = exchange.throw(error)
+                else:
+                    request = exchange.send(answer)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+    async def _ask(self, request: HttpRequest) -> HttpAnswer:
+        patience = AsyncPatience(self._limits)
+        while True:
+            try:
+                return await self._http.request(
+                    request.method,
+                    self._conversation.target(request),
+                    body=self._conversation.data(request),
+                    headers=_JSON if request.body is not None else None,
+                    timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
+                )
+            except StoreError as error:
+                if (await patience.after(error)).refresh:
+                    await self._discover()
+
+    async def _definition(self) -> StoreDefinition:
+        return (await self.metadata()).definition
+
+    async def _discover(self) -> None:
+        patience = AsyncPatience(self._limits)
+        while True:
+            failure: StoreError | None = None
+            for url in self._conversation.discovery_urls:
+                try:
+                    answer = await self._http.request("GET", url, timeout_s=_ANSWER_MARGIN_S)
+                except StoreError as error:
+                    failure = error
+                else:
+                    self._conversation.metadata = decode(answer.body, StoreMetadata)
+                    return
+            assert failure is not None, "there is always one address"
+            await patience.after(failure)

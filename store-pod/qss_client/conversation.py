@@ -1,0 +1,61 @@
+"""What a client of one store remembers between requests. Pure: the shells do the talking."""
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from qss_client.requests import HttpRequest
+from qss_client.routing import active_of
+from qss_core.errors import MalformedRequestError
+from qss_core.positions import Position, decode_token
+from qss_core.wire import StoreMetadata
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Routes, and the newest position seen: handing it on is what keeps reads from going back."""
+
+    url: str
+    store: str
+    monotonic: bool
+    metadata: StoreMetadata | None = None
+    position: Position = field(default_factory=Position.empty)
+    _turn: int = 0
+
+    @property
+    def discovery_urls(self) -> list[str]:
+        """Where to discover: the pods that are known, then the address that was given."""
+        known = [one.query for one in self.metadata.instances] if self.metadata else []
+        return [f"{base}/state/instances/{self.store}" for base in (*known, self.url)]
+
+    def target(self, request: HttpRequest) -> str:
+        """The URL to ask: the active of the request's partition, or the pods in turn."""
+        assert self.metadata is not None, "routes are discovered before the first request"
+        if request.partition is not None:
+            base = active_of(self.metadata, request.partition).query
+        else:
+            self._turn += 1
+            instances = self.metadata.instances
+            base = instances[self._turn % len(instances)].query
+        bounded = request.bounded(self.position if self.monotonic else None)
+        return base + bounded.target
+
+    def data(self, request: HttpRequest) -> bytes | None:
+        """The request's body, with the position bound."""
+        return request.bounded(self.position if self.monotonic else None).data
+
+    def saw(self, position: Position) -> None:
+        """Takes a position that an answer carried."""
+        self.position = self.position.merge(position)
+
+    def saw_token(self, token: str | None) -> None:
+        """Takes a position token of an answer's header."""
+        if token:
+            self.saw(decode_token(token))
+
+
+def checked_url(url: str) -> str:
+    """A base URL without a trailing slash; MalformedRequestError for what is none."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise MalformedRequestError(f"a URL like http://127.0.0.1:8080 is needed, not {url!r}")
+    return url.rstrip("/")

@@ -1,0 +1,89 @@
+"""HTTP for programs with an event loop: pooled connections, typed errors, bounded answers."""
+
+import asyncio
+from random import random  # noqa: TID251 jitter needs nothing better.
+
+import aiohttp
+from yarl import URL
+
+from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, failure_of, too_large
+from qss_client.routing import Again, RetryLimits, after_failure
+from qss_core.errors import StoreError, UnreachableError
+
+CONNECTIONS_MAX = 64
+
+
+class AsyncHttp:
+    """A connection pool of one event loop."""
+
+    def __init__(self, token: str | None = None) -> None:
+        """`token` is sent as a bearer token. Made inside a running loop."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0),
+        )
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> HttpAnswer:
+        """One exchange. Raises as `SyncHttp.request`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._session.request(
+                    method, _as_given(url), data=body, headers=headers, allow_redirects=False
+                ) as response:
+                    data = await _bounded(response)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UnreachableError(f"{url} did not answer: {type(error).__name__}") from error
+        if response.status >= 400:
+            raise failure_of(response.status, data)
+        names = {name.lower(): value for name, value in response.headers.items()}
+        return HttpAnswer(response.status, names, data)
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    parts = []
+    size = 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > ANSWER_BYTES_MAX:
+            raise too_large()
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _as_given(url: str) -> URL:
+    """The URL with its escapes as they are: `%2F` in a key is not a slash."""
+    return URL(url, encoded=True)
+
+
+class AsyncPatience:
+    """Counts one request's attempts and waits between them."""
+
+    def __init__(self, limits: RetryLimits) -> None:
+        """Time counts from here."""
+        self._limits = limits
+        self._started = asyncio.get_running_loop().time()
+        self._attempt = 0
+
+    async def after(self, error: StoreError) -> Again:
+        """Waits as the rules say; raises the error where they say to give up."""
+        elapsed_s = asyncio.get_running_loop().time() - self._started
+        again = after_failure(error, self._attempt, elapsed_s, random(), self._limits)
+        if again is None:
+            raise error
+        self._attempt += 1
+        await asyncio.sleep(again.wait_s)
+        return again

@@ -1,0 +1,198 @@
+"""What a client asks for, as values: paths, parameters, bodies, and the partition that answers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from qss_core.errors import MalformedRequestError
+from qss_core.model import Partitioner, PartitionId, StoreDefinition
+from qss_core.partitioning import partition_of
+from qss_core.positions import Position, encode_token
+from qss_core.serdes import serde_of
+
+PATH_KEY_BYTES_MAX = 2048
+PAGE_ROWS = 10_000
+BATCH_KEYS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What every read may ask for.
+
+    position_bound: the answer is at least as new as this position.
+    require_active: only the partition's active may answer.
+    partition: the key's partition, for stores whose writer chose it (partitioner Explicit).
+    timeout_s: how long the store may take, seconds.
+    """
+
+    position_bound: Position | None = None
+    require_active: bool = False
+    partition: int | None = None
+    timeout_s: float = 10.0
+
+
+DEFAULTS = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """One request; `partition` says whose active is asked first, None: any pod."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    partition: PartitionId | None = None
+    timeout_s: float = DEFAULTS.timeout_s
+
+    @property
+    def target(self) -> str:
+        """Path and query string."""
+        query = urlencode(self.parameters)
+        return f"{self.path}?{query}" if query else self.path
+
+    @property
+    def data(self) -> bytes | None:
+        """The body's bytes."""
+        return None if self.body is None else json.dumps(self.body).encode()
+
+    def bounded(self, position: Position | None) -> "HttpRequest":
+        """With a position bound, unless it has one."""
+        if position is None or not position.topics:
+            return self
+        if self.body is not None:
+            body = {"positionBound": encode_token(position), **self.body}
+            return replace(self, body=body)
+        parameters = {"positionBound": encode_token(position), **self.parameters}
+        return replace(self, parameters=parameters)
+
+
+def get_request(definition: StoreDefinition, key: Any, options: ReadOptions) -> HttpRequest:
+    """A point query; by `POST /state/get` where the key cannot stand in a path."""
+    serde = serde_of(definition.key_serde)
+    encoded = serde.encode(serde.from_json(key))
+    partition = _partition(definition, encoded, options.partition)
+    text = serde.key_to_text(encoded)
+    if text in ("", ".", "..") or len(encoded) > PATH_KEY_BYTES_MAX:
+        return many_request(definition, [key], options, partition)
+    return HttpRequest(
+        method="GET",
+        path=f"/state/stores/{definition.name}/{quote(text, safe='')}",
+        parameters=_parameters(options),
+        partition=partition,
+        timeout_s=options.timeout_s,
+    )
+
+
+def many_request(
+    definition: StoreDefinition,
+    keys: Sequence[Any],
+    options: ReadOptions,
+    partition: PartitionId | None = None,
+) -> HttpRequest:
+    """A batch get of at most BATCH_KEYS_MAX keys."""
+    return HttpRequest(
+        method="POST",
+        path=f"/state/get/{definition.name}",
+        body={"keys": list(keys), **_members(options)},
+        partition=partition,
+        timeout_s=options.timeout_s,
+    )
+
+
+def page_request(
+    definition: StoreDefinition,
+    bounds: Mapping[str, Any],
+    *,
+    order: str,
+    limit: int,
+    cursor: str | None,
+    partitions: Sequence[int] | None,
+    options: ReadOptions,
+) -> HttpRequest:
+    """One page of a range (`from`, `to`), a prefix (`prefix`) or a scan."""
+    serde = serde_of(definition.key_serde)
+    texts = {
+        name: serde.key_to_text(serde.encode(serde.from_json(value)))
+        for name, value in bounds.items()
+        if value is not None
+    }
+    parameters = {**texts, "order": order, "limit": str(limit), **_parameters(options)}
+    if cursor is not None:
+        parameters["cursor"] = cursor
+    if partitions is not None:
+        parameters["partitions"] = ",".join(str(partition) for partition in partitions)
+    only = PartitionId(partitions[0]) if partitions and len(partitions) == 1 else None
+    return HttpRequest(
+        method="GET",
+        path=f"/state/stores/{definition.name}",
+        parameters=parameters,
+        partition=only,
+        timeout_s=options.timeout_s,
+    )
+
+
+def query_request(
+    definition: StoreDefinition,
+    query: Mapping[str, Any],
+    partitions: Sequence[int] | None,
+    options: ReadOptions,
+    *,
+    execution_info: bool,
+) -> HttpRequest:
+    """A whole IQv2 request (KIP-796)."""
+    body: dict[str, Any] = {"query": dict(query), **_members(options)}
+    if partitions is not None:
+        body["partitions"] = list(partitions)
+    if execution_info:
+        body["executionInfo"] = True
+    only = PartitionId(partitions[0]) if partitions and len(partitions) == 1 else None
+    return HttpRequest(
+        method="POST",
+        path=f"/state/query/{definition.name}",
+        body=body,
+        partition=only,
+        timeout_s=options.timeout_s,
+    )
+
+
+def count_request(definition: StoreDefinition, options: ReadOptions) -> HttpRequest:
+    """About how many entries the store has."""
+    return HttpRequest(
+        method="GET",
+        path=f"/state/count/{definition.name}",
+        parameters=_parameters(options),
+        timeout_s=options.timeout_s,
+    )
+
+
+def _partition(definition: StoreDefinition, key: bytes, given: int | None) -> PartitionId:
+    if definition.partitioner is Partitioner.MURMUR2:
+        return PartitionId(partition_of(key, definition.partitions))
+    if given is None:
+        raise MalformedRequestError(
+            f"the writer of store {definition.name} chooses partitions: name the key's partition"
+        )
+    return PartitionId(given)
+
+
+def _parameters(options: ReadOptions) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in _members(options).items()
+    }
+
+
+def _members(options: ReadOptions) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    if options.position_bound is not None:
+        members["positionBound"] = encode_token(options.position_bound)
+    if options.require_active:
+        members["requireActive"] = True
+    if options.partition is not None:
+        members["partition"] = options.partition
+    if options.timeout_s != DEFAULTS.timeout_s:
+        members["timeout"] = options.timeout_s
+    return members
