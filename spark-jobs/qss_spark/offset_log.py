@@ -5,6 +5,7 @@ through the session that this program started.
 """
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 from pyspark.sql import SparkSession
@@ -51,7 +52,9 @@ class OffsetLog:
 
     def _through_hadoop(self, batch: int) -> bytes:
         session = self._jvm_query.sparkSession()
-        jvm = SparkSession._instantiatedSession._jvm  # noqa: SLF001
+        started = SparkSession._instantiatedSession  # noqa: SLF001
+        assert started is not None, "a query runs in a session"
+        jvm: Any = started._jvm  # noqa: SLF001
         path = jvm.org.apache.hadoop.fs.Path(f"{self._root}/offsets/{batch}")
         files = path.getFileSystem(session.sessionState().newHadoopConf())
         stream = files.open(path)

@@ -151,11 +151,12 @@ class StoreReader(DataSourceReader):
             "key": lambda row: _spark_value(row.key, self._definition.key_serde),
             "value": lambda row: _spark_value(row.value, self._definition.value_serde),
             "timestamp": lambda row: row.timestamp,
-            "headers": lambda row: _spark_headers(row),
+            "headers": _spark_headers,
         }
-        schema = to_arrow_schema(self._schema)
+        schema: pa.Schema = to_arrow_schema(self._schema)
         arrays = [
-            pa.array([columns[field.name](row) for row in rows], field.type) for field in schema
+            pa.array([columns[name](row) for row in rows], schema.field(name).type)
+            for name in schema.names
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

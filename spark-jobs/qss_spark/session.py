@@ -1,6 +1,7 @@
 """A Spark session as stores like it; for a session of your own, copy `CONFIGURATION`."""
 
 import os
+import sys
 
 from pyspark.sql import SparkSession
 
@@ -29,8 +30,9 @@ def local_session(name: str, cores: int = 2) -> SparkSession:
 
     Raises JavaNotFoundError.
     """
-    if not os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
-        os.environ["JAVA_HOME"] = str(java_home(os.environ, default_cache(os.environ)))
+    os.environ["JAVA_HOME"] = str(java_home(os.environ, default_cache(os.environ)))
+    # Else the workers run whichever python3 is first on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     # spark-submit has chosen a master already.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from qss_client.http_sync import SyncHttp
-from qss_client.writing import Staged, abort, commit, discover, open_writer, stage
+from qss_client.writing import WRITE_LIMITS, Staged, abort, commit, discover, open_writer, stage
 from qss_core.errors import BatchClosedError
 from qss_core.model import StoreDefinition
 from qss_spark.options import SinkBatch
@@ -113,7 +113,7 @@ def one_off_batch(url: str, store: str, *, replace: bool) -> SinkBatch:
     """Opens a writer for one `df.write`: it has one batch, and nobody will open it again."""
     http = SyncHttp()
     try:
-        metadata = discover(http, url, store)
+        metadata = discover(http, url, store, WRITE_LIMITS)
         identity = uuid.uuid4().hex
         run = open_writer(
             http,

@@ -21,7 +21,7 @@ from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.http.internal_app import InternalApi, make_internal_app
 from qss_store.http.ops_app import make_ops_app
 from qss_store.http.query_app import discovery_routes, make_query_app
-from qss_store.http.shell import ListenerLimits, make_runner, start_listening
+from qss_store.http.shell import make_runner
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
 from qss_store.peers import Peers, new_session
@@ -88,7 +88,6 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         coordination = Coordination(pod, batches, peers, settings)
         maintenance = Maintenance(pod, coordination, peers, settings)
         api = InternalApi(pod, batches, coordination, session, settings)
-        limits = ListenerLimits(connections_max=settings.connections_max)
         apps: list[tuple[web.Application, int]] = [
             (make_ops_app(pod, batches, maintenance), arguments.ops_port),
             (make_internal_app(api, pod.metrics, discovery_routes(pod)), arguments.internal_port),
@@ -98,9 +97,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         stack.push_async_callback(_cancel, tasks)
         stack.push_async_callback(pod.close)
         for app, port in apps:
-            runner = make_runner(app, limits)
+            runner = await make_runner(app, arguments.host, port, settings.connections_max)
             stack.push_async_callback(runner.cleanup)
-            await start_listening(runner, arguments.host, port, limits)
         await pod.start()
         tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))
         _LOG.info("pod %s serves %d replicas", pod.name, len(pod.replicas))

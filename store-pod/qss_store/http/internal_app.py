@@ -32,7 +32,7 @@ from qss_core.wire import (
 )
 from qss_store.batches import Batches
 from qss_store.coordination import Coordination
-from qss_store.http.shell import make_middleware, read_body, read_json
+from qss_store.http.shell import read_body, read_json, shell_middlewares
 from qss_store.metrics import Metrics
 from qss_store.pod import Pod
 from qss_store.replication.entries import Stage
@@ -234,7 +234,7 @@ def make_internal_app(
     api: InternalApi, metrics: Metrics, discovery: list[web.RouteDef]
 ) -> web.Application:
     """The application of the internal port."""
-    app = web.Application(middlewares=[make_middleware("internal", metrics)])
+    app = web.Application(middlewares=shell_middlewares(metrics, "internal"))
     app.add_routes(api.routes())
     app.add_routes(discovery)
     return app

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from qss_store.batches import Batches
-from qss_store.http.shell import make_middleware
+from qss_store.http.shell import shell_middlewares
 from qss_store.maintenance import Maintenance
 from qss_store.pod import Pod
 
@@ -38,7 +38,7 @@ def make_ops_app(pod: Pod, batches: Batches, maintenance: Maintenance) -> web.Ap
         ]
         return web.Response(status=503, text="\n".join([why, *failures]) + "\n")
 
-    app = web.Application(middlewares=[make_middleware("ops", pod.metrics)])
+    app = web.Application(middlewares=shell_middlewares(pod.metrics, "ops"))
     app.add_routes(
         [web.get("/metrics", metrics), web.get("/livez", livez), web.get("/readyz", readyz)]
     )
