@@ -95,6 +95,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         ]
         tasks = [asyncio.create_task(maintenance.watch_loop(), name="watch-loop")]
         stack.push_async_callback(_cancel, tasks)
+        stack.push_async_callback(lambda: _cancel(coordination.tasks))
         stack.push_async_callback(pod.close)
         for app, port in apps:
             runner = await make_runner(app, arguments.host, port, settings.connections_max)

@@ -46,7 +46,7 @@ from qss_store.replica import Replica
 from qss_store.replication import log as logs
 from qss_store.replication.entries import CloseWriter, Complete, Decide, ForgetWriter, OpenWriter
 from qss_store.settings import Settings
-from qss_store.transactions.coordinator import Coordinator, Writer
+from qss_store.transactions.coordinator import WRITERS_MAX, Coordinator, Writer
 
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.02
@@ -81,6 +81,7 @@ class Coordination:
     async def open(self, name: str, request: OpenWriterRequest) -> WriterOpened:
         """Opens a writer: fences at once, then completes what was decided, then answers."""
         replica, coordinator = self._active()
+        await self._make_room(replica, coordinator)
         if coordinator.check_open(name, request) is None:
             await outcome_of(
                 replica,
@@ -108,6 +109,11 @@ class Coordination:
             chunk_bytes_max=self._settings.chunk_bytes_max,
             metadata=metadata_of(assignment),
         )
+
+    async def _make_room(self, replica: Replica, coordinator: Coordinator) -> None:
+        """Forgets the one-off writer that was done first where no other could be opened."""
+        if len(coordinator.writers) >= WRITERS_MAX and (done := coordinator.oldest_done_one_off()):
+            await outcome_of(replica, ForgetWriter(writer=done))
 
     def renew(self, name: str, writer_epoch: WriterEpoch) -> None:
         """Keeps a run open; StaleWriterError where it is not."""
@@ -240,6 +246,11 @@ class Coordination:
         return ResolveAnswer(verdict=verdict)
 
     # --- Seeing a decision through
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """What runs on its own; whoever stops the pod cancels it."""
+        return [self._finishing] if self._finishing else []
 
     def go_on(self) -> None:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""

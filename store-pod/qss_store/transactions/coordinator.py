@@ -300,6 +300,16 @@ class Coordinator:
             if writer.one_off and now_ms - writer.opened_at_ms > ONE_OFF_RETENTION_MS
         ]
 
+    def oldest_done_one_off(self) -> str | None:
+        """The one-off writer whose batch was complete first."""
+        done = [
+            (batch.sequence, writer.name)
+            for writer in self.writers.values()
+            for batch in writer.batches.values()
+            if writer.one_off and batch.sequence <= self.completed
+        ]
+        return min(done)[1] if done else None
+
     def _keep(self, writer: Writer) -> Changes:
         self.writers[writer.name] = writer
         return {_WRITER + writer.name.encode(): encode(writer)}

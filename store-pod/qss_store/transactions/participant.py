@@ -20,7 +20,8 @@ from qss_core.positions import Position
 from qss_core.wire import ChunkReference, PartitionCommit, PositionJson, decode, encode
 from qss_store.replication.entries import Abort, Stage
 
-ONE_OFF_RETENTION_MS = 8 * 24 * 3600 * 1000  # A day more than the coordinator's.
+ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
+_BATCH = "@batch."
 _STATE = b"participant"
 _LAST = b"last/"
 _STAGED = b"staged/"
@@ -31,7 +32,7 @@ Changes = dict[bytes, bytes | None]  # Rows of the meta family; None deletes.
 
 def batch_topic(writer: str) -> str:
     """The pseudo-topic whose partition is a writer's generation and whose offset is its batch."""
-    return f"@batch.{writer}"
+    return _BATCH + writer
 
 
 class StagedChunk(Wire, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ class StagedChunk(Wire, frozen=True, kw_only=True):
 class _LastBatch(Wire, frozen=True, kw_only=True):
     generation: int
     batch: int
-    wall_time_ms: int
+    sequence: Sequence
     one_off: bool
 
 
@@ -233,7 +234,7 @@ class Participant:
         ]
         self._advance(commit)
         changes: Changes = self._drop(dropped)
-        changes |= self._forget_one_offs(commit.wall_time_ms)
+        changes |= self._forget_one_offs()
         changes[_LAST + commit.writer.encode()] = encode(self.last[commit.writer])
         changes[_STATE] = encode(self._state())
         return CommitPlan(
@@ -249,8 +250,12 @@ class Participant:
         last = self.last.get(commit.writer)
         restarted = last is not None and commit.generation > last.generation
         read = Position.from_json(commit.position)
-        # A new generation reads its inputs anew: what the older one had read is true no more.
-        kept = _without_topics_of(self.position, read) if restarted else self.position
+        kept = self.position
+        if commit.replace:
+            kept = _only_batches(kept)  # The rows that the inputs had made are gone.
+        elif restarted:
+            # A new generation reads its inputs anew: what the older one had read is true no more.
+            kept = _without_topics_of(kept, read)
         self.position = kept.merge(read).with_component(
             batch_topic(commit.writer), commit.generation, commit.batch
         )
@@ -259,7 +264,7 @@ class Participant:
         self.last[commit.writer] = _LastBatch(
             generation=commit.generation,
             batch=commit.batch,
-            wall_time_ms=commit.wall_time_ms,
+            sequence=commit.sequence,
             one_off=commit.one_off,
         )
 
@@ -271,14 +276,14 @@ class Participant:
             data_generation=self.data_generation,
         )
 
-    def _forget_one_offs(self, now_ms: int) -> Changes:
-        old = [
-            writer
-            for writer, last in self.last.items()
-            if last.one_off and now_ms - last.wall_time_ms > ONE_OFF_RETENTION_MS
-        ]
+    def _forget_one_offs(self) -> Changes:
+        """Keeps the youngest: each has a component of the position, which has a limit."""
+        one_offs = [(last.sequence, name) for name, last in self.last.items() if last.one_off]
+        old = [name for _, name in sorted(one_offs)[:-ONE_OFFS_MAX]]
         for writer in old:
             del self.last[writer]
+        topics = {batch_topic(writer) for writer in old}
+        self.position = Position(tuple(one for one in self.position.topics if one[0] not in topics))
         return {_LAST + writer.encode(): None for writer in old}
 
     # --- Abort and sweep
@@ -311,6 +316,10 @@ def _aborted(abort: Abort, chunk: StagedChunk) -> bool:
     if abort.only_this_batch:
         return (chunk.ordinal, chunk.writer_epoch) == (ordinal, abort.writer_epoch)
     return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal
+
+
+def _only_batches(position: Position) -> Position:
+    return Position(tuple(pair for pair in position.topics if pair[0].startswith(_BATCH)))
 
 
 def _without_topics_of(position: Position, other: Position) -> Position:

@@ -1,0 +1,63 @@
+"""The second live line: somebody asks for aircraft all the time while the store fills."""
+
+import random  # noqa: TID251 which aircraft is asked for does not matter.
+import threading
+import time
+from dataclasses import dataclass
+
+from qss_client import Store
+from qss_core.errors import StoreError
+
+_PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The newest answer, and how many there were."""
+
+    count: int = 0
+    failures: int = 0
+    text: str = "waiting for the first answer"
+
+
+class Asking:
+    """Asks in a thread of its own until it is stopped."""
+
+    def __init__(self, url: str, store: str, keys: list[str]) -> None:
+        """Asks for any of `keys`."""
+        self._url = url
+        self._store = store
+        self._keys = keys
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.newest = Answered()
+
+    def __enter__(self) -> "Asking":
+        """Starts to ask."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops."""
+        self._ended.set()
+        self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        with Store(self._url, self._store) as store:
+            while not self._ended.wait(_PAUSE_S):
+                self._ask(store, random.choice(self._keys))
+
+    def _ask(self, store: Store, key: str) -> None:
+        seen = self.newest
+        started = time.perf_counter()
+        try:
+            row = store.get(key)
+        except StoreError as error:
+            self.newest = Answered(seen.count, seen.failures + 1, f"{key}: {error.code}")
+            return
+        milliseconds = (time.perf_counter() - started) * 1000
+        value = "not there yet" if row is None else row.value
+        batch = store.position.offset_of(f"@batch.{self._store}", 1)
+        at = "" if batch is None else f", at batch {batch}"
+        text = f"{key} -> {value} ({milliseconds:.1f} ms{at})"
+        self.newest = Answered(seen.count + 1, seen.failures, text)

@@ -1,0 +1,117 @@
+"""The programs that the demo runs: the cluster and the job, as child processes."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import qss_spark
+
+JOB_STARTS_MAX = 5
+
+
+class ProgramError(Exception):
+    """A program that the demo runs has failed."""
+
+
+def jobs_directory() -> Path:
+    """Where the jobs are: beside the package in a checkout, inside it in a wheel."""
+    package = Path(qss_spark.__file__).parent
+    return next(
+        path
+        for path in (package.parent / "jobs", package / "jobs")
+        if (path / "aircraft_stats.py").exists()
+    )
+
+
+def run_qss(*arguments: str) -> str:
+    """Runs a `qss` command to its end; ProgramError with what it said where it fails."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "qss_client", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    if ended.returncode != 0:
+        raise ProgramError(f"qss {arguments[0]} failed:\n{ended.stderr.strip()}")
+    return ended.stdout
+
+
+class Job:
+    """A Spark job that prints its progress; started again from its checkpoint when it is killed."""
+
+    def __init__(self, script: Path, arguments: list[str], log: Path) -> None:
+        """`log` takes what Spark says."""
+        self._command = [sys.executable, str(script), "--progress", *arguments]
+        self._log = log
+        self._process: subprocess.Popen[str] | None = None
+        self.starts = 0
+
+    def progress(self) -> Iterator[dict[str, Any] | None]:
+        """What the job prints, as it comes; None when nothing came for a moment.
+
+        Raises ProgramError when the job fails by itself, or was started too often.
+        """
+        while True:
+            self.starts += 1
+            lines: queue.Queue[str | None] = queue.Queue(maxsize=1000)
+            process = self._start()
+            threading.Thread(target=_read_lines, args=(process, lines), daemon=True).start()
+            yield from _parsed(lines)
+            code = process.wait()
+            if code == 0:
+                return
+            # A negative code is a signal: somebody killed it, and that must not matter.
+            if code > 0 or self.starts >= JOB_STARTS_MAX:
+                raise ProgramError(f"the job ended with {code}: see {self._log}\n{self._tail()}")
+
+    def _start(self) -> subprocess.Popen[str]:
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        return self._process
+
+    def _tail(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
+
+    def stop(self) -> None:
+        """Ends the job, if it still runs."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _read_lines(process: subprocess.Popen[str], lines: "queue.Queue[str | None]") -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put(line)
+    lines.put(None)
+
+
+def _parsed(lines: "queue.Queue[str | None]") -> Iterator[dict[str, Any] | None]:
+    while True:
+        try:
+            line = lines.get(timeout=0.2)
+        except queue.Empty:
+            yield None
+            continue
+        if line is None:
+            return
+        if line.startswith("{"):
+            yield json.loads(line)

@@ -1,0 +1,37 @@
+"""What a job tells whoever started it: one JSON line on standard output after each batch."""
+
+import json
+import sys
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+
+class ProgressLines(StreamingQueryListener):
+    """Prints `{"batch": 3, "rows": 4500, "keys": 2800, "seconds": 0.6}`."""
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 Spark's name.
+        """Nothing to tell."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing to tell."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Nothing to tell: the exit code does."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A batch was committed."""
+        progress = event.progress
+        line = {
+            "batch": progress.batchId,
+            "rows": progress.numInputRows,
+            "keys": sum(operator.numRowsTotal for operator in progress.stateOperators),
+            "seconds": progress.batchDuration / 1000,
+        }
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
