@@ -1,19 +1,25 @@
-"""The commands `qss up`, `qss down` and `qss status`."""
+"""The commands `qss up`, `qss down` and `qss status`.
+
+What only `up` needs (the rules' language, HTTP) is imported there, as it takes half a second.
+"""
 
 import asyncio
 import logging
 import shlex
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qss_operator.local.background import start_in_background
 from qss_operator.local.cluster import POD_COMMAND
-from qss_operator.local.run import RunningStores, is_ready, running_stores, stop_stores, why
 from qss_operator.local.state import StateDirectory
+from qss_operator.local.stop import stop_stores
 from qss_operator.local.view import Output, show_statuses, statuses_table
+from qss_operator.planning.status import is_ready, why
+
+if TYPE_CHECKING:
+    from qss_operator.local.run import RunningStores
 
 _DEFAULT_STATE = Path(".qss")
 _WATCH_S = 0.2
@@ -55,6 +61,8 @@ def up(
     state = StateDirectory(state_dir)
     command = tuple(shlex.split(pod_command)) if pod_command else POD_COMMAND
     if detach:
+        from qss_operator.local.background import start_in_background
+
         options = ["--background", "--pod-command", shlex.join(command)]
         running = asyncio.run(start_in_background(files, state, options, timeout_s))
         typer.echo(statuses_table(running.statuses()))
@@ -93,6 +101,8 @@ def status(
 async def _run_until_stopped(
     files: list[Path], state: StateDirectory, command: tuple[str, ...]
 ) -> None:
+    from qss_operator.local.run import running_stores
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
@@ -105,7 +115,7 @@ async def _run_until_stopped(
     typer.echo(f"stopped; the data is kept in {state.path}")
 
 
-async def _tell(running: RunningStores) -> None:
+async def _tell(running: "RunningStores") -> None:
     """Say what changes, and show the table once everything is ready."""
     told: dict[str, str] = {}
     was_ready = False

@@ -5,7 +5,7 @@ again later), 130 interrupted.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -42,7 +42,7 @@ def main() -> None:
     except ModuleNotFoundError:
         _fail("MISSING_EXTRA: qss needs: pip install 'queryable-state[cli]'", 1)
     try:
-        make_app()()
+        make_app(sys.argv[1:2])()
     except StoreError as error:
         for line in error.message.splitlines() or [""]:
             sys.stderr.write(f"error: {error.code}: {line}\n")
@@ -55,8 +55,11 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
-def make_app() -> Any:
-    """The typer app with every command that is installed."""
+def make_app(wanted: Sequence[str] = ()) -> Any:
+    """The typer app with every command that is installed.
+
+    When the wanted command's part is known, the other parts are not imported: some take seconds.
+    """
     import typer
 
     app = typer.Typer(
@@ -68,7 +71,9 @@ def make_app() -> Any:
         rich_markup_mode=None,
     )
     app.callback()(_no_options)
-    for entry in sorted(entry_points(group=_GROUP), key=lambda entry: entry.name):
+    entries = sorted(entry_points(group=_GROUP), key=lambda entry: entry.name)
+    owners = [entry for entry in entries if set(wanted) & set(_commands_of(entry.name))]
+    for entry in owners or entries:
         try:
             register = entry.load()
         except ModuleNotFoundError as error:
@@ -83,13 +88,17 @@ def _no_options() -> None:
 
 
 def _register_missing(app: Any, part: str, module: str) -> None:
-    extra, commands = _KNOWN_COMMANDS.get(part, (part, ()))
-    for command in commands:
+    extra = _KNOWN_COMMANDS.get(part, (part, ()))[0]
+    for command in _commands_of(part):
         app.command(
             command,
             help=f"Not installed: pip install 'queryable-state[{extra}]'.",
             context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
         )(_missing(command, extra, module))
+
+
+def _commands_of(part: str) -> tuple[str, ...]:
+    return _KNOWN_COMMANDS.get(part, (part, ()))[1]
 
 
 def _missing(command: str, extra: str, module: str) -> Callable[[], None]:

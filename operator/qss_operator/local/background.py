@@ -39,7 +39,13 @@ async def start_in_background(
         is_begun = holder is not None and holder.pid == child.pid
         return running.statuses() if is_begun else dict.fromkeys(names, StoreStatus())
 
-    await wait_until_ready(read, timeout_s)
+    try:
+        await wait_until_ready(read, timeout_s)
+    except StartFailedError as error:
+        if child.poll() is None:
+            hint = "it goes on trying in the background; `qss down` stops it"
+            raise StartFailedError(f"{error.message}\n{hint}") from error
+        raise
     return running
 
 

@@ -1,4 +1,4 @@
-"""Runs stores on this machine, and stops them: what `qss up` and `qss down` do."""
+"""Runs stores on this machine for as long as a context lasts: what `qss up` does."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -10,21 +10,20 @@ from uuid import uuid4
 import aiohttp
 
 from qss_core.model import StoreName
-from qss_operator.errors import AlreadyRunningError, StartFailedError
+from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
 from qss_operator.local.clock import SystemClock
-from qss_operator.local.cluster import POD_COMMAND, LocalCluster, end_leftovers
+from qss_operator.local.cluster import POD_COMMAND, LocalCluster
 from qss_operator.local.prepare import prepare, store
-from qss_operator.local.processes import end_process
 from qss_operator.local.resources import LocalResources
 from qss_operator.local.state import StateDirectory
+from qss_operator.local.stop import mark_stopped
 from qss_operator.planning.knowledge import RETAINED_VOLUMES_FOUND
-from qss_operator.planning.model import ConditionStatus, ConditionType, StoreStatus
-from qss_operator.planning.status import starting_status, stopped_status
+from qss_operator.planning.model import ConditionType, StoreStatus
+from qss_operator.planning.status import is_ready, starting_status, why
 from qss_operator.reconcile import StoreReconciler
 
 _WATCH_S = 0.1
-_DOWN_GRACE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ async def running_stores(
             finally:
                 await _cancel(tasks)
         for name in names:
-            _mark_stopped(state, name, clock.now())
+            mark_stopped(state, name, clock.now())
 
 
 async def wait_until_ready(
@@ -89,50 +88,9 @@ async def wait_until_ready(
         await asyncio.sleep(_WATCH_S)
 
 
-async def stop_stores(state: StateDirectory) -> int:
-    """Stop whoever runs the stores of a state directory, and pods that were left behind.
-
-    Returns how many processes were ended; when it returns, none is left.
-    """
-    ended = 0
-    while state.path.is_dir():
-        try:
-            with state.lock():
-                ended += await end_leftovers(state)
-                for name in state.stores():
-                    _mark_stopped(state, name, SystemClock().now())
-                return ended
-        except AlreadyRunningError:
-            holder = state.holder()
-            if holder is None:
-                # It holds the lock and has not begun, or is just ending.
-                await asyncio.sleep(_WATCH_S)
-            else:
-                ended += await end_process(holder, _DOWN_GRACE_S)
-    return ended
-
-
-def is_ready(status: StoreStatus) -> bool:
-    """Whether every partition of the store is served."""
-    ready = status.condition(ConditionType.READY)
-    return ready is not None and ready.status is ConditionStatus.TRUE
-
-
-def why(status: StoreStatus) -> str:
-    """The reason and the message of the condition Ready."""
-    ready = status.condition(ConditionType.READY)
-    return f"{ready.reason}: {ready.message}" if ready else "nothing is published yet"
-
-
 def _is_hopeless(status: StoreStatus) -> bool:
     ready = status.condition(ConditionType.READY)
     return ready is not None and ready.reason == RETAINED_VOLUMES_FOUND
-
-
-def _mark_stopped(state: StateDirectory, name: StoreName, now: str) -> None:
-    status = state.read_status(name)
-    if status is not None:
-        state.write_status(name, stopped_status(status, now))
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -73,6 +73,18 @@ def stopped_status(status: StoreStatus, now: str) -> StoreStatus:
     return _idle(status, "Stopped", message, now)
 
 
+def is_ready(status: StoreStatus) -> bool:
+    """Whether every partition of the store is served."""
+    ready = status.condition(ConditionType.READY)
+    return ready is not None and ready.status is ConditionStatus.TRUE
+
+
+def why(status: StoreStatus) -> str:
+    """The reason and the message of the condition Ready."""
+    ready = status.condition(ConditionType.READY)
+    return f"{ready.reason}: {ready.message}" if ready else "nothing is published yet"
+
+
 def _idle(status: StoreStatus, reason: str, message: str, now: str) -> StoreStatus:
     """A status of no pods that keeps the assignment."""
     finding: Finding = (ConditionStatus.FALSE, reason, message)

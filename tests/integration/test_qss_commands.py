@@ -1,0 +1,128 @@
+"""`qss up`, `qss down` and `qss status` as a person runs them: output, exit codes, processes."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from qss_core.model import Ordinal
+from qss_operator.local.prepare import prepare, store
+from qss_operator.local.processes import is_alive
+from qss_testing.qss_command import STORE, Qss, manifest
+from qss_testing.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+
+@pytest.fixture
+def qss(tmp_path: Path) -> Iterator[Qss]:
+    command = Qss(tmp_path)
+    yield command
+    assert command.down().code == 0
+    assert command.living_pods() == []
+
+
+def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> None:
+    up = qss.up()
+    assert up.code == 0, up.err
+    assert "word-counts  2/2    6/6       Serving" in up.out
+    assert len(qss.living_pods()) == 2
+    holder = qss.state.holder()
+    assert holder is not None
+
+    again = qss.up()
+    assert again.code == 1
+    assert again.err.startswith(f"error: ALREADY_RUNNING: process {holder.pid} runs the stores")
+    assert "`qss down` stops them" in again.err
+
+    shown = qss.status()
+    assert shown["metadata"]["name"] == STORE
+    assert shown["status"]["ready"] == "2/2"
+    absent = qss.run("status", "word-count")
+    assert absent.code == 3
+    assert absent.err.startswith("error: STORE_NOT_FOUND: no store 'word-count'")
+
+    down = qss.down()
+    assert (down.code, down.out.splitlines()[0]) == (0, "stopped")
+    assert f"rm -r {qss.state.path}" in down.out
+    assert qss.living_pods() == []
+    assert not is_alive(holder)
+    assert any(qss.state.data_directory(STORE, Ordinal(0)).iterdir()), "the data stays"
+    assert "Stopped" in qss.run("status").out
+
+
+def test_down_where_nothing_runs_is_no_failure(qss: Qss) -> None:
+    done = qss.down()
+    assert (done.code, done.out.strip()) == (0, "nothing was running")
+
+
+@pytest.mark.parametrize(
+    ("edited", "message"),
+    [
+        (manifest(partitions=12), "INVALID_RESOURCE: {}: spec.partitions: partitions is immutable"),
+        (manifest(replicas=3), "UNSUPPORTED: {}: spec.replicas: cannot change from 2 to 3 yet"),
+        (manifest(standby=1), "INVALID_RESOURCE: {}: spec.standby: unknown field; did you mean"),
+        (manifest("../escape"), "INVALID_RESOURCE: {}: the name must be a DNS-1035 label"),
+        ("a: [", "INVALID_RESOURCE: {} is no YAML"),
+    ],
+    ids=["immutable", "replicas", "typo", "path", "no-yaml"],
+)
+def test_a_bad_edit_is_refused_in_one_clear_line(qss: Qss, edited: str, message: str) -> None:
+    stored = prepare([qss.write(manifest())], qss.state)[0]
+    store(stored, qss.state, "uid", "2026-11-21T12:00:00Z")
+    done = qss.up(edited)
+    assert done.code == 2
+    assert done.err.startswith("error: " + message.format(qss.directory / "stores.yaml"))
+    assert len(done.err.splitlines()) == 1
+    assert done.out == ""
+
+
+def test_a_store_that_is_not_ready_in_time_says_why(qss: Qss) -> None:
+    done = Qss(qss.directory, ("/nowhere/qss-store",)).up(timeout_s=3.0)
+    assert done.code == 4
+    assert "word-counts-0, word-counts-1 cannot be started: No such file" in done.err
+    assert "`qss down` stops it" in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_up_in_the_foreground_stops_its_pods_when_asked(qss: Qss, number: signal.Signals) -> None:
+    process = qss.start_up()
+    assert process.stdout is not None
+    said = list(takewhile(lambda line: not line.startswith("Ctrl-C stops"), process.stdout))
+    assert "word-counts: Serving: all 6 partitions are served\n" in said
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "stopped; the data is kept" in out
+    assert qss.living_pods() == []
+
+
+def test_pods_do_not_outlive_an_up_that_is_killed(qss: Qss) -> None:
+    process = qss.start_up()
+    wait_until(lambda: qss.assigned() == "6/6")
+    process.kill()
+    process.communicate(timeout=60)
+    wait_until(lambda: not qss.living_pods())
+    table = qss.run("status").out
+    assert "Stopped" in table, "nobody runs it, whatever was published last"
+    lines = qss.run("status", "--output", "ndjson").out.splitlines()
+    assert [json.loads(line)["status"]["ready"] for line in lines] == ["0/2"]
+
+
+def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['celpy'] = sys.modules['yaml'] = None\n"
+        "sys.argv = ['qss', 'up', 'x.yaml']\n"
+        "from qss_client.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: MISSING_EXTRA: `qss up` needs the module yaml")
+    assert "pip install 'queryable-state[operator]'" in done.stderr

@@ -1,0 +1,32 @@
+"""The one way in which tests wait: for a condition, with a deadline, never for a time."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+_POLL_S = 0.02
+
+
+def wait_until(condition: Callable[[], Value | None], timeout_s: float = 30.0) -> Value:
+    """The first value of a condition that is true; AssertionError after the deadline."""
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline_s, f"not true within {timeout_s} s: {value!r}"
+        time.sleep(_POLL_S)  # noqa: TID251
+
+
+async def wait_until_async(condition: Callable[[], Value | None], timeout_s: float = 30.0) -> Value:
+    """The same on the event loop."""
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline_s, f"not true within {timeout_s} s: {value!r}"
+        await asyncio.sleep(_POLL_S)

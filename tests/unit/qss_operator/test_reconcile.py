@@ -1,0 +1,176 @@
+"""The loop of one store over fake ports: what it writes, when, and what it survives."""
+
+from dataclasses import dataclass, field, replace
+
+from qss_core.errors import WrongStoreError
+from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
+from qss_core.wire import ReplicasReport
+from qss_operator.errors import ConflictError
+from qss_operator.planning.model import ConditionType, StoreResource, StoreStatus
+from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_testing.control_world import STORE, World, resource_of, spec_of
+
+
+def reconciler_of(world: World, intervals: Intervals | None = None) -> StoreReconciler:
+    return StoreReconciler(
+        STORE, resources=world, cluster=world, pods=world, clock=world, intervals=intervals
+    )
+
+
+async def settle(reconciler: StoreReconciler, world: World) -> None:
+    for _ in range(20):
+        if await reconciler.run_round():
+            return
+        world.seconds += 1.0
+    raise AssertionError("not settled")
+
+
+def reasons(world: World) -> list[str]:
+    found = []
+    for status in world.published:
+        ready = status.condition(ConditionType.READY)
+        assert ready is not None
+        found.append(ready.reason)
+    return found
+
+
+async def test_a_new_store_becomes_ready() -> None:
+    world = World(resource=resource_of())
+    await settle(reconciler_of(world), world)
+    assert world.resource.status is not None
+    assert world.resource.status.assigned == "6/6"
+    assert reasons(world) == ["PodsStarting", "Serving"]
+
+
+async def test_the_assignment_is_published_before_a_pod_holds_it() -> None:
+    world = World(resource=resource_of())
+    held_when_published: list[int] = []
+
+    @dataclass(kw_only=True)
+    class Watched(World):
+        async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
+            held_when_published.append(sum(len(pod.held) for pod in self.pods))
+            await super().publish(resource, status)
+
+    watched = Watched(resource=world.resource)
+    await settle(reconciler_of(watched), watched)
+    assert held_when_published[0] == 0
+
+
+async def test_a_status_that_did_not_change_is_not_written() -> None:
+    world = World(resource=resource_of())
+    reconciler = reconciler_of(world)
+    await settle(reconciler, world)
+    written = len(world.published)
+    for _ in range(5):
+        world.seconds += 10.0
+        assert await reconciler.run_round() is True
+    assert len(world.published) == written
+
+
+async def test_observations_are_written_once_a_second_and_the_last_one_is_not_lost() -> None:
+    world = World(resource=resource_of())
+    reconciler = reconciler_of(world)
+    await settle(reconciler, world)
+    written = len(world.published)
+    world.seconds += 5.0
+    for is_reachable in (False, True, False):
+        world.pods[0].is_reachable = is_reachable
+        await reconciler.run_round()
+    assert len(world.published) == written + 1
+    world.pods[1].is_reachable = False
+    await reconciler.run_round()
+    assert len(world.published) == written + 1
+    world.seconds += 1.0
+    await reconciler.run_round()
+    assert world.published[-1].ready == "1/3"
+
+
+async def test_an_assignment_is_written_at_once() -> None:
+    world = World(resource=resource_of())
+    world.scale(3)
+    reconciler = reconciler_of(world, Intervals(publish_s=1000.0))
+    await reconciler.run_round()
+    assert world.published[-1].assignment is not None
+
+
+async def test_a_pod_that_refuses_does_not_keep_the_others_from_being_told() -> None:
+    @dataclass(kw_only=True)
+    class Refusing(World):
+        async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+            if pod.ordinal == 0:
+                raise WrongStoreError("no")
+            return await super().assign(pod, assignment)
+
+    world = Refusing(resource=resource_of())
+    reconciler = reconciler_of(world)
+    for _ in range(3):
+        await reconciler.run_round()
+    assert [len(pod.held) for pod in world.pods] == [0, 2, 2]
+
+
+async def test_another_pod_at_a_reused_address_is_not_believed() -> None:
+    @dataclass(kw_only=True)
+    class Swapped(World):
+        async def report(self, pod: PodAddress) -> ReplicasReport | None:
+            other = Ordinal((pod.ordinal + 1) % len(self.pods))
+            return self.pods[other].report()
+
+    world = Swapped(resource=resource_of())
+    reconciler = reconciler_of(world)
+    for _ in range(3):
+        await reconciler.run_round()
+    assert [pod.held for pod in world.pods] == [(), (), ()]
+
+
+async def test_the_loop_ends_with_its_resource() -> None:
+    @dataclass(kw_only=True)
+    class Deleted(World):
+        reads: list[StoreName] = field(default_factory=list)
+
+        async def read(self, store: StoreName) -> StoreResource | None:
+            self.reads.append(store)
+            return await super().read(store) if len(self.reads) < 4 else None
+
+    world = Deleted(resource=resource_of())
+    await reconciler_of(world).run()
+    assert len(world.reads) == 4
+
+
+async def test_the_loop_survives_a_conflict_and_a_bug() -> None:
+    failures = [ConflictError("changed"), RuntimeError("a bug")]
+
+    @dataclass(kw_only=True)
+    class Failing(World):
+        async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
+            if failures:
+                raise failures.pop()
+            await super().publish(resource, status)
+
+        async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
+            await super().wait_for_change(store, timeout_s)
+            if self.published and self.published[-1].assigned == "6/6":
+                # Deleted, which ends the loop.
+                self.resource = replace(self.resource, name=StoreName("gone"))
+
+    world = Failing(resource=resource_of())
+    await reconciler_of(world).run()
+    assert failures == []
+    assert world.published[-1].assigned == "6/6"
+
+
+async def test_an_unsettled_store_is_looked_at_more_often() -> None:
+    waits: list[float] = []
+
+    @dataclass(kw_only=True)
+    class Timed(World):
+        async def read(self, store: StoreName) -> StoreResource | None:
+            return await super().read(store) if len(waits) < 15 else None
+
+        async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
+            waits.append(timeout_s)
+            await super().wait_for_change(store, timeout_s)
+
+    await reconciler_of(Timed(resource=resource_of(spec_of()))).run()
+    assert waits[0] == 0.2
+    assert waits[-1] == 1.0

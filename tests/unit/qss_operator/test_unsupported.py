@@ -1,0 +1,83 @@
+"""What the local cluster refuses, by the field's name."""
+
+from typing import Any
+
+import pytest
+
+from qss_core.spec import StoreSpec, decode_spec
+from qss_operator.errors import UnsupportedError
+from qss_operator.unsupported import refuse_unsupported_locally
+
+ROWS = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}}
+NO_ACCESS_CONTROL = {"authentication": "None"}
+
+
+def spec_of(rows: dict[str, Any] | None = None, **members: Any) -> StoreSpec:
+    spec = {"store": ROWS | (rows or {}), "partitions": 12, "access": NO_ACCESS_CONTROL}
+    return decode_spec(spec | members)
+
+
+def refusal_of(spec: StoreSpec, old: StoreSpec | None = None) -> str:
+    with pytest.raises(UnsupportedError) as caught:
+        refuse_unsupported_locally(spec, old)
+    return caught.value.message
+
+
+def test_a_plain_store_is_taken() -> None:
+    refuse_unsupported_locally(spec_of())
+    refuse_unsupported_locally(spec_of({"partitioner": "Explicit"}), spec_of())
+    refuse_unsupported_locally(spec_of(changelog={"retention": "1h"}, storage={"size": "1Gi"}))
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (spec_of({"type": "Window", "window": {}}), "spec.store.type"),
+        (spec_of({"format": "PlainWithHeaders"}), "spec.store.format"),
+        (spec_of(standbys=1), "spec.standbys"),
+        (spec_of(isolation="READ_UNCOMMITTED"), "spec.isolation"),
+        (spec_of(replicas=0), "spec.replicas"),
+        (spec_of(rebalance={"paused": True}), "spec.rebalance.paused"),
+        (spec_of(access={"authentication": "ServiceAccount"}), "spec.access.authentication"),
+        (spec_of(access={**NO_ACCESS_CONTROL, "tlsSecretName": "x"}), "spec.access.tlsSecretName"),
+        (spec_of(topology={"spreadKey": "rack"}), "spec.topology.spreadKey"),
+        (spec_of(storage={"storageClassName": "fast"}), "spec.storage.storageClassName"),
+        (spec_of(storage={"whenDeleted": "Delete"}), "spec.storage.whenDeleted"),
+        (spec_of(pod={"image": "x"}), "spec.pod.image"),
+        (spec_of(pod={"env": [{"name": "A"}]}), "spec.pod.env"),
+        (spec_of(pod={"resources": {"limits": {"cpu": 1}}}), "spec.pod.resources"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_still_to_come_is_refused_by_name(spec: StoreSpec, field: str) -> None:
+    message = refusal_of(spec)
+    assert message.startswith(f"{field}: ")
+    assert len(message.splitlines()) == 1
+
+
+def test_a_local_store_must_say_that_everybody_may_call_it() -> None:
+    message = refusal_of(spec_of(access={}))
+    assert "A local store must say access: {authentication: None}" in message
+
+
+def test_every_refused_field_is_named_at_once() -> None:
+    message = refusal_of(spec_of(standbys=1, access={}, pod={"image": "x"}))
+    assert [line.partition(":")[0] for line in message.splitlines()] == [
+        "spec.standbys",
+        "spec.access.authentication",
+        "spec.pod.image",
+    ]
+
+
+def test_another_number_of_pods_is_refused_until_partitions_can_move() -> None:
+    message = refusal_of(spec_of(replicas=4), spec_of(replicas=3))
+    assert message.startswith("spec.replicas: cannot change from 3 to 4 yet")
+
+
+def test_another_format_is_refused_until_rows_can_migrate() -> None:
+    message = refusal_of(spec_of({"format": "Plain"}), spec_of())
+    assert message.startswith("spec.store.format: cannot change from Timestamped to Plain yet")
+
+
+def test_writing_the_default_format_out_is_no_change() -> None:
+    refuse_unsupported_locally(spec_of({"format": "Timestamped"}), spec_of())
