@@ -48,6 +48,8 @@ class Record:
 
 
 RowEncoder = Callable[[bytes, int, Headers], bytes]
+# A row's headers block (not looked into), timestamp in milliseconds (None: not kept) and value.
+RowSplitter = Callable[[bytes], tuple[bytes, int | None, bytes]]
 
 
 def encoder_of(row_format: Format) -> RowEncoder:
@@ -57,6 +59,14 @@ def encoder_of(row_format: Format) -> RowEncoder:
     64 bits.
     """
     return _ENCODERS[row_format]
+
+
+def splitter_of(row_format: Format) -> RowSplitter:
+    """The function that takes a row apart, made for the inner loop of scans.
+
+    It raises MalformedBytesError, and leaves the headers block to `decode_headers`.
+    """
+    return _SPLITTERS[row_format]
 
 
 def encode_row(row_format: Format, record: Record) -> bytes:

@@ -10,6 +10,8 @@ from qss_core.wire import Problem, decode, encode, error_of
 
 Answer = TypeVar("Answer")
 CONNECTIONS_PER_PEER_MAX = 64
+CONNECT_TIMEOUT_S = 2.0
+HEADER_BYTES_MAX = 32 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -30,15 +32,27 @@ class Peers:
                 async with self._session.post(
                     url, data=encode(message), headers={"Content-Type": "application/json"}
                 ) as response:
-                    body = await response.content.read(ANSWER_BYTES_MAX)
+                    body = await read_answer(response)
                     if response.status == 200:
                         return decode(body, kind)
-                    raise _error(response.status, body)
+                    raise refusal_of(response.status, body)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(f"{url} did not answer: {type(error).__name__}") from error
 
 
-def _error(status: int, body: bytes) -> StoreError:
+async def read_answer(response: aiohttp.ClientResponse) -> bytes:
+    """The whole body of an answer, up to ANSWER_BYTES_MAX."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > ANSWER_BYTES_MAX:
+            response.close()
+            raise StoreError(f"a pod answered with more than {ANSWER_BYTES_MAX} bytes")
+    return bytes(body)
+
+
+def refusal_of(status: int, body: bytes) -> StoreError:
+    """What an answer other than 200 says."""
     try:
         return error_of(decode(body, Problem))
     except StoreError:
@@ -49,5 +63,9 @@ def new_session() -> aiohttp.ClientSession:
     """A session with our limits; its maker closes it."""
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_PER_PEER_MAX)
     return aiohttp.ClientSession(
-        connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None)
+        connector=connector,
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+        max_line_size=HEADER_BYTES_MAX,
+        max_field_size=HEADER_BYTES_MAX,
     )

@@ -17,3 +17,15 @@ class Settings:
     finish_timeout_s: float = 30.0  # How long a request waits for a decided batch to complete.
     peer_timeout_s: float = 30.0
     connections_max: int = 4096
+
+    # --- Queries
+    query_body_bytes_max: int = 256 * 1024
+    keys_per_request_max: int = 1000
+    rows_default: int = 1000  # Rows of a JSON answer where no limit is given.
+    rows_per_answer_max: int = 100_000  # The largest limit of a JSON answer.
+    answer_bytes_max: int = 32 * 1024 * 1024  # Rows of a JSON answer.
+    stream_bytes_max: int = 1024 * 1024 * 1024
+    stream_max_s: float = 60.0
+    streams_max: int = 64
+    write_stall_max_s: float = 10.0  # How long a reader of a stream may take nothing.
+    peer_requests_max: int = 48  # Reads that one pod asks of another at a time.

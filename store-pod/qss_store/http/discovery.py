@@ -1,0 +1,173 @@
+"""Who has what: KIP-67's discovery and KIP-535's lags. Served on the query and internal ports."""
+
+import msgspec
+from aiohttp import web
+
+from qss_core.errors import StoreError
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionId,
+    PodName,
+    Role,
+    Sequence,
+    StoreAssignment,
+    StoreName,
+    StoreType,
+    Wire,
+)
+from qss_core.parameters import KEY_METADATA_PARAMETERS, options_of, parse_parameters
+from qss_core.wire import Instance, KeyMetadata, PositionJson, StoreMetadata, metadata_of
+from qss_store.http.answers import json_response
+from qss_store.http.keys import key_text
+from qss_store.pod import Pod
+from qss_store.reads.plans import key_of_text, partition_of_key
+from qss_store.reads.rows import codec_of
+from qss_store.replica import Replica
+
+
+class StoreSummary(Wire, frozen=True, kw_only=True):
+    """A store by name."""
+
+    name: StoreName
+    type: StoreType
+
+
+class Stores(Wire, frozen=True, kw_only=True):
+    """`GET /state/stores`."""
+
+    stores: tuple[StoreSummary, ...]
+
+
+class Instances(Wire, frozen=True, kw_only=True):
+    """`GET /state/instances`: the pods of each store that this pod knows."""
+
+    stores: dict[str, tuple[Instance, ...]]
+
+
+class Lag(Wire, frozen=True, kw_only=True):
+    """How far one replica is (KIP-535 LagInfo), and what it has applied.
+
+    `lagOffsets` are entries it has and has not applied; `lagSeconds` is null where it cannot tell.
+    """
+
+    role: Role
+    epoch: Epoch
+    state: str
+    applied_offset: Offset
+    end_offset: Offset
+    lag_offsets: int
+    lag_seconds: float | None
+    sequence: Sequence | None
+    position: PositionJson | None
+    stream_time: int | None
+
+
+class Lags(Wire, frozen=True, kw_only=True):
+    """`GET /state/lags/{store}`: by partition number."""
+
+    pod: PodName
+    ordinal: Ordinal
+    partitions: dict[str, Lag]
+
+
+class DiscoveryApi:
+    """The handlers of discovery."""
+
+    def __init__(self, pod: Pod) -> None:
+        """Tells what `pod` knows."""
+        self._pod = pod
+
+    async def stores(self, request: web.Request) -> web.Response:
+        """The stores of this pod."""
+        _parse(request)
+        definition = self._pod.placed().definition
+        summary = StoreSummary(name=definition.name, type=definition.type)
+        return json_response(Stores(stores=(summary,)))
+
+    async def all_instances(self, request: web.Request) -> web.Response:
+        """The pods of the stores that this pod knows."""
+        _parse(request)
+        metadata = self._metadata(self._pod.placed())
+        return json_response(Instances(stores={metadata.definition.name: metadata.instances}))
+
+    async def instances(self, request: web.Request) -> web.Response:
+        """A store's pods, definition and assignment."""
+        assignment = self._pod.check_store(request.match_info["store"])
+        _parse(request)
+        return json_response(self._metadata(assignment))
+
+    async def instance(self, request: web.Request) -> web.Response:
+        """Where a key lives, whether or not it is there."""
+        assignment = self._pod.check_store(request.match_info["store"])
+        options = options_of(_parse(request, KEY_METADATA_PARAMETERS))
+        codec = codec_of(assignment.definition)
+        key = key_of_text(key_text(request), codec)
+        partition = partition_of_key(key, options.partition, codec)
+        configuration = self._pod.configuration(partition)
+        by_ordinal = {one.ordinal: one for one in self._metadata(assignment).instances}
+        return json_response(
+            KeyMetadata(
+                partition=PartitionId(partition),
+                active=by_ordinal[configuration.active],
+                standbys=tuple(
+                    by_ordinal[ordinal]
+                    for ordinal in sorted(configuration.in_sync)
+                    if ordinal != configuration.active
+                ),
+            )
+        )
+
+    async def lags(self, request: web.Request) -> web.Response:
+        """How far the replicas of this pod are."""
+        self._pod.check_store(request.match_info["store"])
+        _parse(request)
+        partitions = {
+            str(number): _lag(replica) for number, replica in sorted(self._pod.replicas.items())
+        }
+        return json_response(
+            Lags(pod=self._pod.name, ordinal=self._pod.ordinal, partitions=partitions)
+        )
+
+    def _metadata(self, assignment: StoreAssignment) -> StoreMetadata:
+        """The newest that this pod knows: a replica may have heard of a later epoch."""
+        newest = tuple(
+            self._pod.configuration(number) for number in range(assignment.definition.partitions)
+        )
+        return metadata_of(msgspec.structs.replace(assignment, partitions=newest))
+
+
+def _parse(request: web.Request, allowed: tuple[str, ...] = ()) -> dict[str, str]:
+    return parse_parameters(request.rel_url.raw_query_string, allowed)
+
+
+def _lag(replica: Replica) -> Lag:
+    log, view = replica.log, replica.view
+    if replica.role is None:
+        raise StoreError("a replica without a role is no replica")
+    return Lag(
+        role=replica.role,
+        epoch=log.configuration.epoch,
+        state=replica.report().state,
+        applied_offset=log.applied,
+        end_offset=log.end,
+        lag_offsets=max(0, log.end - log.applied),
+        # A standby that does not know when it was last level with its active says so.
+        lag_seconds=0.0 if replica.role is Role.ACTIVE else None,
+        sequence=view.sequence if view else None,
+        position=view.position.to_json() if view else None,
+        stream_time=view.stream_time if view else None,
+    )
+
+
+def discovery_routes(pod: Pod) -> list[web.RouteDef]:
+    """The routes of discovery."""
+    api = DiscoveryApi(pod)
+    return [
+        web.get("/state/stores", api.stores),
+        web.get("/state/instances", api.all_instances),
+        web.get("/state/instances/{store}", api.instances),
+        web.get("/state/instance/{store}/{key:[^/]*}", api.instance),
+        web.get("/state/lags/{store}", api.lags),
+    ]

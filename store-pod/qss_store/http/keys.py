@@ -1,0 +1,38 @@
+"""Keys in paths, read from the raw path: decoded exactly once, whatever is escaped in it."""
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from aiohttp import web
+
+from qss_core.errors import MalformedRequestError, TooLargeError
+
+PATH_KEY_BYTES_MAX = 2048
+_NOT_AN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+# "", "state", what is asked, the store, the key.
+_PARTS = 5
+_BY_POST = "send it as JSON to POST /state/get/{store}"
+
+
+def key_text(request: web.Request) -> str:
+    """The text of the key in `/state/<what>/<store>/<key>`."""
+    parts = request.rel_url.raw_path.split("/", _PARTS - 1)
+    assert len(parts) == _PARTS, "the route has a key"
+    raw = parts[-1]
+    if raw in ("", ".", ".."):
+        raise MalformedRequestError(f"the key {raw!r} cannot go in a path: {_BY_POST}")
+    if _NOT_AN_ESCAPE.search(raw):
+        raise MalformedRequestError("a % in a path starts two hex digits: a key's own % is %25")
+    # Bytes that came without an escape are surrogates by now.
+    data = unquote_to_bytes(raw.encode("utf-8", "surrogateescape"))
+    if len(data) > PATH_KEY_BYTES_MAX:
+        raise TooLargeError(
+            f"a key in a path has up to {PATH_KEY_BYTES_MAX} bytes, not {len(data)}: {_BY_POST}",
+            limit=PATH_KEY_BYTES_MAX,
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedRequestError(
+            "the key in the path is not UTF-8: a key of the type bytes goes as base64url"
+        ) from error

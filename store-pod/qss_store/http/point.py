@@ -1,0 +1,205 @@
+"""One key: `GET /state/stores/{store}/{key}`. The path that has to be fast.
+
+A key of another pod is passed on to it once, and its answer is passed back as it is.
+"""
+
+from typing import NamedTuple
+
+from aiohttp import hdrs, web
+
+from qss_core.errors import KeyNotFoundError, MalformedBytesError, StoreError
+from qss_core.formats import splitter_of
+from qss_core.model import Ordinal, PartitionId
+from qss_core.parameters import POINT_PARAMETERS, ReadOptions, Scope, options_of, parse_parameters
+from qss_core.wire import encode
+from qss_store.http.answers import encoded_query, forwarded_headers, seconds_text
+from qss_store.http.keys import key_text
+from qss_store.http.media import JSON, OCTETS, negotiate
+from qss_store.http.shell import problem_response
+from qss_store.peer_reads import HttpAnswer, PeerRequest
+from qss_store.peers import refusal_of
+from qss_store.reads import local
+from qss_store.reads.execution import Execution
+from qss_store.reads.plans import PointPlan, check_type, key_of_text, partition_of_key
+from qss_store.reads.reader import Reader
+from qss_store.reads.replicas import Reading, open_reading
+from qss_store.reads.rows import Codec, unreadable
+from qss_store.routing import Turn
+from qss_store.scatter import scatter
+
+_ETAG_NAMES = {JSON: "json", OCTETS: "bytes"}
+_PASSED_ON = (hdrs.ACCEPT, hdrs.IF_NONE_MATCH)
+_PASSED_BACK = (
+    hdrs.CONTENT_TYPE,
+    hdrs.ETAG,
+    hdrs.VARY,
+    "Queryable-State-Position",
+    "Queryable-State-Partition",
+    "Queryable-State-Served-By",
+    "Queryable-State-Sequence",
+)
+
+
+class _Ask(NamedTuple):
+    """A parsed request."""
+
+    request: web.Request
+    codec: Codec
+    parameters: dict[str, str]
+    options: ReadOptions
+    media: str
+    plan: PointPlan
+    partition: PartitionId
+
+
+class PointApi:
+    """The handler of point queries."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Answers from `reader`."""
+        self._reader = reader
+
+    async def get(self, request: web.Request) -> web.Response:
+        """The key's row."""
+        ask = self._parse(request)
+        reader = self._reader
+        failure: StoreError | None = None
+        if ask.partition in reader.pod.replicas or ask.options.scope is Scope.LOCAL:
+            try:
+                reading = open_reading(reader.pod, ask.partition, ask.options)
+                return self._answer(ask, reading)
+            except StoreError as error:
+                failure = error
+        return await self._pass_on(ask, failure)
+
+    def _parse(self, request: web.Request) -> _Ask:
+        codec = self._reader.codec(request.match_info["store"])
+        check_type(codec)
+        parameters = parse_parameters(request.rel_url.raw_query_string, POINT_PARAMETERS)
+        options = options_of(parameters)
+        self._reader.check_isolation(options)
+        offered = (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
+        media = negotiate(request, offered)
+        key = key_of_text(key_text(request), codec)
+        partition = partition_of_key(key, options.partition, codec)
+        return _Ask(
+            request, codec, parameters, options, media, PointPlan(key, codec.shape), partition
+        )
+
+    # --- Here
+
+    def _answer(self, ask: _Ask, reading: Reading) -> web.Response:
+        headers = _headers(ask, reading)
+        execution = Execution(self._reader.pod.clock, wanted=ask.options.execution_info)
+        if ask.options.execution_info:
+            with execution.layer("PointPlan"):
+                body = self._body(ask, reading)
+        else:
+            body = self._body(ask, reading)
+        if body is None:
+            response = problem_response(_not_found(ask))
+            del headers[hdrs.ETAG], headers[hdrs.CONTENT_TYPE]
+            response.headers.update(headers)
+            return response
+        none_match = ask.request.headers.get(hdrs.IF_NONE_MATCH)
+        if none_match is not None and _matches(none_match, headers[hdrs.ETAG]):
+            del headers[hdrs.CONTENT_TYPE]
+            return web.Response(status=304, headers=headers)
+        lines = execution.lines()
+        if lines is not None and ask.media == JSON:
+            body = _with_execution(body, lines)
+        return web.Response(body=body, headers=headers)
+
+    def _body(self, ask: _Ask, reading: Reading) -> bytes | None:
+        if ask.media == JSON:
+            return local.read_point(reading, ask.plan, self._reader.writer)
+        row = reading.view.snapshot.get(ask.plan.key)
+        if row is None:
+            return None
+        try:
+            return splitter_of(ask.codec.format)(row)[2]
+        except MalformedBytesError as error:
+            raise unreadable(error) from error
+
+    # --- On another pod
+
+    async def _pass_on(self, ask: _Ask, failure: StoreError | None) -> web.Response:
+        reader = self._reader
+        turn = reader.turn(ask.partition, ask.options)
+        pods = reader.pod.placed().pods
+        here = reader.pod.ordinal
+        if failure is not None:
+            turn.skip(here)
+            turn.fail(failure, pods)
+            if turn.is_over:
+                raise failure
+
+        async def ask_pod(
+            pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+        ) -> dict[PartitionId, web.Response | StoreError]:
+            if pod == here:
+                reading = open_reading(reader.pod, ask.partition, ask.options)
+                return {ask.partition: self._answer(ask, reading)}
+            request = _peer_request(ask, timeout_s)
+            answer = await reader.peers.ask(reader.pod.address(pod), request, timeout_s)
+            return dict.fromkeys(partitions, _passed_back(answer))
+
+        turns: dict[PartitionId, Turn] = {ask.partition: turn}
+        deadline = reader.deadline(ask.options)
+        found = await scatter(turns, ask_pod, pods, deadline, reader.pod.clock)
+        answer = found[ask.partition]
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+
+def _headers(ask: _Ask, reading: Reading) -> dict[str, str]:
+    view = reading.view
+    return {
+        "Content-Type": ask.media,
+        "ETag": f'W/"{ask.codec.store_id}-{reading.partition}-{view.applied}-'
+        f'{_ETAG_NAMES[ask.media]}"',
+        "Vary": "Accept",
+        "Queryable-State-Position": view.token,
+        "Queryable-State-Partition": str(reading.partition),
+        "Queryable-State-Served-By": reading.pod,
+        "Queryable-State-Sequence": str(view.sequence),
+    }
+
+
+def _not_found(ask: _Ask) -> KeyNotFoundError:
+    return KeyNotFoundError(
+        f"partition {ask.partition} of store {ask.codec.name} has no such key",
+        partition=ask.partition,
+    )
+
+
+def _matches(none_match: str, etag: str) -> bool:
+    """Whether `If-None-Match` names the state; weak, as RFC 9110 says."""
+    if none_match.strip() == "*":
+        return True
+    return etag.removeprefix("W/") in (
+        tag.strip().removeprefix("W/") for tag in none_match.split(",")
+    )
+
+
+def _with_execution(body: bytes, lines: tuple[str, ...]) -> bytes:
+    return b'%b,"executionInfo":%b}' % (body[:-1], encode(list(lines)))
+
+
+def _peer_request(ask: _Ask, timeout_s: float) -> PeerRequest:
+    parameters = {**ask.parameters, "scope": Scope.LOCAL.value, "timeout": seconds_text(timeout_s)}
+    return PeerRequest(
+        method=ask.request.method,
+        path=f"{ask.request.rel_url.raw_path}?{encoded_query(parameters)}",
+        headers=forwarded_headers(ask.request, _PASSED_ON),
+    )
+
+
+def _passed_back(answer: HttpAnswer) -> web.Response | StoreError:
+    if answer.status not in (200, 304):
+        error = refusal_of(answer.status, answer.body)
+        if not isinstance(error, KeyNotFoundError):
+            return error
+    headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
+    return web.Response(status=answer.status, body=answer.body, headers=headers)

@@ -1,0 +1,192 @@
+"""IQv2 requests, counts and batch gets."""
+
+from typing import TypeVar
+
+import msgspec
+from aiohttp import hdrs, web
+
+from qss_core.errors import MalformedRequestError
+from qss_core.model import PartitionId
+from qss_core.parameters import (
+    BODY_PARAMETERS,
+    COUNT_PARAMETERS,
+    ReadOptions,
+    Scope,
+    options_of,
+    options_of_body,
+    parse_parameters,
+    scope_of,
+)
+from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest, decode_query
+from qss_store.http.answers import forwarded_headers, json_response
+from qss_store.http.media import JSON, negotiate
+from qss_store.http.scans import MEDIA, ScanApi, peer_headers
+from qss_store.http.shell import read_json
+from qss_store.http.streams import collect
+from qss_store.peer_reads import PeerRequest
+from qss_store.reads.gathering import COUNT_QUERY, Answers, Gathering, merged_position
+from qss_store.reads.many import ManyKeys, check_count
+from qss_store.reads.plans import (
+    CountPlan,
+    PointPlan,
+    ScanPlan,
+    check_type,
+    partition_of_key,
+    plan_query,
+)
+from qss_store.reads.reader import Reader
+from qss_store.reads.rows import Codec
+from qss_store.reads.scanning import MakePeerRequest, PeerPart, Scan
+
+_Message = TypeVar("_Message")
+_COUNT_MAX = 2**63 - 1  # Kafka's approximateNumEntries stops there too.
+
+
+class QueryApi:
+    """The handlers of `POST /state/query`, `POST /state/get` and `GET /state/count`."""
+
+    def __init__(self, reader: Reader, scans: ScanApi) -> None:
+        """Answers from `reader`; scans are made and limited by `scans`."""
+        self._reader = reader
+        self._scans = scans
+
+    async def query(self, request: web.Request) -> web.StreamResponse:
+        """An IQv2 request."""
+        codec = self._reader.codec(request.match_info["store"])
+        scope = _scope(request)
+        message = await self._read(request, QueryRequest)
+        query = decode_query(message.query)
+        options = options_of_body(message, scope)
+        self._reader.check_isolation(options)
+        plan = plan_query(query, codec)
+        if isinstance(plan, ScanPlan):
+            return await self._scan(request, codec, message, options, plan)
+        if message.limit is not None or message.cursor is not None:
+            raise MalformedRequestError(f"{type(query).__name__} has no limit and no cursor")
+        negotiate(request, (JSON,))
+        gathering = Gathering(
+            self._reader, codec, plan, message.query, options, forwarded_headers(request)
+        )
+        answers = await gathering.answers(self._targets(plan, options, codec))
+        return json_response(_query_answer(answers))
+
+    def _targets(
+        self, plan: PointPlan | CountPlan, options: ReadOptions, codec: Codec
+    ) -> tuple[PartitionId, ...]:
+        """The partitions named; a key's own where none is named: in others it cannot be."""
+        if options.partition is not None and options.partitions is not None:
+            raise MalformedRequestError("partition or partitions, not both")
+        if isinstance(plan, PointPlan) and options.partitions is None:
+            return (partition_of_key(plan.key, options.partition, codec),)
+        if options.partition is not None:
+            raise MalformedRequestError("partition is for the key of a query: say partitions")
+        return self._reader.partitions(options, codec)
+
+    async def _scan(
+        self,
+        request: web.Request,
+        codec: Codec,
+        message: QueryRequest,
+        options: ReadOptions,
+        plan: ScanPlan,
+    ) -> web.StreamResponse:
+        if options.partition is not None:
+            raise MalformedRequestError("partition is for the key of a query: say partitions")
+        media = negotiate(request, MEDIA)
+        scan = self._scans.scan(
+            request,
+            codec,
+            plan,
+            options,
+            limit=message.limit,
+            cursor=message.cursor,
+            media=media,
+            make_peer_request=_peer_requests(request, message),
+        )
+        with self._scans.slots.taken():
+            if media == JSON:
+                return json_response(await _collected(scan))
+            return await self._scans.answer(request, scan, media)
+
+    async def count(self, request: web.Request) -> web.Response:
+        """About how many keys the store has."""
+        codec = self._reader.codec(request.match_info["store"])
+        check_type(codec)
+        parameters = parse_parameters(request.rel_url.raw_query_string, COUNT_PARAMETERS)
+        options = options_of(parameters)
+        self._reader.check_isolation(options)
+        negotiate(request, (JSON,))
+        gathering = Gathering(
+            self._reader, codec, CountPlan(), COUNT_QUERY, options, forwarded_headers(request)
+        )
+        answers = await gathering.answers(self._reader.partitions(options, codec))
+        return json_response({"count": _sum(answers), "partitions": _by_text(answers)})
+
+    async def get_many(self, request: web.Request) -> web.Response:
+        """Many keys."""
+        codec = self._reader.codec(request.match_info["store"])
+        check_type(codec)
+        scope = _scope(request)
+        message = await self._read(request, BatchRequest)
+        options = options_of_body(message, scope)
+        self._reader.check_isolation(options)
+        negotiate(request, (JSON,))
+        check_count(message.keys, self._reader.settings.keys_per_request_max)
+        batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))
+        return json_response(await batch.answer())
+
+    async def _read(self, request: web.Request, kind: type[_Message]) -> _Message:
+        return await read_json(request, self._reader.settings.query_body_bytes_max, kind)
+
+
+def _scope(request: web.Request) -> Scope:
+    return scope_of(parse_parameters(request.rel_url.raw_query_string, BODY_PARAMETERS))
+
+
+def _peer_requests(request: web.Request, message: QueryRequest) -> MakePeerRequest:
+    def make(part: PeerPart) -> PeerRequest:
+        asked = msgspec.structs.replace(
+            message,
+            partitions=(part.partition,),
+            cursor=part.cursor,
+            limit=part.limit,
+            timeout=part.timeout_s,
+        )
+        return PeerRequest(
+            method="POST",
+            path=f"{request.rel_url.raw_path}?scope={Scope.LOCAL}",
+            headers={**peer_headers(request, part), hdrs.CONTENT_TYPE: JSON},
+            body=msgspec.json.encode(asked),
+        )
+
+    return make
+
+
+async def _collected(scan: Scan) -> QueryAnswer:
+    collected = await collect(scan)
+    answers = {
+        partition: answer
+        if answer.failure is not None
+        else msgspec.structs.replace(answer, result=collected.result_of(partition))
+        for partition, answer in collected.answers.items()
+    }
+    return msgspec.structs.replace(_query_answer(answers), cursor=collected.cursor)
+
+
+def _query_answer(answers: Answers) -> QueryAnswer:
+    return QueryAnswer(
+        partition_results=_by_text(answers), position=merged_position(answers).to_json()
+    )
+
+
+def _by_text(answers: Answers) -> dict[str, PartitionAnswer]:
+    return {str(partition): answer for partition, answer in answers.items()}
+
+
+def _sum(answers: Answers) -> int | None:
+    """The count over all partitions; None where one did not answer: a part is no count."""
+    if any(answer.failure is not None for answer in answers.values()):
+        return None
+    counts = (answer.result for answer in answers.values())
+    total = sum(int(bytes(count)) for count in counts if isinstance(count, msgspec.Raw))
+    return min(total, _COUNT_MAX)

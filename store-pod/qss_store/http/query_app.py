@@ -1,0 +1,68 @@
+"""The query port: what readers ask (http-api.md)."""
+
+import aiohttp
+from aiohttp import web
+
+from qss_core.errors import UnknownQueryTypeError
+from qss_store.http.discovery import discovery_routes
+from qss_store.http.openapi import openapi_route
+from qss_store.http.point import PointApi
+from qss_store.http.queries import QueryApi
+from qss_store.http.scans import ScanApi
+from qss_store.http.shell import shell_middlewares
+from qss_store.peer_reads import PeerReads
+from qss_store.pod import Pod
+from qss_store.reads.reader import Reader
+from qss_store.settings import Settings
+
+__all__ = ["discovery_routes", "make_query_app"]
+
+_DEFAULTS = Settings()
+# What is asked of stores of other types, by the first word of its path.
+_OTHER_TYPES = {
+    "windows": "Window",
+    "sessions": "Session",
+    "versions": "Versioned",
+}
+
+
+def make_query_app(
+    pod: Pod, session: aiohttp.ClientSession, settings: Settings = _DEFAULTS
+) -> web.Application:
+    """The application of the query port; `session` carries what other pods are asked."""
+    reader = Reader(pod, PeerReads(session, settings.peer_requests_max), settings)
+    points, scans = PointApi(reader), ScanApi(reader)
+    queries = QueryApi(reader, scans)
+    app = web.Application(middlewares=shell_middlewares(pod.metrics, "query"))
+    app.add_routes(
+        [
+            openapi_route(),
+            *discovery_routes(pod),
+            web.get("/state/stores/{store}", scans.get),
+            web.get("/state/stores/{store}/{key:[^/]*}", points.get),
+            web.get("/state/count/{store}", queries.count),
+            web.post("/state/get/{store}", queries.get_many),
+            web.post("/state/query/{store}", queries.query),
+            *_routes_of_other_types(pod),
+        ]
+    )
+    return app
+
+
+def _routes_of_other_types(pod: Pod) -> list[web.RouteDef]:
+    async def refuse(request: web.Request) -> web.Response:
+        store = request.match_info["store"]
+        definition = pod.check_store(store).definition
+        what = request.path.split("/")[2]
+        wanted = _OTHER_TYPES.get(what)
+        raise UnknownQueryTypeError(
+            f"/state/{what} is for {wanted} stores; {store} is a {definition.type} store"
+            if wanted
+            else f"store {store} does not serve /state/{what} in this version"
+        )
+
+    return [
+        web.get(f"/state/{what}/{{store}}{rest}", refuse)
+        for what in (*_OTHER_TYPES, "changes")
+        for rest in ("", "/{key:[^/]*}")
+    ]

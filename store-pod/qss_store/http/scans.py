@@ -1,0 +1,173 @@
+"""Ranges, prefixes and full scans: `GET /state/stores/{store}`."""
+
+import math
+
+import msgspec
+from aiohttp import hdrs, web
+
+from qss_core.errors import MalformedCursorError, MalformedRequestError, TooLargeError
+from qss_core.parameters import (
+    SCAN_PARAMETERS,
+    ReadOptions,
+    Scope,
+    limit_of,
+    options_of,
+    parse_parameters,
+)
+from qss_store.http.answers import encoded_query, forwarded_headers, seconds_text
+from qss_store.http.media import JSON, NDJSON, negotiate
+from qss_store.http.streams import StreamSlots, answers_json, collect, stream
+from qss_store.peer_reads import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
+from qss_store.reads.budgets import Budget
+from qss_store.reads.cursors import Piece, decode_cursor
+from qss_store.reads.plans import ScanPlan, plan_scan
+from qss_store.reads.reader import Reader
+from qss_store.reads.rows import Codec
+from qss_store.reads.scanning import MakePeerRequest, PeerPart, Scan
+
+MEDIA = (JSON, NDJSON)
+_OF_THE_PART = frozenset({"partitions", "cursor", "limit", "timeout", "scope"})
+
+
+class ScanApi:
+    """The handler of scans, and the making of scans for IQv2."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Answers from `reader`."""
+        self._reader = reader
+        self.slots = StreamSlots(reader.settings.streams_max)
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """Rows in order, partition by partition."""
+        reader = self._reader
+        codec = reader.codec(request.match_info["store"])
+        parameters = parse_parameters(request.rel_url.raw_query_string, SCAN_PARAMETERS)
+        options = options_of(parameters)
+        reader.check_isolation(options)
+        media = negotiate(request, MEDIA)
+        scan = self.scan(
+            request,
+            codec,
+            plan_scan(parameters, codec),
+            options,
+            limit=limit_of(parameters),
+            cursor=parameters.get("cursor"),
+            media=media,
+            make_peer_request=_peer_requests(request, parameters),
+        )
+        with self.slots.taken():
+            return await self.answer(request, scan, media)
+
+    async def answer(self, request: web.Request, scan: Scan, media: str) -> web.StreamResponse:
+        """A scan as the client takes it."""
+        if request.method == hdrs.METH_HEAD:
+            return web.Response(headers={hdrs.CONTENT_TYPE: media})
+        if media == NDJSON:
+            return await stream(request, scan, self._reader.settings.write_stall_max_s)
+        collected = await collect(scan)
+        body = b'{"rows":%b,"partitions":%b,"cursor":%b}' % (
+            collected.rows_json(),
+            answers_json(collected.answers),
+            msgspec.json.encode(collected.cursor),
+        )
+        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: JSON})
+
+    def scan(
+        self,
+        request: web.Request,
+        codec: Codec,
+        plan: ScanPlan,
+        options: ReadOptions,
+        *,
+        limit: int | None,
+        cursor: str | None,
+        media: str,
+        make_peer_request: MakePeerRequest,
+    ) -> Scan:
+        """The scan that a request asks for. Raises for a limit or a cursor that cannot be."""
+        return Scan(
+            pod=self._reader.pod,
+            peers=self._reader.peers,
+            codec=codec,
+            plan=plan,
+            options=options,
+            pieces=self._pieces(cursor, plan, options, codec),
+            budget=self._budget(request, options, limit, media),
+            is_streamed=media == NDJSON,
+            make_peer_request=make_peer_request,
+        )
+
+    def _pieces(
+        self, cursor: str | None, plan: ScanPlan, options: ReadOptions, codec: Codec
+    ) -> tuple[Piece, ...]:
+        if cursor is None:
+            partitions = self._reader.partitions(options, codec)
+            return tuple(Piece(partition) for partition in partitions)
+        pieces = decode_cursor(cursor, plan, codec)
+        wanted = options.partitions
+        if wanted is not None and any(piece.partition not in wanted for piece in pieces):
+            raise MalformedCursorError(
+                "the cursor goes on with partitions that the request does not name"
+            )
+        return pieces
+
+    def _budget(
+        self, request: web.Request, options: ReadOptions, limit: int | None, media: str
+    ) -> Budget:
+        settings = self._reader.settings
+        if limit is not None and limit < 1:
+            raise MalformedRequestError("limit: 1 or more rows")
+        now = self._reader.pod.clock.monotonic()
+        if media == NDJSON:
+            bytes_max = min(settings.stream_bytes_max, _peer_limit(request, BYTES_MAX_HEADER))
+            seconds = min(settings.stream_max_s, _peer_limit(request, SECONDS_MAX_HEADER))
+            return Budget(limit, int(bytes_max), now + seconds)
+        rows = settings.rows_default if limit is None else limit
+        if rows > settings.rows_per_answer_max:
+            raise TooLargeError(
+                f"limit: a JSON answer has up to {settings.rows_per_answer_max} rows; use the "
+                f"cursor, or accept {NDJSON}",
+                limit=settings.rows_per_answer_max,
+            )
+        return Budget(rows, settings.answer_bytes_max, now + options.timeout_s)
+
+
+def peer_headers(request: web.Request, part: PeerPart) -> dict[str, str]:
+    """The headers of a request for a part of a scan."""
+    return {
+        **forwarded_headers(request),
+        hdrs.ACCEPT: NDJSON,
+        BYTES_MAX_HEADER: str(part.bytes_max),
+        SECONDS_MAX_HEADER: seconds_text(part.seconds_max),
+    }
+
+
+def _peer_requests(request: web.Request, parameters: dict[str, str]) -> MakePeerRequest:
+    kept = {name: value for name, value in parameters.items() if name not in _OF_THE_PART}
+
+    def make(part: PeerPart) -> PeerRequest:
+        asked = {
+            **kept,
+            "scope": Scope.LOCAL.value,
+            "partitions": str(part.partition),
+            "timeout": seconds_text(part.timeout_s),
+        }
+        if part.cursor is not None:
+            asked["cursor"] = part.cursor
+        if part.limit is not None:
+            asked["limit"] = str(part.limit)
+        path = f"{request.rel_url.raw_path}?{encoded_query(asked)}"
+        return PeerRequest(method="GET", path=path, headers=peer_headers(request, part))
+
+    return make
+
+
+def _peer_limit(request: web.Request, name: str) -> float:
+    """What another pod, which has promised its own client no more, wants at most."""
+    text = request.headers.get(name)
+    if text is None:
+        return math.inf
+    try:
+        return max(0.0, float(text))
+    except ValueError as error:
+        raise MalformedRequestError(f"{name} is a number, not {text[:40]!r}") from error

@@ -1,0 +1,101 @@
+"""Scans as answers: NDJSON that is written while it is read, or one JSON document.
+
+A slow reader holds the scan back (its rows are not read ahead of it); one that takes nothing for
+too long, or goes away, ends it, and the iterator is closed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+from aiohttp import hdrs, web
+
+from qss_core.errors import OverloadedError
+from qss_core.model import PartitionId
+from qss_core.queries import PartitionAnswer, encode_mark
+from qss_store.http.media import NDJSON
+from qss_store.reads.scanning import Mark, Rows, Scan
+
+_LOG = logging.getLogger(__name__)
+
+
+class StreamSlots:
+    """How many scans run at a time."""
+
+    def __init__(self, streams_max: int) -> None:
+        """All are free."""
+        self._free = streams_max
+        self._max = streams_max
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Holds one. Raises OverloadedError where there is none."""
+        if self._free == 0:
+            raise OverloadedError(f"{self._max} scans are running: try again", limit="streams_max")
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
+
+
+@dataclass(slots=True)
+class Collected:
+    """A whole scan in memory: rows in order, rows by partition, and each partition's answer."""
+
+    rows: dict[PartitionId, list[bytes]] = field(default_factory=dict)
+    answers: dict[PartitionId, PartitionAnswer] = field(default_factory=dict)
+    cursor: str | None = None
+
+    def rows_json(self) -> bytes:
+        """All rows as a JSON array."""
+        return b"[%b]" % b",".join(row for rows in self.rows.values() for row in rows)
+
+    def result_of(self, partition: PartitionId) -> msgspec.Raw:
+        """One partition's rows as a JSON array."""
+        return msgspec.Raw(b"[%b]" % b",".join(self.rows.get(partition, ())))
+
+
+async def collect(scan: Scan) -> Collected:
+    """The whole scan; its budget bounds it."""
+    collected = Collected()
+    async with aclosing(scan.events()) as events:
+        async for event in events:
+            if isinstance(event, Rows):
+                collected.rows.setdefault(event.partition, []).extend(event.rows)
+            else:
+                collected.answers[event.partition] = event.answer
+                if event.answer.failure is not None:
+                    collected.rows.pop(event.partition, None)  # No position is true of them.
+                collected.cursor = event.cursor
+    return collected
+
+
+async def stream(request: web.Request, scan: Scan, write_stall_max_s: float) -> web.StreamResponse:
+    """Writes the scan as NDJSON: a row a line, and a mark after each partition."""
+    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: NDJSON})
+    await response.prepare(request)
+    try:
+        async with aclosing(scan.events()) as events:
+            async for event in events:
+                async with asyncio.timeout(write_stall_max_s):
+                    await response.write(_lines(event))
+        await response.write_eof()
+    except TimeoutError as error:
+        _LOG.info("the reader of a stream took nothing for %g s", write_stall_max_s)
+        raise ConnectionError("the reader took nothing for too long") from error
+    return response
+
+
+def _lines(event: Rows | Mark) -> bytes:
+    if isinstance(event, Rows):
+        return b"\n".join(event.rows) + b"\n"
+    return encode_mark(event.partition, event.answer, event.cursor) + b"\n"
+
+
+def answers_json(answers: dict[PartitionId, PartitionAnswer]) -> bytes:
+    """Answers by partition number."""
+    return msgspec.json.encode({str(number): answer for number, answer in answers.items()})

@@ -1,0 +1,32 @@
+"""Execution info: one line for each layer of an answer, with nanoseconds, when it was asked for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from qss_store.clock import Clock
+
+
+class Execution:
+    """The lines of one partition's answer."""
+
+    def __init__(self, clock: Clock, *, wanted: bool) -> None:
+        """Measures with `clock`, if lines are wanted at all."""
+        self._clock = clock
+        self._wanted = wanted
+        self._lines: list[str] = []
+
+    @contextmanager
+    def layer(self, name: str) -> Iterator[None]:
+        """Times what is done inside."""
+        started = self._clock.monotonic()
+        yield
+        self.add(name, self._clock.monotonic() - started)
+
+    def add(self, name: str, seconds: float, what: str = "") -> None:
+        """Says how long a layer took."""
+        if self._wanted:
+            self._lines.append(f"{name}: {round(seconds * 1e9)} ns{what}")
+
+    def lines(self) -> tuple[str, ...] | None:
+        """What to answer; None when nobody asked."""
+        return tuple(self._lines) if self._wanted else None

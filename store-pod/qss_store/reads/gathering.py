@@ -1,0 +1,142 @@
+"""One result from each of many partitions at once: points and counts of IQv2."""
+
+import msgspec
+
+from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.model import Ordinal, PartitionId
+from qss_core.parameters import ReadOptions, Scope
+from qss_core.positions import Position, encode_token
+from qss_core.queries import (
+    PartitionAnswer,
+    QueryAnswer,
+    QueryRequest,
+    error_of_failure,
+    failure_of,
+)
+from qss_store.peer_reads import PeerRequest
+from qss_store.reads import local
+from qss_store.reads.execution import Execution
+from qss_store.reads.plans import CountPlan, PointPlan
+from qss_store.reads.reader import Reader
+from qss_store.reads.replicas import open_reading
+from qss_store.reads.rows import Codec, make_row_writer
+from qss_store.routing import Turn
+from qss_store.scatter import scatter
+
+COUNT_QUERY = msgspec.Raw(b'{"type":"CountQuery"}')
+_ABSENT = msgspec.Raw(b"null")
+Answers = dict[PartitionId, PartitionAnswer]
+
+
+class Gathering:
+    """One query over many partitions."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        codec: Codec,
+        plan: PointPlan | CountPlan,
+        query: msgspec.Raw,
+        options: ReadOptions,
+        headers: dict[str, str],
+    ) -> None:
+        """`query` is what peers are asked, `headers` go along."""
+        self._reader = reader
+        self._codec = codec
+        self._plan = plan
+        self._query = query
+        self._options = options
+        self._headers = headers
+
+    async def answers(self, partitions: tuple[PartitionId, ...]) -> Answers:
+        """Each partition's result or failure, in order."""
+        turns: dict[PartitionId, Turn] = {}
+        found: dict[PartitionId, PartitionAnswer | StoreError] = {}
+        for partition in partitions:
+            try:
+                turns[partition] = self._reader.turn(partition, self._options)
+            except StoreError as error:
+                found[partition] = error
+        pod = self._reader.pod
+        deadline = self._reader.deadline(self._options)
+        found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
+        return {partition: _as_answer(found[partition]) for partition in partitions}
+
+    async def _ask(
+        self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+    ) -> dict[PartitionId, PartitionAnswer | StoreError]:
+        if pod == self._reader.pod.ordinal:
+            return {partition: self._ask_here(partition) for partition in partitions}
+        started = self._reader.pod.clock.monotonic()
+        address = self._reader.pod.address(pod)
+        request = self._peer_request(partitions, timeout_s)
+        body = await self._reader.peers.read(address, request, timeout_s)
+        try:
+            results = msgspec.json.decode(body, type=QueryAnswer).partition_results
+            asked = {partition: results[str(partition)] for partition in partitions}
+        except (msgspec.DecodeError, KeyError) as error:
+            raise MalformedBytesError(f"pod {address.name} answered something else") from error
+        execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
+        execution.add(f"Peer {address.name}", self._reader.pod.clock.monotonic() - started)
+        return {partition: _from_peer(asked[partition], execution) for partition in partitions}
+
+    def _ask_here(self, partition: PartitionId) -> PartitionAnswer | StoreError:
+        execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
+        try:
+            with execution.layer("Replica.open"):
+                reading = open_reading(self._reader.pod, partition, self._options)
+            with execution.layer(type(self._plan).__name__):
+                if isinstance(self._plan, PointPlan):
+                    write = make_row_writer(self._codec, self._plan.shape)
+                    row = local.read_point(reading, self._plan, write)
+                    result = _ABSENT if row is None else msgspec.Raw(row)
+                else:
+                    result = msgspec.Raw(b"%d" % local.count(reading))
+        except StoreError as error:
+            return error
+        return msgspec.structs.replace(
+            reading.answer(), result=result, execution_info=execution.lines()
+        )
+
+    def _peer_request(self, partitions: list[PartitionId], timeout_s: float) -> PeerRequest:
+        options = self._options
+        message = QueryRequest(
+            query=self._query,
+            partitions=tuple(partitions),
+            require_active=options.require_active,
+            position_bound=encode_token(options.bound) if options.bound.topics else None,
+            isolation=options.isolation,
+            timeout=timeout_s,
+            max_staleness=options.max_staleness_s,
+            execution_info=options.execution_info,
+        )
+        return PeerRequest(
+            method="POST",
+            path=f"/state/query/{self._codec.name}?scope={Scope.LOCAL}",
+            headers={**self._headers, "Content-Type": "application/json"},
+            body=msgspec.json.encode(message),
+        )
+
+
+def _from_peer(answer: PartitionAnswer, execution: Execution) -> PartitionAnswer | StoreError:
+    if answer.failure is not None:
+        return error_of_failure(answer.failure)
+    lines = execution.lines()
+    if lines is None:
+        return answer
+    return msgspec.structs.replace(answer, execution_info=(*(answer.execution_info or ()), *lines))
+
+
+def _as_answer(answer: PartitionAnswer | StoreError) -> PartitionAnswer:
+    if isinstance(answer, StoreError):
+        return PartitionAnswer(failure=failure_of(answer))
+    return answer
+
+
+def merged_position(answers: Answers) -> Position:
+    """The largest offset of each component over all partitions that answered."""
+    position = Position.empty()
+    for answer in answers.values():
+        if answer.position is not None:
+            position = position.merge(Position.from_json(answer.position))
+    return position

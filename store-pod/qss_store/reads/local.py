@@ -1,0 +1,91 @@
+"""Reads of one local replica's state, synchronous: callers bound how long they hold the loop."""
+
+from collections.abc import Iterator
+
+from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.model import Sequence
+from qss_store.metrics import Metrics
+from qss_store.reads.cursors import Piece
+from qss_store.reads.plans import PointPlan, ScanPlan
+from qss_store.reads.replicas import Reading
+from qss_store.reads.rows import RowWriter, unreadable
+
+CHUNK_ROWS_MAX = 500
+CHUNK_BYTES_MAX = 256 * 1024
+
+
+def read_point(reading: Reading, plan: PointPlan, write: RowWriter) -> bytes | None:
+    """The key's row as JSON; None where the key is absent."""
+    row = reading.view.snapshot.get(plan.key)
+    if row is None:
+        return None
+    try:
+        return write(plan.key, row)
+    except MalformedBytesError as error:
+        raise unreadable(error) from error
+
+
+def count(reading: Reading) -> int:
+    """About how many keys there are."""
+    return reading.replica.engine.approximate_count(reading.replica.family)
+
+
+class LocalScan:
+    """A scan of one replica's state; it keeps its own hold on it until `close`."""
+
+    def __init__(
+        self, reading: Reading, plan: ScanPlan, start: Piece, write: RowWriter, metrics: Metrics
+    ) -> None:
+        """Opens the iterator after `start`, in the loop's turn that took the reading."""
+        lower, upper = plan.lower, plan.upper
+        if start.last_key is not None and plan.reverse:
+            upper = start.last_key
+        elif start.last_key is not None:
+            lower = start.last_key + b"\x00"
+        self._write = write
+        self.last_key = start.last_key
+        self.sequence: Sequence = reading.view.sequence
+        self.rows_read = 0
+        self._rows: Iterator[tuple[bytes, bytes]] | None = reading.view.snapshot.scan(
+            lower=lower, upper=upper, reverse=plan.reverse
+        )
+        # One row ahead: a scan that stops at a limit knows whether anything is left.
+        self._ahead = self._step()
+        self._gauge = metrics.open_iterators
+        self._gauge.inc()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rows were taken."""
+        return self._ahead is None
+
+    def take(self, rows_max: int) -> list[bytes]:
+        """The next rows as JSON, up to `rows_max` and a chunk's limits."""
+        taken: list[bytes] = []
+        size = 0
+        most = min(rows_max, CHUNK_ROWS_MAX)
+        last_key = self.last_key
+        try:
+            while self._ahead is not None and len(taken) < most and size < CHUNK_BYTES_MAX:
+                last_key, row = self._ahead
+                line = self._write(last_key, row)
+                size += len(line)
+                taken.append(line)
+                self._ahead = self._step()
+        except MalformedBytesError as error:
+            raise unreadable(error) from error
+        # Only now: rows of a chunk that failed were not given out.
+        self.last_key = last_key
+        self.rows_read += len(taken)
+        return taken
+
+    def _step(self) -> tuple[bytes, bytes] | None:
+        if self._rows is None:
+            raise StoreError("the scan was closed")
+        return next(self._rows, None)
+
+    def close(self) -> None:
+        """Lets go of the state; again is no error."""
+        if self._rows is not None:
+            self._rows = None
+            self._gauge.dec()

@@ -1,0 +1,200 @@
+"""Batch gets: many keys at once, a status for each, from one state for each partition."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from qss_core.errors import MalformedBytesError, StoreError, TooLargeError
+from qss_core.model import Ordinal, PartitionId
+from qss_core.parameters import ReadOptions, Scope
+from qss_core.queries import (
+    BatchRequest,
+    KeyStatus,
+    PartitionAnswer,
+    error_of_failure,
+    failure_of,
+)
+from qss_store.peer_reads import PeerRequest
+from qss_store.reads import local
+from qss_store.reads.execution import Execution
+from qss_store.reads.plans import PointPlan, key_of_json, partition_of_key
+from qss_store.reads.reader import Reader
+from qss_store.reads.replicas import open_reading
+from qss_store.reads.rows import Codec
+from qss_store.routing import Turn
+from qss_store.scatter import scatter
+
+
+class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a BatchRequest: a result for each key, in order, and each partition's state."""
+
+    results: list[msgspec.Raw]
+    partitions: dict[str, PartitionAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One partition's share: its state, and the results of its keys by their place."""
+
+    answer: PartitionAnswer
+    results: dict[int, bytes]
+
+
+class ManyKeys:
+    """One batch get."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        codec: Codec,
+        request: BatchRequest,
+        options: ReadOptions,
+        headers: dict[str, str],
+    ) -> None:
+        """Checks all keys; `headers` go along to peers."""
+        self._reader = reader
+        self._codec = codec
+        self._request = request
+        self._options = options
+        self._headers = headers
+        self._keys = [key_of_json(key, codec) for key in request.keys]
+        self._places: dict[PartitionId, list[int]] = defaultdict(list)
+        for place, key in enumerate(self._keys):
+            partition = partition_of_key(key, options.partition, codec)
+            self._places[partition].append(place)
+        self._bytes_left = reader.settings.answer_bytes_max
+
+    async def answer(self) -> BatchAnswer:
+        """What became of each key."""
+        turns: dict[PartitionId, Turn] = {
+            partition: self._reader.turn(partition, self._options) for partition in self._places
+        }
+        pod = self._reader.pod
+        deadline = self._reader.deadline(self._options)
+        found = await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
+        results: dict[int, bytes] = {}
+        partitions: dict[str, PartitionAnswer] = {}
+        for partition in sorted(found):
+            part = found[partition]
+            if isinstance(part, StoreError):
+                part = self._failed(partition, part)
+            results |= part.results
+            partitions[str(partition)] = part.answer
+        ordered = [msgspec.Raw(results[place]) for place in range(len(self._keys))]
+        return BatchAnswer(results=ordered, partitions=partitions)
+
+    def _failed(self, partition: PartitionId, error: StoreError) -> _Part:
+        results = {
+            place: self._result(partition, place, KeyStatus.FAILED, error)
+            for place in self._places[partition]
+        }
+        return _Part(PartitionAnswer(failure=failure_of(error)), results)
+
+    async def _ask(
+        self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+    ) -> dict[PartitionId, _Part | StoreError]:
+        if pod != self._reader.pod.ordinal:
+            return await self._ask_peer(pod, partitions, timeout_s)
+        parts: dict[PartitionId, _Part | StoreError] = {}
+        for partition in partitions:
+            try:
+                parts[partition] = self._read(partition)
+            except StoreError as error:
+                parts[partition] = error
+            await asyncio.sleep(0)  # Others take their turn between partitions.
+        return parts
+
+    # --- Here
+
+    def _read(self, partition: PartitionId) -> _Part:
+        execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
+        reading = open_reading(self._reader.pod, partition, self._options)
+        results: dict[int, bytes] = {}
+        with execution.layer("PointPlan"):
+            for place in self._places[partition]:
+                plan = PointPlan(self._keys[place], self._codec.shape)
+                try:
+                    self._check_room()
+                    row = local.read_point(reading, plan, self._reader.writer)
+                except StoreError as error:
+                    results[place] = self._result(partition, place, KeyStatus.FAILED, error)
+                    continue
+                results[place] = (
+                    self._result(partition, place, KeyStatus.ABSENT)
+                    if row is None
+                    else b'%b,"partition":%d,"status":"FOUND"}' % (row[:-1], partition)
+                )
+                self._bytes_left -= len(results[place])
+        answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
+        return _Part(answer, results)
+
+    def _check_room(self) -> None:
+        if self._bytes_left <= 0:
+            limit = self._reader.settings.answer_bytes_max
+            raise TooLargeError(
+                f"the values before this key are {limit} bytes or more: ask for it apart",
+                limit=limit,
+            )
+
+    def _result(
+        self,
+        partition: PartitionId,
+        place: int,
+        status: KeyStatus,
+        error: StoreError | None = None,
+    ) -> bytes:
+        members: dict[str, Any] = {
+            "key": msgspec.Raw(self._codec.key.json_bytes(self._keys[place])),
+            "partition": partition,
+            "status": status,
+        }
+        if error is not None:
+            members["failure"] = failure_of(error)
+        return msgspec.json.encode(members)
+
+    # --- On another pod
+
+    async def _ask_peer(
+        self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+    ) -> dict[PartitionId, _Part | StoreError]:
+        places = [place for partition in partitions for place in self._places[partition]]
+        message = msgspec.structs.replace(
+            self._request,
+            keys=tuple(self._request.keys[place] for place in places),
+            timeout=timeout_s,
+        )
+        request = PeerRequest(
+            method="POST",
+            path=f"/state/get/{self._codec.name}?scope={Scope.LOCAL}",
+            headers={**self._headers, "Content-Type": "application/json"},
+            body=msgspec.json.encode(message),
+        )
+        address = self._reader.pod.address(pod)
+        body = await self._reader.peers.read(address, request, timeout_s)
+        try:
+            answer = msgspec.json.decode(body, type=BatchAnswer)
+            by_place = dict(zip(places, map(bytes, answer.results), strict=True))
+            answers = {partition: answer.partitions[str(partition)] for partition in partitions}
+        except (ValueError, KeyError) as error:
+            raise MalformedBytesError(f"pod {address.name} answered something else") from error
+        return {
+            partition: self._from_peer(partition, answers[partition], by_place)
+            for partition in partitions
+        }
+
+    def _from_peer(
+        self, partition: PartitionId, answer: PartitionAnswer, by_place: dict[int, bytes]
+    ) -> _Part | StoreError:
+        if answer.failure is not None:
+            return error_of_failure(answer.failure)
+        return _Part(answer, {place: by_place[place] for place in self._places[partition]})
+
+
+def check_count(keys: Sequence[object], keys_max: int) -> None:
+    """Refuses a batch of too many keys."""
+    if len(keys) > keys_max:
+        raise TooLargeError(f"{len(keys)} keys: at most {keys_max} in one request", limit=keys_max)

@@ -1,0 +1,62 @@
+"""What all reads of a pod share: its replicas, its peers, its limits, and the store's codec."""
+
+from qss_core.errors import UnsupportedIsolationError
+from qss_core.model import Isolation, PartitionId, StoreDefinition
+from qss_core.parameters import ReadOptions
+from qss_store.peer_reads import PeerReads
+from qss_store.pod import Pod
+from qss_store.reads.rows import Codec, RowWriter, codec_of, make_row_writer
+from qss_store.routing import Turn
+from qss_store.settings import Settings
+
+
+class Reader:
+    """One pod's reads."""
+
+    def __init__(self, pod: Pod, peers: PeerReads, settings: Settings) -> None:
+        """Reads `pod`, and asks `peers` for the rest."""
+        self.pod = pod
+        self.peers = peers
+        self.settings = settings
+        self._definition: StoreDefinition | None = None
+        self._codec: Codec | None = None
+        self._writer: RowWriter | None = None
+
+    def codec(self, store: str) -> Codec:
+        """The codec of a store. Raises StoreNotFoundError, NotReadyError."""
+        definition = self.pod.check_store(store).definition
+        if self._codec is None or definition is not self._definition:
+            self._definition = definition
+            self._codec = codec_of(definition)
+            self._writer = make_row_writer(self._codec, self._codec.shape)
+        return self._codec
+
+    @property
+    def writer(self) -> RowWriter:
+        """The writer of whole rows of the store whose codec was asked for."""
+        assert self._writer is not None, "the codec is asked for first"
+        return self._writer
+
+    def check_isolation(self, options: ReadOptions) -> None:
+        """Refuses a store's own READ_UNCOMMITTED, where the request does not say otherwise."""
+        definition = self._definition
+        assert definition is not None, "the codec is asked for first"
+        if options.isolation is None and definition.isolation is Isolation.READ_UNCOMMITTED:
+            raise UnsupportedIsolationError(
+                "the store's isolation READ_UNCOMMITTED is not served by this version: ask with "
+                "isolation=READ_COMMITTED"
+            )
+
+    def partitions(self, options: ReadOptions, codec: Codec) -> tuple[PartitionId, ...]:
+        """The partitions that a read of many is for."""
+        if options.partitions is not None:
+            return options.partitions
+        return tuple(PartitionId(number) for number in range(codec.partitions))
+
+    def turn(self, partition: PartitionId, options: ReadOptions) -> Turn:
+        """Whom to ask for a partition. Raises PartitionDoesNotExistError."""
+        return Turn.of(self.pod.configuration(partition), self.pod.ordinal, options)
+
+    def deadline(self, options: ReadOptions) -> float:
+        """When the answer has to be there."""
+        return self.pod.clock.monotonic() + options.timeout_s

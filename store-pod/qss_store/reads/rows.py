@@ -1,0 +1,127 @@
+"""Rows as answers carry them: each is encoded once, to JSON bytes, and only spliced after that.
+
+A row is `{"key": k, "value": v}`, with `timestamp` (milliseconds, -1: unknown) and `headers` (a
+list of `{"key": name, "value": base64 or null}`, in order) where the query asks for them.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.formats import Format, splitter_of
+from qss_core.headers import decode_headers
+from qss_core.model import Partitioner, StoreDefinition, StoreId, StoreName, StoreType
+from qss_core.serde_types import Serde
+from qss_core.serdes import serde_of
+
+RowWriter = Callable[[bytes, bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which members a row has beside its key and value."""
+
+    timestamp: bool
+    headers: bool
+
+
+BARE = Shape(timestamp=False, headers=False)
+TIMESTAMPED = Shape(timestamp=True, headers=False)
+FULL = Shape(timestamp=True, headers=True)
+_SHAPES = {
+    Format.Plain: BARE,
+    Format.Timestamped: TIMESTAMPED,
+    Format.TimestampedWithHeaders: FULL,
+    Format.PlainWithHeaders: Shape(timestamp=False, headers=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How the rows of one store are read; `shape` is all that its format keeps."""
+
+    name: StoreName
+    store_id: StoreId
+    type: StoreType
+    format: Format
+    shape: Shape
+    key: Serde
+    value: Serde
+    partitioner: Partitioner
+    partitions: int
+
+
+@lru_cache(maxsize=8)
+def codec_of(definition: StoreDefinition) -> Codec:
+    """The codec of a store, made once."""
+    store_format = Format(definition.format)
+    return Codec(
+        name=definition.name,
+        store_id=definition.store_id,
+        type=definition.type,
+        format=store_format,
+        shape=_SHAPES[store_format],
+        key=serde_of(definition.key_serde),
+        value=serde_of(definition.value_serde),
+        partitioner=definition.partitioner,
+        partitions=definition.partitions,
+    )
+
+
+def make_row_writer(codec: Codec, shape: Shape) -> RowWriter:
+    """The function (key bytes, row bytes) -> JSON bytes of the row.
+
+    It raises MalformedBytesError for bytes that another serde or format wrote.
+    """
+    split = splitter_of(codec.format)
+    key_json, value_json = codec.key.json_bytes, codec.value.json_bytes
+
+    def write_bare(key: bytes, row: bytes) -> bytes:
+        return b'{"key":%b,"value":%b}' % (key_json(key), value_json(split(row)[2]))
+
+    def write_timestamped(key: bytes, row: bytes) -> bytes:
+        _, timestamp, value = split(row)
+        assert timestamp is not None, "a plan asks for what the format keeps"
+        return b'{"key":%b,"value":%b,"timestamp":%d}' % (
+            key_json(key),
+            value_json(value),
+            timestamp,
+        )
+
+    def write_full(key: bytes, row: bytes) -> bytes:
+        block, timestamp, value = split(row)
+        stamp = b"" if timestamp is None else b'"timestamp":%d,' % timestamp
+        return b'{"key":%b,"value":%b,%b"headers":%b}' % (
+            key_json(key),
+            value_json(value),
+            stamp,
+            headers_json(block),
+        )
+
+    if shape.headers:
+        return write_full
+    return write_timestamped if shape.timestamp else write_bare
+
+
+def headers_json(block: bytes) -> bytes:
+    """The JSON of a headers block."""
+    if not block:
+        return b"[]"
+    return msgspec.json.encode(
+        [
+            {"key": key, "value": None if value is None else b64encode(value).decode()}
+            for key, value in decode_headers(block)
+        ]
+    )
+
+
+def unreadable(error: MalformedBytesError) -> StoreError:
+    """A stored row that the store's own serdes and format cannot read: not the client's mistake."""
+    return StoreError(
+        f"a stored row is not of the store's types: {error.message}. Its writer used other serdes "
+        "or another format: write the row again"
+    )

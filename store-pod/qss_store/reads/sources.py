@@ -1,0 +1,179 @@
+"""Where the rows of one partition's scan come from: a replica here, or one on another pod.
+
+A source is opened before anything of its partition is answered, so that another replica can still
+take its place. After that all rows of a partition come from one state of one replica: only then is
+the position in its answer true.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from qss_core.errors import MalformedBytesError, StoreError, UnreachableError
+from qss_core.queries import (
+    MARK_START,
+    PartitionAnswer,
+    PartitionMark,
+    decode_mark,
+    error_of_failure,
+)
+from qss_store.clock import Clock
+from qss_store.peer_reads import Lines
+from qss_store.reads.budgets import Budget
+from qss_store.reads.cursors import Piece, decode_cursor
+from qss_store.reads.execution import Execution
+from qss_store.reads.local import CHUNK_ROWS_MAX, LocalScan
+from qss_store.reads.plans import ScanPlan, key_of_json
+from qss_store.reads.replicas import Reading
+from qss_store.reads.rows import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The answer of a partition whose rows were given; `left` is what a limit has cut off."""
+
+    answer: PartitionAnswer
+    left: Piece | None
+
+
+class Source(Protocol):
+    """Rows of one partition, a chunk at a time."""
+
+    async def more(self) -> list[bytes]:
+        """The next rows; none when it is over, or as much as the budget allows was given."""
+
+    def ending(self) -> Ending:
+        """How it ended."""
+
+    def left_after_failure(self) -> Piece:
+        """What is left where `more` has failed."""
+
+    async def close(self) -> None:
+        """Lets go of the replica's state."""
+
+
+class LocalSource:
+    """A replica of this pod."""
+
+    def __init__(
+        self, scan: LocalScan, reading: Reading, budget: Budget, clock: Clock, execution: Execution
+    ) -> None:
+        """Owns the scan."""
+        self._scan = scan
+        self._reading = reading
+        self._budget = budget
+        self._clock = clock
+        self._execution = execution
+        self._seconds = 0.0
+        self._has_begun = False
+
+    async def more(self) -> list[bytes]:
+        """The next rows."""
+        if self._scan.is_over or self._budget.is_spent(self._clock.monotonic()):
+            return []
+        if self._has_begun:
+            await asyncio.sleep(0)  # Others take their turn between chunks.
+        self._has_begun = True
+        started = self._clock.monotonic()
+        left = self._budget.rows_left
+        rows = self._scan.take(CHUNK_ROWS_MAX if left is None else left)
+        self._seconds += self._clock.monotonic() - started
+        return rows
+
+    def ending(self) -> Ending:
+        """The answer, with the state that all rows were read from."""
+        count = self._scan.rows_read
+        self._execution.add("LocalScan", self._seconds, f", {count} rows scanned and returned")
+        answer = msgspec.structs.replace(
+            self._reading.answer(),
+            end=self._scan.is_over,
+            execution_info=self._execution.lines(),
+        )
+        return Ending(answer, None if self._scan.is_over else self.left_after_failure())
+
+    def left_after_failure(self) -> Piece:
+        """All after the last row given."""
+        return Piece(self._reading.partition, self._scan.last_key, self._scan.sequence)
+
+    async def close(self) -> None:
+        """Closes the scan."""
+        self._scan.close()
+
+
+class _PeerRow(msgspec.Struct):
+    key: msgspec.Raw
+
+
+class RemoteSource:
+    """A replica of another pod: its lines, passed on as they are."""
+
+    def __init__(
+        self, lines: Lines, stack: AsyncExitStack, start: Piece, plan: ScanPlan, codec: Codec
+    ) -> None:
+        """Owns the stack that holds the connection."""
+        self._lines = lines
+        self._stack = stack
+        self._start = start
+        self._plan = plan
+        self._codec = codec
+        self._first: list[bytes] = []
+        self._last_row: bytes | None = None
+        self._mark: PartitionMark | None = None
+
+    async def begin(self) -> None:
+        """Waits for the first rows. Raises the failure of a peer that has none to give."""
+        self._first = await self._next()
+
+    async def more(self) -> list[bytes]:
+        """The next rows."""
+        rows = self._first or await self._next()
+        self._first = []
+        if rows:
+            self._last_row = rows[-1]
+        return rows
+
+    async def _next(self) -> list[bytes]:
+        if self._mark is not None:
+            return []
+        rows = await self._lines.more()
+        if not rows:
+            raise UnreachableError("the pod that was asked broke off in the middle of its rows")
+        if rows[-1].startswith(MARK_START):
+            self._mark = decode_mark(rows.pop())
+            if self._mark.failure is not None and not rows:
+                raise error_of_failure(self._mark.failure)
+        return rows
+
+    def ending(self) -> Ending:
+        """The peer's own answer."""
+        mark = self._mark
+        assert mark is not None, "a source that gives no more rows has its mark"
+        if mark.failure is not None:
+            raise error_of_failure(mark.failure)
+        left = None
+        if mark.end is False:
+            pieces = decode_cursor(mark.cursor or "", self._plan, self._codec)
+            left = next(iter(pieces), None)
+        members = {name: getattr(mark, name) for name in PartitionAnswer.__struct_fields__}
+        return Ending(PartitionAnswer(**members), left)
+
+    def left_after_failure(self) -> Piece:
+        """All after the last row given: its key is read only now."""
+        if self._last_row is None:
+            return self._start
+        try:
+            raw = msgspec.json.decode(self._last_row, type=_PeerRow).key
+            if self._codec.key.name == "json":
+                key = bytes(raw)  # As it was stored; writing it anew could change spaces.
+            else:
+                key = key_of_json(msgspec.json.decode(raw), self._codec)
+        except (msgspec.DecodeError, StoreError) as error:
+            raise MalformedBytesError("a pod answered with a row that has no key") from error
+        return Piece(self._start.partition, key, self._start.sequence)
+
+    async def close(self) -> None:
+        """Gives the connection back."""
+        await self._stack.aclose()

@@ -1,0 +1,96 @@
+"""Whom to ask for a partition, in which order, and whom after a failure. Pure.
+
+What this pod may answer it answers itself. Then comes the active; then, unless the read needs the
+active, the other in-sync replicas, so that a partition whose active is down can still be read
+within the bound.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from qss_core.errors import (
+    DeadlineExceededError,
+    NotActiveError,
+    NotPresentError,
+    NotReadyError,
+    NotUpToBoundError,
+    OverloadedError,
+    StoreError,
+    StoreNotFoundError,
+    TooStaleError,
+    UnreachableError,
+)
+from qss_core.model import Ordinal, PartitionConfiguration, PodAddress
+from qss_core.parameters import ReadOptions, Scope
+
+# Another replica may answer. All other failures are of the request or of the rows.
+_ELSEWHERE = (
+    DeadlineExceededError,
+    NotActiveError,
+    NotPresentError,
+    NotReadyError,
+    NotUpToBoundError,
+    OverloadedError,
+    StoreNotFoundError,
+    TooStaleError,
+    UnreachableError,
+)
+_SAY_LITTLE = (UnreachableError, DeadlineExceededError)
+
+
+@dataclass(slots=True)
+class Turn:
+    """One partition's way through its replicas."""
+
+    waiting: list[Ordinal]
+    may_ask_others: bool
+    asked: set[Ordinal] = field(default_factory=set)
+    failure: StoreError | None = None
+
+    @classmethod
+    def of(
+        cls, configuration: PartitionConfiguration, here: Ordinal, options: ReadOptions
+    ) -> "Turn":
+        """The way that a read's options allow."""
+        if options.scope is Scope.LOCAL:
+            return cls([here], may_ask_others=False)
+        active = configuration.active
+        others = () if options.require_active else sorted(configuration.in_sync)
+        order = [active, *(pod for pod in others if pod != active)]
+        # A stable sort: this pod first, the rest as it was.
+        return cls(sorted(order, key=lambda pod: pod != here), may_ask_others=True)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nobody left to ask."""
+        return not self.waiting
+
+    def take(self) -> Ordinal:
+        """Whom to ask now."""
+        pod = self.waiting.pop(0)
+        self.asked.add(pod)
+        return pod
+
+    def skip(self, pod: Ordinal) -> None:
+        """That pod was asked already."""
+        self.asked.add(pod)
+        self.waiting = [one for one in self.waiting if one != pod]
+
+    def share_of(self, remaining_s: float) -> float:
+        """How long whoever was taken may take, so that those who wait can still be asked."""
+        return remaining_s / (1 + len(self.waiting))
+
+    def fail(self, error: StoreError, pods: Iterable[PodAddress]) -> None:
+        """Whoever was asked did not answer; asks the active that the failure names, once."""
+        # "Behind the bound" tells more than "no answer", whichever came last.
+        if self.failure is None or not isinstance(error, _SAY_LITTLE):
+            self.failure = error
+        if not isinstance(error, _ELSEWHERE):
+            self.waiting.clear()
+            return
+        if not self.may_ask_others:
+            return
+        named = error.details.get("active")
+        for pod in pods:
+            if pod.name == named and pod.ordinal not in self.asked:
+                self.waiting = [pod.ordinal, *(one for one in self.waiting if one != pod.ordinal)]
