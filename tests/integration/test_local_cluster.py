@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,6 +140,15 @@ async def test_volumes_of_a_forgotten_store_are_found_and_taken_over_when_told(q
     assert f"queryablestate.dev/adopt-volumes: {old}" in caught.value.message
     async with ready_stores(qss, manifest(annotations={"queryablestate.dev/adopt-volumes": old})):
         assert status_of(qss).store_id == old
+
+
+async def test_a_deleted_volume_is_missed_and_not_replaced_by_an_empty_one(qss: Qss) -> None:
+    async with ready_stores(qss):
+        pass
+    shutil.rmtree(qss.state.data_directory(STORE, Ordinal(1)))
+    with pytest.raises(StartFailedError, match="NoInSyncReplica: word-counts-1"):
+        async with ready_stores(qss):
+            pass
 
 
 async def test_another_number_of_pods_is_refused_and_nothing_starts(qss: Qss) -> None:

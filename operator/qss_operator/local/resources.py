@@ -29,6 +29,14 @@ class LocalResources:
         current = self._resources[resource.name]
         if current.version != resource.version:
             raise ConflictError(f"{resource.name} changed since it was read")
-        await asyncio.to_thread(self._state.write_status, resource.name, status)
+        writing = asyncio.ensure_future(
+            asyncio.to_thread(self._state.write_status, resource.name, status)
+        )
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # The thread cannot be stopped, and the next writer must not meet it.
+            await writing
+            raise
         version = str(int(current.version) + 1)
         self._resources[resource.name] = replace(current, status=status, version=version)

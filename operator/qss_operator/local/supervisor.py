@@ -127,4 +127,4 @@ def _describe_exit(code: int) -> str:
 def _describe(ending: str, failures: int, line: str) -> str:
     often = f" ({failures} times in a row)" if failures > 1 else ""
     said = f"; it said last: {line}" if line else ""
-    return f"{ending}{often} and is started again{said}"
+    return f"{ending}{often}, restarting{said}"

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 from qss_core.model import PartitionConfiguration, PartitionId, StoreId
 from qss_operator.planning.assign import Site, first_configurations, place
-from qss_operator.planning.model import Observation, PodState
+from qss_operator.planning.model import ConditionType, Observation, PodState
 
 PODS_STARTING = "PodsStarting"
 ASSIGNMENT_UNKNOWN = "AssignmentUnknown"
 RETAINED_VOLUMES_FOUND = "RetainedVolumesFound"
+NO_IN_SYNC_REPLICA = "NoInSyncReplica"
+# The reason of Progressing from the first assignment until every partition has been served once.
+CREATING = "Creating"
 
 _NAMES_SHOWN_MAX = 8
 
@@ -54,6 +57,32 @@ def foreign_pods(observation: Observation) -> dict[PodState, StoreId]:
     return found
 
 
+def is_creating(observation: Observation) -> bool:
+    """Whether a volume may be empty because nothing was ever written to it."""
+    status = observation.resource.status
+    if status is None or status.assignment is None:
+        return not _highest_held(observation)
+    progressing = status.condition(ConditionType.PROGRESSING)
+    return progressing is not None and progressing.reason == CREATING
+
+
+def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:
+    """Pods that should hold everything of a partition and have lost their volume.
+
+    Told their assignment, they would serve an empty partition as if it were the data.
+    """
+    if is_creating(observation):
+        return []
+    in_sync = {ordinal for entry in known.partitions for ordinal in entry.in_sync}
+    return [
+        pod
+        for pod in observation.cluster.pods
+        if pod.ordinal in in_sync
+        and (report := observation.reports.get(pod.ordinal)) is not None
+        and report.store_id is None
+    ]
+
+
 def assess(observation: Observation) -> Known | Unknown:
     """The assignment that holds, or why it is not known."""
     partitions = observation.resource.spec.partitions
@@ -84,6 +113,15 @@ def retained_message(foreign: dict[PodState, StoreId]) -> str:
     return (
         f"{names}: the volume holds data of another store (id {identity}). Delete that data, or "
         f"set the annotation queryablestate.dev/adopt-volumes: {identity} to take it over"
+    )
+
+
+def emptied_message(emptied: list[PodState]) -> str:
+    """What to do about volumes that were lost."""
+    names = shown([pod.address.name for pod in emptied])
+    return (
+        f"{names}: the volume is empty and should hold the only copy of its partitions. Bring it "
+        "back, or delete all of the store's data to begin empty"
     )
 
 

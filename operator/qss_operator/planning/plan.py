@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from qss_core.model import PartitionConfiguration, StoreAssignment
 from qss_core.spec import definition_of, settings_of
 from qss_core.wire import ReplicasReport
-from qss_operator.planning.knowledge import Known, Unknown, assess, foreign_pods
+from qss_operator.planning.knowledge import (
+    Known,
+    Unknown,
+    assess,
+    emptied_pods,
+    foreign_pods,
+)
 from qss_operator.planning.model import (
     Observation,
     PodState,
@@ -28,11 +34,11 @@ def plan(observation: Observation) -> list[Step]:
     if not is_published(observation, known):
         steps.append(PublishAssignment(store_id=known.store_id, partitions=known.partitions))
     assignment = assignment_of(observation, known)
-    foreign = foreign_pods(observation)
+    left_alone = {*foreign_pods(observation), *emptied_pods(observation, known)}
     steps += [
         SendAssignment(ordinal=pod.ordinal, assignment=assignment)
         for pod in observation.cluster.pods
-        if pod not in foreign and _has_to_be_told(observation, pod, assignment)
+        if pod not in left_alone and _has_to_be_told(observation, pod, assignment)
     ]
     return steps
 

@@ -7,12 +7,17 @@ import msgspec
 from qss_core.model import PartitionConfiguration
 from qss_core.wire import ReplicaReport
 from qss_operator.planning.knowledge import (
+    CREATING,
+    NO_IN_SYNC_REPLICA,
     PODS_STARTING,
     RETAINED_VOLUMES_FOUND,
     Known,
     Unknown,
     assess,
+    emptied_message,
+    emptied_pods,
     foreign_pods,
+    is_creating,
     retained_message,
     shown,
 )
@@ -92,8 +97,9 @@ def _idle(status: StoreStatus, reason: str, message: str, now: str) -> StoreStat
     kept = {
         entry.type: entry
         for entry in status.conditions or ()
-        # These spoke of pods that ran.
-        if entry.type not in (ConditionType.PROGRESSING, ConditionType.DEGRADED)
+        # These spoke of pods that ran; but a store that is being made is not made by stopping it.
+        if entry.reason == CREATING
+        or entry.type not in (ConditionType.PROGRESSING, ConditionType.DEGRADED)
     }
     ready = _dated(status, ConditionType.READY, finding, generation, now)
     return msgspec.structs.replace(
@@ -174,9 +180,9 @@ def _ready(observation: Observation, known: Known | Unknown, served: int) -> Fin
     if served == partitions:
         message = f"all {partitions} partitions are served"
         return ConditionStatus.TRUE, "Serving", message
-    foreign = foreign_pods(observation)
-    if foreign:
-        return ConditionStatus.FALSE, RETAINED_VOLUMES_FOUND, retained_message(foreign)
+    lost = _volume_trouble(observation, known)
+    if lost:
+        return ConditionStatus.FALSE, *lost
     message = f"{served} of {partitions} partitions are served; " + "; ".join(
         _obstacles(observation)
     )
@@ -191,8 +197,9 @@ def _progressing(observation: Observation, known: Known | Unknown, served: int) 
         return yes, PODS_STARTING, known.message
     if isinstance(known, Unknown):
         return ConditionStatus.FALSE, known.reason, known.message
-    if served < observation.resource.spec.partitions and not foreign_pods(observation):
-        return yes, "PartitionsOpening", "; ".join(_obstacles(observation))
+    if served < observation.resource.spec.partitions and not _volume_trouble(observation, known):
+        reason = CREATING if is_creating(observation) else "PartitionsOpening"
+        return yes, reason, "; ".join(_obstacles(observation))
     return ConditionStatus.FALSE, "UpToDate", "pods and partitions are as the spec asks for"
 
 
@@ -200,9 +207,9 @@ def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
     yes = ConditionStatus.TRUE
     if isinstance(known, Unknown) and known.reason != PODS_STARTING:
         return yes, known.reason, known.message
-    foreign = foreign_pods(observation)
-    if foreign:
-        return yes, RETAINED_VOLUMES_FOUND, retained_message(foreign)
+    lost = _volume_trouble(observation, known)
+    if lost:
+        return yes, *lost
     broken = _broken_pods(observation)
     if broken:
         return yes, "PodsFailing", "; ".join(broken)
@@ -217,6 +224,15 @@ def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
         )
         return yes, "FewerStandbys", message
     return ConditionStatus.FALSE, "Healthy", "no pod and no replica is in trouble"
+
+
+def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[str, str] | None:
+    """Reason and message of volumes that no step may touch."""
+    foreign = foreign_pods(observation)
+    if foreign:
+        return RETAINED_VOLUMES_FOUND, retained_message(foreign)
+    emptied = emptied_pods(observation, known) if isinstance(known, Known) else []
+    return (NO_IN_SYNC_REPLICA, emptied_message(emptied)) if emptied else None
 
 
 def _obstacles(observation: Observation) -> list[str]:

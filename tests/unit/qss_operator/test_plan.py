@@ -16,7 +16,8 @@ from qss_operator.planning.knowledge import (
 )
 from qss_operator.planning.model import PublishAssignment, SendAssignment, SetReplicas, StoreStatus
 from qss_operator.planning.plan import plan
-from qss_testing.control_world import UID, World, configuration, resource_of, spec_of
+from qss_operator.planning.status import starting_status, stopped_status
+from qss_testing.control_world import NOW, UID, World, configuration, resource_of, spec_of
 
 OLDER = StoreId("another-store")
 
@@ -170,6 +171,25 @@ def test_data_is_not_made_up_for_a_volume_that_is_missing() -> None:
     assert isinstance(found, Unknown)
     assert found.reason == ASSIGNMENT_UNKNOWN
     assert "no pod holds partition 1, 4" in found.message
+
+
+def test_an_emptied_volume_is_not_told_to_serve_nothing_as_if_it_were_the_data() -> None:
+    world = running_store()
+    world.pods[1].store_id, world.pods[1].held = None, ()
+    world.sent.clear()
+    steps = plan(world.observation())
+    assert [step.ordinal for step in steps if isinstance(step, SendAssignment)] == [0, 2]
+
+
+def test_a_volume_that_was_never_written_is_filled_however_often_the_pods_were_stopped() -> None:
+    world = new_store()
+    world.scale(3)
+    world.apply(plan(world.observation())[0])
+    status = world.resource.status
+    assert status is not None
+    stopped = starting_status(stopped_status(status, NOW), NOW)
+    world.resource = replace(world.resource, status=stopped)
+    assert [type(step) for step in plan(world.observation())] == [SendAssignment] * 3
 
 
 def foreign_volumes(adopt: str | None = None) -> World:

@@ -132,6 +132,16 @@ def test_a_foreign_volume_makes_the_store_not_ready() -> None:
     assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "RetainedVolumesFound")
 
 
+def test_an_emptied_volume_makes_the_store_not_ready_and_says_what_to_do() -> None:
+    world = running_store()
+    world.pods[1].store_id, world.pods[1].held = None, ()
+    status = world.status()
+    for kind in (ConditionType.READY, ConditionType.DEGRADED):
+        assert condition(status, kind).reason == "NoInSyncReplica"
+        assert "word-counts-1: the volume is empty" in condition(status, kind).message
+    assert condition(status, ConditionType.PROGRESSING).status is ConditionStatus.FALSE
+
+
 def test_fewer_pods_than_standbys_need_is_degraded_and_not_refused() -> None:
     status = running_store(partitions=4, replicas=2, standbys=3).status()
     degraded = condition(status, ConditionType.DEGRADED)
