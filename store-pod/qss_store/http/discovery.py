@@ -3,7 +3,6 @@
 import msgspec
 from aiohttp import web
 
-from qss_core.errors import StoreError
 from qss_core.model import (
     Epoch,
     Offset,
@@ -124,7 +123,9 @@ class DiscoveryApi:
         self._pod.check_store(request.match_info["store"])
         _parse(request)
         partitions = {
-            str(number): _lag(replica) for number, replica in sorted(self._pod.replicas.items())
+            str(number): _lag(replica, replica.role)
+            for number, replica in sorted(self._pod.replicas.items())
+            if replica.role is not None
         }
         return json_response(
             Lags(pod=self._pod.name, ordinal=self._pod.ordinal, partitions=partitions)
@@ -142,19 +143,17 @@ def _parse(request: web.Request, allowed: tuple[str, ...] = ()) -> dict[str, str
     return parse_parameters(request.rel_url.raw_query_string, allowed)
 
 
-def _lag(replica: Replica) -> Lag:
+def _lag(replica: Replica, role: Role) -> Lag:
     log, view = replica.log, replica.view
-    if replica.role is None:
-        raise StoreError("a replica without a role is no replica")
     return Lag(
-        role=replica.role,
+        role=role,
         epoch=log.configuration.epoch,
         state=replica.report().state,
         applied_offset=log.applied,
         end_offset=log.end,
         lag_offsets=max(0, log.end - log.applied),
         # A standby that does not know when it was last level with its active says so.
-        lag_seconds=0.0 if replica.role is Role.ACTIVE else None,
+        lag_seconds=0.0 if role is Role.ACTIVE else None,
         sequence=view.sequence if view else None,
         position=view.position.to_json() if view else None,
         stream_time=view.stream_time if view else None,

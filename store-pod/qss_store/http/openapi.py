@@ -1,10 +1,322 @@
-"""stub"""
+"""The OpenAPI 3.1 document of the query port.
 
+Parameters come from the table that requests are checked against, bodies from the structs that
+decode and encode them; what is said here by hand is which path has which.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 from aiohttp import web
+
+from qss_core.parameters import (
+    BODY_PARAMETERS,
+    COUNT_PARAMETERS,
+    KEY_METADATA_PARAMETERS,
+    PARAMETERS,
+    POINT_PARAMETERS,
+    SCAN_PARAMETERS,
+)
+from qss_core.queries import BatchRequest, PartitionAnswer, Query, QueryAnswer, QueryRequest
+from qss_core.wire import KeyMetadata, Problem, StoreMetadata, encode
+from qss_store.http.discovery import Instances, Lags, Stores
+from qss_store.http.media import JSON, NDJSON, OCTETS
+from qss_store.http.shell import PROBLEM_JSON
+from qss_store.reads.many import BatchAnswer
+
+_VERSION = "0.1.0"
+_REFS = "#/components/schemas/{name}"
+_STRUCTS = (
+    BatchAnswer,
+    BatchRequest,
+    Instances,
+    KeyMetadata,
+    Lags,
+    PartitionAnswer,
+    Problem,
+    QueryAnswer,
+    QueryRequest,
+    StoreMetadata,
+    Stores,
+)
+_TEXT: dict[str, Any] = {"type": "string"}
+_NULLABLE_TEXT: dict[str, Any] = {"type": ["string", "null"]}
+_COUNTS: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"$ref": _REFS.format(name="PartitionAnswer")},
+}
+_POINT_HEADERS = {
+    "Etag": "Weak; names the state, not the row. For If-None-Match.",
+    "Vary": "Accept",
+    "Queryable-State-Position": "The position of the state, as a token for positionBound.",
+    "Queryable-State-Partition": "The key's partition.",
+    "Queryable-State-Served-By": "The pod that answered.",
+    "Queryable-State-Sequence": "The partition's sequence: equal ones are equal states.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Operation:
+    """One path: what it does, what it takes, and the schemas of its good answers by media type."""
+
+    path: str
+    summary: str
+    answers: dict[str, dict[str, Any]]
+    method: str = "get"
+    parameters: tuple[str, ...] = ()
+    body: str | None = None
+    headers: dict[str, str] | None = None
+    statuses: tuple[int, ...] = (400, 404, 503)
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": _REFS.format(name=name)}
+
+
+_WHOLE = (400, 404, 406, 503)
+_MANY = (400, 404, 406, 408, 413, 415, 503)
+_OPERATIONS = (
+    _Operation(path="/openapi.json", summary="This document.", answers={JSON: {"type": "object"}}),
+    _Operation(
+        path="/state/stores",
+        summary="The names and types of this pod's stores.",
+        answers={JSON: _ref("Stores")},
+    ),
+    _Operation(
+        path="/state/instances",
+        summary="The pods of each store that this pod knows (KIP-67 allMetadata).",
+        answers={JSON: _ref("Instances")},
+    ),
+    _Operation(
+        path="/state/instances/{store}",
+        summary="A store's pods, definition and assignment (KIP-67 allMetadataForStore).",
+        answers={JSON: _ref("StoreMetadata")},
+    ),
+    _Operation(
+        path="/state/instance/{store}/{key}",
+        summary="Which pods have a key's partition (KIP-535 queryMetadataForKey).",
+        answers={JSON: _ref("KeyMetadata")},
+        parameters=KEY_METADATA_PARAMETERS,
+        statuses=(400, 404, 413, 503),
+    ),
+    _Operation(
+        path="/state/lags/{store}",
+        summary="How far this pod's replicas are (KIP-535 allLocalStorePartitionLags).",
+        answers={JSON: _ref("Lags")},
+    ),
+    _Operation(
+        path="/state/stores/{store}/{key}",
+        summary="The row of one key. 304 where If-None-Match names the same state.",
+        answers={JSON: _ref("PointRow"), OCTETS: {}},
+        parameters=POINT_PARAMETERS,
+        headers=_POINT_HEADERS,
+        statuses=(400, 404, 406, 409, 413, 421, 500, 503, 504),
+    ),
+    _Operation(
+        path="/state/stores/{store}",
+        summary="A range, a prefix, or all rows; partition by partition, each in key order.",
+        answers={JSON: _ref("Rows"), NDJSON: _ref("Line")},
+        parameters=SCAN_PARAMETERS,
+        statuses=(*_WHOLE, 413, 429),
+    ),
+    _Operation(
+        path="/state/count/{store}",
+        summary="About how many keys there are; null where a partition did not answer.",
+        answers={JSON: _ref("Count")},
+        parameters=COUNT_PARAMETERS,
+        statuses=_WHOLE,
+    ),
+    _Operation(
+        path="/state/get/{store}",
+        summary="Many keys, a status for each.",
+        answers={JSON: _ref("BatchAnswer")},
+        method="post",
+        parameters=BODY_PARAMETERS,
+        body="BatchRequest",
+        statuses=_MANY,
+    ),
+    _Operation(
+        path="/state/query/{store}",
+        summary="Any query, as IQv2 has it (KIP-796). NDJSON for queries that scan.",
+        answers={JSON: _ref("QueryAnswer"), NDJSON: _ref("Line")},
+        method="post",
+        parameters=BODY_PARAMETERS,
+        body="QueryRequest",
+        statuses=(*_MANY, 429),
+    ),
+    *(
+        _Operation(
+            path=f"/state/{what}/{{store}}{rest}",
+            summary="Not served for this version's store types: UNKNOWN_QUERY_TYPE.",
+            answers={},
+            statuses=(400, 404),
+        )
+        for what in ("windows", "sessions", "versions", "changes")
+        for rest in ("", "/{key}")
+    ),
+)
+
+
+def make_document() -> dict[str, Any]:
+    """The whole document."""
+    paths: dict[str, Any] = {}
+    for operation in _OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = _describe(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Queryable State: a store pod's query port",
+            "version": _VERSION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": _schemas()},
+    }
+
+
+def _describe(operation: _Operation) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    if operation.answers:
+        responses["200"] = _success(operation)
+    if operation.headers:
+        responses["304"] = {"description": "The client's copy is of this state."}
+    for status in operation.statuses:
+        responses[str(status)] = _problem(status)
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "operationId": _operation_id(operation),
+        "parameters": _parameters(operation),
+        "responses": responses,
+    }
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {JSON: {"schema": _ref(operation.body)}},
+        }
+    return described
+
+
+def _operation_id(operation: _Operation) -> str:
+    words = operation.path.replace(".json", "").strip("/").split("/")
+    named = (f"by-{word[1:-1]}" if word.startswith("{") else word for word in words)
+    return "-".join((operation.method, *named))
+
+
+def _parameters(operation: _Operation) -> list[dict[str, Any]]:
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": _TEXT, "description": text}
+        for name, text in (
+            ("store", "The store's name."),
+            ("key", "The text of the key's serde, percent-encoded; a / is %2F. Up to 2 KiB."),
+        )
+        if f"{{{name}}}" in operation.path
+    ]
+    in_query = [
+        {
+            "name": name,
+            "in": "query",
+            "schema": PARAMETERS[name].schema,
+            "description": PARAMETERS[name].description,
+        }
+        for name in operation.parameters
+    ]
+    return in_path + in_query
+
+
+def _success(operation: _Operation) -> dict[str, Any]:
+    success: dict[str, Any] = {
+        "description": "The answer.",
+        "content": {media: {"schema": schema} for media, schema in operation.answers.items()},
+    }
+    if operation.headers:
+        success["headers"] = {
+            name: {"description": text, "schema": _TEXT} for name, text in operation.headers.items()
+        }
+    return success
+
+
+def _problem(status: int) -> dict[str, Any]:
+    return {
+        "description": f"A problem (RFC 9457) with a stable code, status {status}.",
+        "content": {PROBLEM_JSON: {"schema": _ref("Problem")}},
+    }
+
+
+# --- Schemas
+
+
+def _schemas() -> dict[str, Any]:
+    queries = msgspec.json.schema_components((Query,), ref_template=_REFS)
+    _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REFS)
+    components = {**queries[1], **components}
+    components["Query"] = queries[0][0]
+    components["QueryRequest"]["properties"]["query"] = _ref("Query")
+    position = {"anyOf": [_TEXT, _ref("Position"), {"type": "null"}]}
+    for name in ("QueryRequest", "BatchRequest"):
+        components[name]["properties"]["positionBound"] = position
+    components["BatchAnswer"]["properties"]["results"]["items"] = _ref("KeyResult")
+    return {**components, **_rows()}
+
+
+def _rows() -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "key": {"description": "JSON of the key serde."},
+        "value": {"description": "JSON of the value serde; bytes as base64."},
+        "timestamp": {"type": "integer", "description": "Milliseconds since 1970; -1: unknown."},
+        "headers": {
+            "type": "array",
+            "items": _object({"key": _TEXT, "value": _NULLABLE_TEXT}, "key", "value"),
+        },
+    }
+    answer = _ref("PartitionAnswer")
+    lines = {"type": "array", "items": _TEXT}
+    status = {"enum": ["FOUND", "ABSENT", "FAILED"]}
+    by_key = {"partition": {"type": "integer"}, "status": status, "failure": _ref("Failure")}
+    of_mark = {"partition": {"type": "integer"}, "cursor": _NULLABLE_TEXT}
+    return {
+        "Position": {
+            "type": "object",
+            "description": "Topic, partition, offset (KIP-796).",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": {"type": "integer", "minimum": 0},
+            },
+        },
+        "Row": _object(members, "key", "value"),
+        "PointRow": _object({**members, "executionInfo": lines}, "key", "value"),
+        "KeyResult": _object({**members, **by_key}, "key", "partition", "status"),
+        "Rows": _object(
+            {
+                "rows": {"type": "array", "items": _ref("Row")},
+                "partitions": _COUNTS,
+                "cursor": _NULLABLE_TEXT,
+            },
+            "rows",
+            "partitions",
+            "cursor",
+        ),
+        "Count": _object(
+            {"count": {"type": ["integer", "null"]}, "partitions": _COUNTS}, "count", "partitions"
+        ),
+        "Mark": {
+            "description": "The line after a partition's rows; `cursor` goes on with what is left.",
+            "allOf": [answer, {"type": "object", "properties": of_mark}],
+            "required": ["partition", "end", "cursor"],
+        },
+        "Line": {"anyOf": [_ref("Row"), _ref("Mark")]},
+    }
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def openapi_route() -> web.RouteDef:
+    """The route of the document."""
+    document = encode(make_document())
+
     async def get(_: web.Request) -> web.Response:
-        return web.Response()
+        return web.Response(body=document, headers={"Content-Type": JSON})
 
     return web.get("/openapi.json", get)

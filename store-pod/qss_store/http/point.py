@@ -156,10 +156,10 @@ class PointApi:
 def _headers(ask: _Ask, reading: Reading) -> dict[str, str]:
     view = reading.view
     return {
-        "Content-Type": ask.media,
-        "ETag": f'W/"{ask.codec.store_id}-{reading.partition}-{view.applied}-'
+        hdrs.CONTENT_TYPE: ask.media,
+        hdrs.ETAG: f'W/"{ask.codec.store_id}-{reading.partition}-{view.applied}-'
         f'{_ETAG_NAMES[ask.media]}"',
-        "Vary": "Accept",
+        hdrs.VARY: "Accept",
         "Queryable-State-Position": view.token,
         "Queryable-State-Partition": str(reading.partition),
         "Queryable-State-Served-By": reading.pod,
