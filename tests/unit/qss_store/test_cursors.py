@@ -1,0 +1,83 @@
+"""Cursors: what they keep, and all that they refuse."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qss_core.errors import MalformedCursorError
+from qss_core.model import PartitionId, Sequence, StoreId
+from qss_core.text import decode_base64url, encode_base64url
+from qss_store.reads.cursors import Piece, decode_cursor, encode_cursor
+from qss_store.reads.plans import ScanPlan
+from qss_store.reads.rows import BARE, codec_of
+from qss_testing.stores import make_definition
+
+CODEC = codec_of(make_definition(8))
+PLAN = ScanPlan(b"a", b"m", reverse=False, shape=BARE)
+PIECES = (Piece(PartitionId(2), b"key\x00", Sequence(9)), Piece(PartitionId(5)))
+
+
+def token(pieces: tuple[Piece, ...] = PIECES) -> str:
+    made = encode_cursor(pieces, PLAN, CODEC)
+    assert made is not None
+    return made
+
+
+def test_nothing_left_is_no_cursor() -> None:
+    assert encode_cursor((), PLAN, CODEC) is None
+
+
+def test_the_bytes_stay_what_they_are() -> None:
+    assert token() == ("Ab9HgKflZPVvCf6xIgdzdG9yZS0xAAIAAgAAAAAAAAAJAAAABWtleQAABQAAAAAAAAAAAAAAAA")
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 7), st.none() | st.binary(max_size=50), st.integers(0, 2**63)),
+        min_size=1,
+        max_size=10,
+    )
+)
+def test_every_piece_comes_back(parts: list[tuple[int, bytes | None, int]]) -> None:
+    pieces = tuple(Piece(PartitionId(p), key, Sequence(s)) for p, key, s in parts)
+    assert decode_cursor(token(pieces), PLAN, CODEC) == pieces
+
+
+@given(st.text(max_size=40))
+def test_any_other_text_is_refused(text: str) -> None:
+    with pytest.raises(MalformedCursorError):
+        decode_cursor(text, PLAN, CODEC)
+
+
+def test_any_changed_or_missing_byte_is_refused() -> None:
+    data = decode_base64url(token())
+    for index in range(len(data)):
+        changed = bytearray(data)
+        changed[index] ^= 0x10
+        for broken in (bytes(changed), data[:index], data + b"\x00"):
+            with pytest.raises(MalformedCursorError):
+                decode_cursor(encode_base64url(broken), PLAN, CODEC)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        ScanPlan(b"b", b"m", reverse=False, shape=BARE),
+        ScanPlan(b"a", None, reverse=False, shape=BARE),
+        ScanPlan(b"a", b"m", reverse=True, shape=BARE),
+    ],
+)
+def test_a_cursor_of_another_query_is_refused(plan: ScanPlan) -> None:
+    with pytest.raises(MalformedCursorError, match="another query"):
+        decode_cursor(token(), plan, CODEC)
+
+
+def test_a_cursor_of_another_store_is_refused() -> None:
+    other = codec_of(make_definition(8, store_id=StoreId("store-2")))
+    with pytest.raises(MalformedCursorError, match="another store"):
+        decode_cursor(token(), PLAN, other)
+
+
+def test_a_cursor_past_the_partitions_is_refused() -> None:
+    with pytest.raises(MalformedCursorError, match="partition"):
+        decode_cursor(token(), PLAN, codec_of(make_definition(5)))

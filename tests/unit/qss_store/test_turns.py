@@ -1,0 +1,101 @@
+"""Whom to ask for a partition, and whom after a failure."""
+
+import pytest
+
+from qss_core.errors import (
+    CorruptionError,
+    DeadlineExceededError,
+    MalformedRequestError,
+    NotActiveError,
+    NotPresentError,
+    NotUpToBoundError,
+    StoreError,
+    UnreachableError,
+)
+from qss_core.model import Ordinal, PodAddress, PodName
+from qss_core.parameters import ReadOptions, Scope
+from qss_store.routing import Turn
+from qss_testing.stores import configuration
+
+PODS = [
+    PodAddress(ordinal=Ordinal(number), name=PodName(f"words-{number}"), query="", changelog="")
+    for number in range(5)
+]
+PLACED = configuration(0, active=2, standbys=(0, 1), learners=(3,))
+
+
+def turn(here: int, **options: object) -> Turn:
+    return Turn.of(PLACED, Ordinal(here), ReadOptions(**options))  # type: ignore[arg-type]
+
+
+def test_this_pod_comes_first_then_the_active_then_the_other_in_sync_replicas() -> None:
+    assert turn(1).waiting == [1, 2, 0]
+    assert turn(2).waiting == [2, 0, 1]
+    assert turn(4).waiting == [2, 0, 1]
+
+
+def test_a_learner_does_not_answer() -> None:
+    assert turn(3).waiting == [2, 0, 1]
+
+
+def test_a_read_of_the_active_asks_nobody_else() -> None:
+    assert turn(1, require_active=True).waiting == [2]
+
+
+def test_a_local_read_asks_only_here_even_if_it_is_not_here() -> None:
+    local = turn(4, scope=Scope.LOCAL)
+    assert local.waiting == [4]
+    assert local.take() == 4
+    local.fail(NotPresentError("x", active="words-2"), PODS)
+    assert local.is_over
+
+
+def test_the_active_that_a_failure_names_is_asked_next_and_once() -> None:
+    asked = turn(4, require_active=True)
+    assert asked.take() == 2
+    asked.fail(NotActiveError("x", active="words-3"), PODS)
+    assert asked.take() == 3
+    asked.fail(NotActiveError("x", active="words-2"), PODS)
+    assert asked.is_over
+
+
+def test_the_active_that_is_named_does_not_come_twice() -> None:
+    asked = turn(1)
+    assert asked.take() == 1
+    asked.fail(NotPresentError("x", active="words-0"), PODS)
+    assert asked.waiting == [0, 2]
+
+
+def test_an_active_without_an_address_is_not_asked() -> None:
+    asked = turn(4, require_active=True)
+    asked.take()
+    asked.fail(NotActiveError("x", active="words-9"), PODS)
+    assert asked.is_over
+
+
+@pytest.mark.parametrize("error", [MalformedRequestError("x"), CorruptionError("x")])
+def test_a_failure_of_the_request_or_the_rows_is_the_last(error: StoreError) -> None:
+    asked = turn(1)
+    asked.take()
+    asked.fail(error, PODS)
+    assert asked.is_over
+    assert asked.failure is error
+
+
+@pytest.mark.parametrize("quiet", [UnreachableError("x"), DeadlineExceededError("x")])
+def test_the_failure_that_tells_more_is_kept(quiet: StoreError) -> None:
+    behind = NotUpToBoundError("behind")
+    for errors in ((behind, quiet), (quiet, behind)):
+        asked = turn(1)
+        for error in errors:
+            asked.take()
+            asked.fail(error, PODS)
+        assert asked.failure is behind
+
+
+def test_time_is_kept_for_those_who_wait() -> None:
+    asked = turn(1)
+    asked.take()
+    assert asked.share_of(9.0) == 3.0
+    asked.skip(Ordinal(2))
+    assert asked.share_of(9.0) == 4.5
