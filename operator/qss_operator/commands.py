@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_STATE = Path(".qss")
 _WATCH_S = 0.2
+_HOW_TO_STOP = "Ctrl-C stops the stores; the data stays"
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Files = Annotated[
@@ -72,7 +73,7 @@ def up(
         level=logging.INFO if background else logging.WARNING,
         format="%(asctime)s %(levelname)s %(message)s",
     )
-    asyncio.run(_run_until_stopped(files, state, command))
+    asyncio.run(_run_until_stopped(files, state, command, "" if background else _HOW_TO_STOP))
 
 
 def down(*, state_dir: StateOption = _DEFAULT_STATE) -> None:
@@ -99,7 +100,7 @@ def status(
 
 
 async def _run_until_stopped(
-    files: list[Path], state: StateDirectory, command: tuple[str, ...]
+    files: list[Path], state: StateDirectory, command: tuple[str, ...], how_to_stop: str
 ) -> None:
     from qss_operator.local.run import running_stores
 
@@ -108,14 +109,14 @@ async def _run_until_stopped(
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     async with running_stores(files, state, command) as running:
-        telling = asyncio.create_task(_tell(running))
+        telling = asyncio.create_task(_tell(running, how_to_stop))
         await stop.wait()
         telling.cancel()
         typer.echo("stopping the pods")
     typer.echo(f"stopped; the data is kept in {state.path}")
 
 
-async def _tell(running: "RunningStores") -> None:
+async def _tell(running: "RunningStores", how_to_stop: str) -> None:
     """Say what changes, and show the table once everything is ready."""
     told: dict[str, str] = {}
     was_ready = False
@@ -129,7 +130,7 @@ async def _tell(running: "RunningStores") -> None:
         all_ready = all(map(is_ready, statuses.values()))
         if all_ready and not was_ready:
             typer.echo(statuses_table(statuses))
-            typer.echo("Ctrl-C stops the stores; the data stays")
+            typer.echo(how_to_stop)
         was_ready = all_ready
         await asyncio.sleep(_WATCH_S)
 

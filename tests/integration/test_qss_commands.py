@@ -13,20 +13,21 @@ import pytest
 from qss_core.model import Ordinal
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.processes import is_alive
-from qss_testing.qss_command import STORE, Qss, manifest
+from qss_testing.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 @pytest.fixture
-def qss(tmp_path: Path) -> Iterator[Qss]:
-    command = Qss(tmp_path)
+def qss(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Qss]:
+    command = Qss(tmp_path, getattr(request, "param", FAKE_POD))
     yield command
     assert command.down().code == 0
     assert command.living_pods() == []
 
 
+@pytest.mark.parametrize("qss", [FAKE_POD, REAL_POD], indirect=True, ids=["fake", "real"])
 def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> None:
     up = qss.up()
     assert up.code == 0, up.err
@@ -83,9 +84,10 @@ def test_a_bad_edit_is_refused_in_one_clear_line(qss: Qss, edited: str, message:
 
 
 def test_a_store_that_is_not_ready_in_time_says_why(qss: Qss) -> None:
-    done = Qss(qss.directory, ("/nowhere/qss-store",)).up(timeout_s=3.0)
+    one_pod = manifest(replicas=1)
+    done = Qss(qss.directory, ("/nowhere/qss-store",)).up(one_pod, timeout_s=3.0)
     assert done.code == 4
-    assert "word-counts-0, word-counts-1 cannot be started: No such file" in done.err
+    assert "word-counts-0 cannot be started: No such file or directory" in done.err
     assert "`qss down` stops it" in done.err
 
 
@@ -102,6 +104,7 @@ def test_up_in_the_foreground_stops_its_pods_when_asked(qss: Qss, number: signal
     assert qss.living_pods() == []
 
 
+@pytest.mark.parametrize("qss", [FAKE_POD, REAL_POD], indirect=True, ids=["fake", "real"])
 def test_pods_do_not_outlive_an_up_that_is_killed(qss: Qss) -> None:
     process = qss.start_up()
     wait_until(lambda: qss.assigned() == "6/6")

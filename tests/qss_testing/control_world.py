@@ -88,6 +88,11 @@ class SimulatedPod:
     store_id: StoreId | None = None
     held: tuple[PartitionConfiguration, ...] = ()
     state: str = "serving"
+    is_opening: bool = False
+
+    @property
+    def has_data(self) -> bool:
+        return self.store_id is not None
 
     @property
     def address(self) -> PodAddress:
@@ -130,13 +135,13 @@ class SimulatedPod:
         ]
         return ReplicasReport(
             store=STORE,
-            store_id=self.store_id,
+            store_id=None if self.is_opening else self.store_id,
             pod=self.address.name,
             ordinal=self.ordinal,
             incarnation=str(self.incarnation),
             version=1,
             ready=self.store_id is not None and self.state == "serving",
-            replicas=tuple(replicas),
+            replicas=() if self.is_opening else tuple(replicas),
         )
 
 
@@ -149,6 +154,7 @@ class World:
     wanted: int = 0
     sent: dict[Ordinal, SentAssignment] = field(default_factory=dict)
     seconds: float = 0.0
+    are_volumes_opaque: bool = False
     published: list[StoreStatus] = field(default_factory=list)
 
     # --- As values.
@@ -166,7 +172,7 @@ class World:
             PodState(
                 address=pod.address,
                 is_running=pod.is_running,
-                has_volume=pod.store_id is not None,
+                has_data=None if self.are_volumes_opaque else pod.has_data,
                 trouble=pod.trouble,
             )
             for pod in self.pods

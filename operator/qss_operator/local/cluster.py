@@ -51,7 +51,7 @@ class LocalCluster:
             PodState(
                 address=address,
                 is_running=supervisor.is_running,
-                has_volume=self._has_data(store, address.ordinal),
+                has_data=self._has_data(store, address.ordinal),
                 trouble=supervisor.trouble,
             )
             for address, supervisor in zip(pods.addresses, pods.supervisors, strict=True)

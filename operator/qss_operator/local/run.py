@@ -18,7 +18,7 @@ from qss_operator.local.prepare import prepare, store
 from qss_operator.local.resources import LocalResources
 from qss_operator.local.state import StateDirectory
 from qss_operator.local.stop import mark_stopped
-from qss_operator.planning.knowledge import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
+from qss_operator.planning.knowledge import RETAINED_VOLUMES_FOUND
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import is_ready, starting_status, why
 from qss_operator.reconcile import StoreReconciler
@@ -90,7 +90,7 @@ async def wait_until_ready(
 
 def _is_hopeless(status: StoreStatus) -> bool:
     ready = status.condition(ConditionType.READY)
-    return ready is not None and ready.reason in (RETAINED_VOLUMES_FOUND, NO_IN_SYNC_REPLICA)
+    return ready is not None and ready.reason == RETAINED_VOLUMES_FOUND
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qss_core.model import PartitionConfiguration, PartitionId, StoreId
+from qss_core.wire import ReplicasReport
 from qss_operator.planning.assign import Site, first_configurations, place
 from qss_operator.planning.model import ConditionType, Observation, PodState
 
@@ -80,6 +81,7 @@ def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:
         if pod.ordinal in in_sync
         and (report := observation.reports.get(pod.ordinal)) is not None
         and report.store_id is None
+        and not pod.has_data
     ]
 
 
@@ -98,7 +100,7 @@ def assess(observation: Observation) -> Known | Unknown:
     )
     if len(published) == partitions and not is_behind:
         return _known(observation, published)
-    silent = [pod for pod in pods if pod.has_volume and pod.ordinal not in observation.reports]
+    silent = [pod for pod in pods if _may_hold_more(pod, observation.reports.get(pod.ordinal))]
     return (
         _retained(observation)
         or _waiting(silent)
@@ -144,6 +146,13 @@ def _highest_held(observation: Observation) -> dict[PartitionId, PartitionConfig
             if known is None or entry.epoch > known.epoch:
                 highest[entry.partition] = entry
     return highest
+
+
+def _may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
+    """Whether a pod's disk may say something that its report does not, or not yet."""
+    if report is None:
+        return pod.has_data is not False
+    return report.store_id is None and pod.has_data is True
 
 
 def _retained(observation: Observation) -> Unknown | None:

@@ -114,11 +114,14 @@ class StoreResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """A pod as the cluster knows it; `trouble` is why it does not run, in words."""
+    """A pod as the cluster knows it; `trouble` is why it does not run, in words.
+
+    `has_data` says whether its volume holds anything; None where the cluster cannot look inside.
+    """
 
     address: PodAddress
     is_running: bool
-    has_volume: bool
+    has_data: bool | None
     zone: str = ""
     trouble: str | None = None
 

@@ -11,8 +11,10 @@ from qss_core.model import Ordinal, StoreId
 from qss_operator.planning.knowledge import (
     ASSIGNMENT_UNKNOWN,
     RETAINED_VOLUMES_FOUND,
+    Known,
     Unknown,
     assess,
+    emptied_pods,
 )
 from qss_operator.planning.model import PublishAssignment, SendAssignment, SetReplicas, StoreStatus
 from qss_operator.planning.plan import plan
@@ -190,6 +192,37 @@ def test_a_volume_that_was_never_written_is_filled_however_often_the_pods_were_s
     stopped = starting_status(stopped_status(status, NOW), NOW)
     world.resource = replace(world.resource, status=stopped)
     assert [type(step) for step in plan(world.observation())] == [SendAssignment] * 3
+
+
+@pytest.mark.parametrize("make", [status_was_lost, status_went_back])
+def test_a_pod_that_has_not_read_its_disk_yet_counts_as_silent(make: Callable[[], World]) -> None:
+    world = make()
+    for pod in world.pods:
+        pod.is_opening = True
+    if world.resource.status is None:
+        assert isinstance(assess(world.observation()), Unknown)
+    assert not any(isinstance(step, PublishAssignment) for step in plan(world.observation()))
+    for pod in world.pods:
+        pod.is_opening = False
+    assert isinstance(plan(world.observation())[0], PublishAssignment)
+
+
+def test_a_pod_that_reads_its_disk_has_not_lost_it() -> None:
+    world = running_store()
+    world.pods[1].is_opening = True
+    known = assess(world.observation())
+    assert isinstance(known, Known)
+    assert emptied_pods(world.observation(), known) == []
+
+
+def test_volumes_that_cannot_be_looked_into_are_waited_for_before_a_first_assignment() -> None:
+    world = World(resource=resource_of(), are_volumes_opaque=True)
+    world.scale(3)
+    world.pods[1].is_reachable = False
+    assert plan(world.observation()) == []
+    world.pods[1].is_reachable = True
+    world.settle()
+    assert world.status().assigned == "6/6"
 
 
 def foreign_volumes(adopt: str | None = None) -> World:
