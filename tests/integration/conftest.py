@@ -1,0 +1,62 @@
+"""Stores on loopback, closed after each test."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from qss_core.model import PartitionConfiguration
+from qss_store.settings import Settings
+from qss_testing.http import Api
+from qss_testing.stores import Cluster, make_definition, open_memory, open_rocksdb
+
+ENGINES = {"memory": open_memory, "rocksdb": open_rocksdb}
+StartCluster = Callable[..., Awaitable[Cluster]]
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    """A client's connections."""
+    async with aiohttp.ClientSession(max_line_size=65536, max_field_size=65536) as session:
+        yield session
+
+
+@pytest.fixture
+def api(session: aiohttp.ClientSession) -> Callable[..., Api]:
+    """A client of one pod of a cluster."""
+
+    def make(cluster: Cluster, ordinal: int = 0) -> Api:
+        return Api(session, cluster.url(ordinal))
+
+    return make
+
+
+@pytest.fixture
+async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
+    """Starts a store; members of its definition by name."""
+    clusters: list[Cluster] = []
+
+    async def start(
+        pods: int = 1,
+        *,
+        engine: str = "rocksdb",
+        partitions: int = 4,
+        configurations: Sequence[PartitionConfiguration] | None = None,
+        settings: Settings | None = None,
+        **members: Any,
+    ) -> Cluster:
+        cluster = Cluster(
+            make_definition(partitions, **members),
+            tmp_path / str(len(clusters)),
+            ENGINES[engine](),
+            settings or Settings(),
+        )
+        clusters.append(cluster)
+        await cluster.start(pods, configurations)
+        return cluster
+
+    yield start
+    for cluster in clusters:
+        await cluster.close()

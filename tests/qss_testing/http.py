@@ -1,0 +1,83 @@
+"""A plain HTTP client for tests: paths as they go on the wire, whole answers."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+NDJSON = "application/x-ndjson"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media(self) -> str:
+        """The content type."""
+        return self.headers.get("Content-Type", "")
+
+    def json(self) -> Any:
+        """The body of a good answer."""
+        assert self.status == 200, self.body
+        return json.loads(self.body)
+
+    def lines(self) -> list[Any]:
+        """The lines of a good stream."""
+        assert (self.status, self.media) == (200, NDJSON), self.body
+        assert self.body.endswith(b"\n")
+        return [json.loads(line) for line in self.body.splitlines()]
+
+    def problem(self, status: int, code: str) -> dict[str, Any]:
+        """The problem of a refusal with this status and code."""
+        problem: dict[str, Any] = json.loads(self.body)
+        assert self.media == "application/problem+json"
+        assert (self.status, problem["status"], problem["code"]) == (status, status, code), problem
+        assert problem["detail"]
+        assert problem["retry"] in ("never", "later", "refresh-routes")
+        return problem
+
+
+class Api:
+    """A pod's query port."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        """GET; a header's `_` stands for `-`."""
+        return await self.send("GET", path, None, headers)
+
+    async def post(self, path: str, body: Any, **headers: str) -> Answer:
+        """POST of JSON, or of bytes as they are."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self.send("POST", path, data, headers)
+
+    async def send(
+        self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> Answer:
+        """Any request."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        url = URL(self._url + path, encoded=True)
+        async with self._session.request(method, url, data=data, headers=named) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def rows(self, path: str) -> list[Any]:
+        """The rows of a scan that answers all of it."""
+        answer = (await self.get(path)).json()
+        assert answer["cursor"] is None, answer
+        assert all(one["end"] for one in answer["partitions"].values()), answer["partitions"]
+        rows: list[Any] = answer["rows"]
+        return rows
+
+    async def query(self, query: dict[str, Any], **members: Any) -> Any:
+        """An IQv2 request's good answer."""
+        return (await self.post("/state/query/words", {"query": query, **members})).json()
