@@ -62,6 +62,8 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     """
     import typer
 
+    from qss_client import cli_queries
+
     app = typer.Typer(
         name="qss",
         help="Queryable State: ask any key of a streaming job's state over HTTP.",
@@ -71,6 +73,7 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
         rich_markup_mode=None,
     )
     app.callback()(_no_options)
+    cli_queries.register(app)
     entries = sorted(entry_points(group=_GROUP), key=lambda entry: entry.name)
     owners = [entry for entry in entries if set(wanted) & set(_commands_of(entry.name))]
     for entry in owners or entries:

@@ -329,6 +329,8 @@ class Replica:
             return
         started = self._surroundings.clock.monotonic()
         plan = outcome.plan
+        if self.view:
+            self.view.snapshot.pin()
         if plan.replaces:
             self._restart_family(self._family_of(plan.data_generation))
         writer = CommitWriter(self.engine, self._format, self.family, self._surroundings.gate)

@@ -33,10 +33,16 @@ class Snapshot(Protocol):
     def get(self, key: bytes) -> bytes | None:
         """The value, or None; CorruptionError for a damaged block."""
 
+    def pin(self) -> object:
+        """To be called before the family is written again: scans to come need it."""
+
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with lower <= key < upper in key order; CorruptionError, never a short answer."""
+        """Rows with lower <= key < upper in key order; CorruptionError, never a short answer.
+
+        Scans of one snapshot may be read in turns, by one thread.
+        """
 
     def close(self) -> None:
         """Lets go of the moment; a scan that still runs keeps its own hold."""

@@ -37,6 +37,9 @@ class MemorySnapshot:
         value: bytes | None = self._rows.get(key)
         return value
 
+    def pin(self) -> None:
+        """The copy holds everything."""
+
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:

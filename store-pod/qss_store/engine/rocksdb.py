@@ -18,7 +18,7 @@ from rocksdict import (
     DBRecoveryMode,
     Options,
     Rdict,
-    ReadOptions,
+    RdictIter,
     WriteBatch,
     WriteBufferManager,
 )
@@ -32,6 +32,7 @@ _WRITE_BUFFER_BYTES = 16 * 1024 * 1024
 _PAYLOAD_BUFFER_BYTES = 32 * 1024 * 1024
 _BLOOM_BITS_PER_KEY = 10
 _MISSING = "key not found"
+_STRETCH_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,18 @@ class RocksBatch:
 
 
 class RocksDbSnapshot:
-    """A RocksDB snapshot of one family."""
+    """One family at one moment.
 
-    def __init__(self, raw: RocksSnapshot) -> None:
-        self._raw: RocksSnapshot | None = raw
+    rocksdict's snapshots answer `get` as of their moment, but their iterators read the newest
+    state. So scans share one iterator of the family, which pins the moment when it is opened: at
+    the first scan, or by `pin` before the family is written again. Each scan takes it for a stretch
+    of rows and seeks to where it was; only one thread may do so.
+    """
+
+    def __init__(self, family: Rdict) -> None:
+        self._family = family
+        self._raw: RocksSnapshot | None = family.snapshot()
+        self._cursor: RdictIter | None = None
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
@@ -97,45 +106,79 @@ class RocksDbSnapshot:
             raise _translated(error) from error
         return value
 
+    def pin(self) -> RdictIter:
+        """Holds the family's rows as they are for all scans to come."""
+        if self._cursor is None:
+            assert self._raw is not None, "the snapshot is closed"
+            self._cursor = self._family.iter()
+        return self._cursor
+
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper in key order."""
-        assert self._raw is not None, "the snapshot is closed"
-        return _rows(self._raw, lower, upper, reverse=reverse)
+        cursor = self.pin()
+        return _backward(cursor, lower, upper) if reverse else _forward(cursor, lower, upper)
 
     def close(self) -> None:
-        """Lets go of the moment."""
+        """Lets go of the moment; a scan that runs keeps the iterator."""
         self._raw = None
+        self._cursor = None
 
 
-def _rows(
-    source: RocksSnapshot | Rdict, lower: bytes | None, upper: bytes | None, *, reverse: bool
+def _forward(
+    cursor: RdictIter, lower: bytes | None, upper: bytes | None
 ) -> Iterator[tuple[bytes, bytes]]:
-    options = ReadOptions()
-    if lower is not None:
-        options.set_iterate_lower_bound(lower)
-    if upper is not None:
-        options.set_iterate_upper_bound(upper)
-    cursor = source.iter(options)
-    # Opened here, before the first row is asked for: it pins the moment of the call.
-    if reverse:
-        cursor.seek_to_last()
-    else:
-        cursor.seek_to_first()
+    """Rows in order, in stretches: between two of them another scan may use the cursor."""
+    start = lower if lower is not None else b""
+    while True:
+        cursor.seek(start)
+        rows: list[tuple[bytes, bytes]] = []
+        while len(rows) < _STRETCH_ROWS and cursor.valid():
+            key = cursor.key()
+            if upper is not None and key >= upper:
+                break
+            rows.append((key, cursor.value()))
+            cursor.next()
+        _check_status(cursor)
+        yield from rows
+        if len(rows) < _STRETCH_ROWS:
+            return
+        start = rows[-1][0] + b"\x00"
 
-    def generate() -> Iterator[tuple[bytes, bytes]]:
-        step = cursor.prev if reverse else cursor.next
-        while cursor.valid():
-            yield cursor.key(), cursor.value()
-            step()
-        # A damaged block also ends an iteration; only the status tells.
-        try:
-            cursor.status()
-        except Exception as error:
-            raise _translated(error) from error
 
-    return generate()
+def _backward(
+    cursor: RdictIter, lower: bytes | None, upper: bytes | None
+) -> Iterator[tuple[bytes, bytes]]:
+    """As `_forward`, from the last row on."""
+    below = upper  # The rows still to come have smaller keys; None: all rows.
+    while True:
+        if below is None:
+            cursor.seek_to_last()
+        else:
+            cursor.seek_for_prev(below)
+            if cursor.valid() and cursor.key() == below:
+                cursor.prev()
+        rows: list[tuple[bytes, bytes]] = []
+        while len(rows) < _STRETCH_ROWS and cursor.valid():
+            key = cursor.key()
+            if lower is not None and key < lower:
+                break
+            rows.append((key, cursor.value()))
+            cursor.prev()
+        _check_status(cursor)
+        yield from rows
+        if len(rows) < _STRETCH_ROWS:
+            return
+        below = rows[-1][0]
+
+
+def _check_status(cursor: RdictIter) -> None:
+    """A damaged block also ends an iteration; only the status tells."""
+    try:
+        cursor.status()
+    except Exception as error:
+        raise _translated(error) from error
 
 
 class RocksDbEngine:
@@ -217,11 +260,11 @@ class RocksDbEngine:
         self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper, as of the call."""
-        return _rows(self._families[family], lower, upper, reverse=False)
+        return _forward(self._families[family].iter(), lower, upper)
 
     def snapshot(self, family: str) -> RocksDbSnapshot:
         """The family as of now."""
-        return RocksDbSnapshot(self._families[family].snapshot())
+        return RocksDbSnapshot(self._families[family])
 
     def families(self) -> frozenset[str]:
         """The names of all families but RocksDB's own default one."""
@@ -238,6 +281,11 @@ class RocksDbEngine:
         if self._families.pop(family, None) is not None:
             del self._handles[family]
             self._db.drop_column_family(family)
+
+    def flush(self) -> None:
+        """Writes all memtables to files; releases the interpreter's lock."""
+        for family in self._families.values():
+            family.flush()
 
     def approximate_count(self, family: str) -> int:
         """RocksDB's estimate; far off where rows are overwritten often."""

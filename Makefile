@@ -1,0 +1,40 @@
+# Every target works on a fresh clone: it first makes .venv, at the versions of requirements.lock.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo lint lock test bench
+
+help: ## Show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+install: $(INSTALLED) ## Make .venv with everything, at the versions of requirements.lock
+
+$(INSTALLED): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8,<1'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --requirements requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+demo: install ## Stream 336 776 real flights into a local store, ask it meanwhile, compare every key
+	@$(BIN)/qss demo
+
+lint: install ## Format, lint, types and the rules of the architecture
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo >.import_linter.log 2>&1 || { cat .import_linter.log; exit 1; }
+
+lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --all-extras --group dev --generate-hashes \
+		--python-version 3.11 --no-header --no-annotate --output-file requirements.lock pyproject.toml
+
+test: lint ## Lint, then all tests
+	$(BIN)/pytest
+
+bench: install ## Measure every figure; writes .bench/results.json
+	@$(BIN)/python -m qss_bench

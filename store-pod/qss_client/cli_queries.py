@@ -1,0 +1,295 @@
+"""`qss get`, `qss scan`, `qss query`: asks a store from a terminal."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from qss_client.answers import PartitionResult, Row
+from qss_client.requests import ReadOptions
+from qss_client.store import Store
+from qss_core.errors import KeyNotFoundError, MalformedRequestError, StoreNotFoundError
+from qss_core.positions import parse_bound
+from qss_core.serdes import Serde, serde_of
+
+_SCAN_ROWS = 1000
+_KEY_FIELDS = ("key", "lower", "upper", "prefix")
+
+
+class Output(StrEnum):
+    """How answers are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    NDJSON = "ndjson"
+
+
+Name = Annotated[str, typer.Argument(help="the store")]
+Url = Annotated[str | None, typer.Option(help="any pod of the store; or set QSS_URL")]
+StateDir = Annotated[Path, typer.Option(help="the local cluster to look in when no URL is given")]
+Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
+RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
+Bound = Annotated[
+    str | None, typer.Option(help="answers at least as new as this: a token, or JSON")
+]
+Partitions = Annotated[str | None, typer.Option(help="only these, as 0,3")]
+Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command()(get)
+    app.command()(scan)
+    app.command()(query)
+
+
+def get(
+    store: Name,
+    keys: Annotated[list[str], typer.Argument(help="one key or more")],
+    url: Url = None,
+    state_dir: StateDir = Path(".qss"),
+    output: Format = Output.TABLE,
+    require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
+    position_bound: Bound = None,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Look keys up; exit code 3 when one of them is not there."""
+    options = _options(position_bound, timeout, require_active=require_active)
+    with _open(store, url, state_dir) as client:
+        serde = _key_serde(client)
+        wanted = [_key(serde, text) for text in keys]
+        if len(wanted) == 1:
+            rows = [client.get(wanted[0], options)]
+        else:
+            rows = client.get_many(wanted, options)
+    found = [row for row in rows if row is not None]
+    if found or len(keys) > 1:
+        _print_rows(found, output)
+    if missing := [key for key, row in zip(keys, rows, strict=True) if row is None]:
+        raise KeyNotFoundError(f"store {store} has no {', '.join(map(repr, missing))}")
+
+
+def scan(
+    store: Name,
+    lower: Annotated[str | None, typer.Option("--from", help="the first key")] = None,
+    upper: Annotated[str | None, typer.Option("--to", help="the last key")] = None,
+    prefix: Annotated[str | None, typer.Option(help="only keys that begin with it")] = None,
+    descending: Annotated[bool, typer.Option("--descending", help="from the last key on")] = False,  # noqa: FBT002
+    limit: Annotated[int, typer.Option(min=1, help="so many rows")] = _SCAN_ROWS,
+    partitions: Partitions = None,
+    url: Url = None,
+    state_dir: StateDir = Path(".qss"),
+    output: Format = Output.TABLE,
+    position_bound: Bound = None,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Print a range, a prefix, or everything: partition by partition, each in key order."""
+    if prefix is not None and (lower is not None or upper is not None):
+        raise MalformedRequestError("give either --prefix, or --from and --to")
+    options = _options(position_bound, timeout)
+    order = "DESCENDING" if descending else "ASCENDING"
+    chosen = _numbers(partitions)
+    with _open(store, url, state_dir) as client:
+        serde = _key_serde(client)
+        if prefix is not None:
+            rows = client.prefix(
+                _key(serde, prefix), order=order, limit=limit, partitions=chosen, options=options
+            )
+        else:
+            rows = client.range(
+                None if lower is None else _key(serde, lower),
+                None if upper is None else _key(serde, upper),
+                order=order,
+                limit=limit,
+                partitions=chosen,
+                options=options,
+            )
+        _print_rows(rows, output)
+
+
+def query(
+    store: Name,
+    type_: Annotated[str, typer.Argument(metavar="TYPE", help="KeyQuery, RangeQuery, ...")],
+    fields: Annotated[list[str] | None, typer.Argument(help="its fields, as lower=a")] = None,
+    partitions: Partitions = None,
+    execution_info: Annotated[
+        bool, typer.Option("--execution-info", help="tell how it was answered")
+    ] = False,
+    url: Url = None,
+    state_dir: StateDir = Path(".qss"),
+    output: Format = Output.TABLE,
+    require_active: RequireActive = False,  # noqa: FBT002
+    position_bound: Bound = None,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Send an IQv2 query; each partition answers for itself. Exit code 1 when one of them failed."""
+    options = _options(position_bound, timeout, require_active=require_active)
+    with _open(store, url, state_dir) as client:
+        serde = _key_serde(client)
+        result = client.query(
+            type_,
+            partitions=_numbers(partitions),
+            options=options,
+            execution_info=execution_info,
+            **dict(_field(serde, text) for text in fields or []),
+        )
+    _print_results(list(result.partition_results.values()), output)
+    if any(not one.is_success for one in result.partition_results.values()):
+        raise typer.Exit(1)
+
+
+# --- Finding the store
+
+
+@contextmanager
+def _open(store: str, url: str | None, state_dir: Path) -> Iterator[Store]:
+    with Store(url or os.environ.get("QSS_URL") or _local_url(store, state_dir), store) as client:
+        yield client
+
+
+def _local_url(store: str, state_dir: Path) -> str:
+    status = state_dir / store / "status.yaml"
+    try:
+        document = yaml.safe_load(status.read_text())
+    except OSError as error:
+        raise StoreNotFoundError(
+            f"no local cluster in {state_dir} has a store {store}: give --url, or run `qss up`"
+        ) from error
+    found = (document or {}).get("endpoints", {}).get("query")
+    if not found:
+        raise StoreNotFoundError(f"store {store} has no address yet: see `qss status {store}`")
+    return str(found)
+
+
+def _key_serde(client: Store) -> Serde:
+    return serde_of(client.metadata().definition.key_serde)
+
+
+def _key(serde: Serde, text: str) -> Any:
+    return serde.to_json(serde.decode(serde.key_from_text(text)))
+
+
+def _field(serde: Serde, text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise MalformedRequestError(f"a field is written name=value, not {text!r}")
+    if name in _KEY_FIELDS:
+        return name, _key(serde, value)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise MalformedRequestError(f"partitions are numbers like 0,3, not {text!r}") from error
+
+
+def _options(
+    position_bound: str | None, timeout_s: float, *, require_active: bool = False
+) -> ReadOptions:
+    bound = None
+    if position_bound is not None:
+        is_json = position_bound.lstrip().startswith("{")
+        bound = parse_bound(json.loads(position_bound) if is_json else position_bound)
+    return ReadOptions(position_bound=bound, require_active=require_active, timeout_s=timeout_s)
+
+
+# --- Printing
+
+
+def _print_rows(rows: Iterable[Row], output: Output) -> None:
+    documents = (_document(row) for row in rows)
+    if output is Output.NDJSON:
+        for document in documents:
+            typer.echo(_line(document))
+        return
+    everything = list(documents)
+    if output is Output.JSON:
+        typer.echo(json.dumps(everything, indent=2, ensure_ascii=False))
+        return
+    names = [name for name in ("key", "value", "timestamp", "headers") if _has(everything, name)]
+    table = Table(*[name.upper() for name in names or ["KEY", "VALUE"]], box=None)
+    for document in everything:
+        table.add_row(*[_cell(document.get(name)) for name in names])
+    Console().print(table, markup=False)
+
+
+def _has(documents: list[dict[str, Any]], name: str) -> bool:
+    return any(name in document for document in documents)
+
+
+def _document(row: Row) -> dict[str, Any]:
+    document: dict[str, Any] = {"key": row.key, "value": row.value}
+    if row.timestamp is not None:
+        document["timestamp"] = row.timestamp
+    if row.headers is not None:
+        document["headers"] = [{"key": key, "value": value} for key, value in row.headers]
+    return document
+
+
+def _print_results(results: list[PartitionResult], output: Output) -> None:
+    documents = [_result_document(result) for result in results]
+    if output is Output.NDJSON:
+        for document in documents:
+            typer.echo(_line(document))
+        return
+    if output is Output.JSON:
+        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        return
+    table = Table("PARTITION", "RESULT", "SEQUENCE", "SERVED BY", box=None)
+    for result, document in zip(results, documents, strict=True):
+        answer = document.get("failure", document.get("result"))
+        for number, one in enumerate(answer if isinstance(answer, list) else [answer]):
+            first = number == 0
+            table.add_row(
+                str(result.partition) if first else "",
+                _cell(one),
+                str(result.sequence or "") if first else "",
+                result.served_by or "" if first else "",
+            )
+    Console().print(table, markup=False)
+    for result in results:
+        for line in result.execution_info:
+            typer.echo(f"{result.partition}: {line}")
+
+
+def _result_document(result: PartitionResult) -> dict[str, Any]:
+    document: dict[str, Any] = {"partition": result.partition}
+    if result.failure is not None:
+        document["failure"] = f"{result.failure.code}: {result.failure.message}"
+    else:
+        document["result"] = result.result
+    if result.position is not None:
+        document["position"] = result.position.to_json()
+    for name, value in (
+        ("sequence", result.sequence),
+        ("servedBy", result.served_by),
+        ("role", result.role),
+        ("epoch", result.epoch),
+        ("executionInfo", list(result.execution_info) or None),
+    ):
+        if value is not None:
+            document[name] = value
+    return document
+
+
+def _line(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else _line(value)
