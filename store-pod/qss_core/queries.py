@@ -246,6 +246,7 @@ class PartitionMark(PartitionAnswer, frozen=True, kw_only=True):
 
 
 # Rows begin with their key: the first member tells the two kinds of lines apart.
+ROW_START = b'{"key":'
 MARK_START = b'{"partition":'
 
 
@@ -263,9 +264,12 @@ def encode_mark(partition: int, answer: PartitionAnswer, cursor: str | None) -> 
 def decode_mark(line: bytes) -> PartitionMark:
     """The mark in a line that starts with MARK_START. Raises MalformedBytesError."""
     try:
-        return msgspec.json.decode(line, type=PartitionMark)
+        mark = msgspec.json.decode(line, type=PartitionMark)
     except msgspec.DecodeError as error:
         raise MalformedBytesError(f"not the end of a partition: {error}") from error
+    if mark.failure is None and (mark.position is None or mark.end is msgspec.UNSET):
+        raise MalformedBytesError("the end of a partition without its position or a failure")
+    return mark
 
 
 class KeyStatus(StrEnum):

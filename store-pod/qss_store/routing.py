@@ -35,7 +35,15 @@ _ELSEWHERE = (
     TooStaleError,
     UnreachableError,
 )
-_SAY_LITTLE = (UnreachableError, DeadlineExceededError)
+_SENT_ON = (NotActiveError, NotPresentError)
+_SILENT = (UnreachableError, DeadlineExceededError)
+
+
+def _weight(error: StoreError) -> int:
+    """How much a failure tells: "ask X" less than "no answer", less than "behind the bound"."""
+    if isinstance(error, _SENT_ON):
+        return 0
+    return 1 if isinstance(error, _SILENT) else 2
 
 
 @dataclass(slots=True)
@@ -82,8 +90,7 @@ class Turn:
 
     def fail(self, error: StoreError, pods: Iterable[PodAddress]) -> None:
         """Whoever was asked did not answer; asks the active that the failure names, once."""
-        # "Behind the bound" tells more than "no answer", whichever came last.
-        if self.failure is None or not isinstance(error, _SAY_LITTLE):
+        if self.failure is None or _weight(error) >= _weight(self.failure):
             self.failure = error
         if not isinstance(error, _ELSEWHERE):
             self.waiting.clear()

@@ -15,6 +15,7 @@ import msgspec
 from qss_core.errors import MalformedBytesError, StoreError, UnreachableError
 from qss_core.queries import (
     MARK_START,
+    ROW_START,
     PartitionAnswer,
     PartitionMark,
     decode_mark,
@@ -145,6 +146,8 @@ class RemoteSource:
             self._mark = decode_mark(rows.pop())
             if self._mark.failure is not None and not rows:
                 raise error_of_failure(self._mark.failure)
+        if not all(row.startswith(ROW_START) for row in rows):
+            raise MalformedBytesError("the pod that was asked answered with lines that are no rows")
         return rows
 
     def ending(self) -> Ending:

@@ -113,12 +113,13 @@ def test_a_failure_keeps_whom_to_ask_and_when() -> None:
 
 
 def test_a_mark_begins_with_its_partition_so_that_it_is_no_row() -> None:
-    answer = PartitionAnswer(end=True, served_by=PodName("words-0"))
+    answer = PartitionAnswer(end=True, position={}, served_by=PodName("words-0"))
     line = encode_mark(3, answer, None)
-    assert line == b'{"partition":3,"end":true,"servedBy":"words-0","cursor":null}'
+    assert line == b'{"partition":3,"end":true,"position":{},"servedBy":"words-0","cursor":null}'
     mark = decode_mark(line)
     assert (mark.partition, mark.end, mark.cursor) == (3, True, None)
     failed = PartitionAnswer(end=False, failure=Failure(reason=Reason.UNREACHABLE, message="x"))
     assert decode_mark(encode_mark(0, failed, "next")).cursor == "next"
-    with pytest.raises(MalformedBytesError):
-        decode_mark(b'{"partition":3')
+    for line in (b'{"partition":3', b'{"partition":3}', b'{"partition":3,"end":true}'):
+        with pytest.raises(MalformedBytesError):
+            decode_mark(line)

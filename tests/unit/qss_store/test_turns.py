@@ -82,15 +82,23 @@ def test_a_failure_of_the_request_or_the_rows_is_the_last(error: StoreError) -> 
     assert asked.failure is error
 
 
-@pytest.mark.parametrize("quiet", [UnreachableError("x"), DeadlineExceededError("x")])
-def test_the_failure_that_tells_more_is_kept(quiet: StoreError) -> None:
-    behind = NotUpToBoundError("behind")
-    for errors in ((behind, quiet), (quiet, behind)):
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        (NotUpToBoundError("x"), UnreachableError("x")),
+        (NotUpToBoundError("x"), DeadlineExceededError("x")),
+        (NotUpToBoundError("x"), NotActiveError("x")),
+        (UnreachableError("x"), NotActiveError("x")),
+        (DeadlineExceededError("x"), NotPresentError("x")),
+    ],
+)
+def test_the_failure_that_tells_more_is_kept(more: StoreError, less: StoreError) -> None:
+    for errors in ((more, less), (less, more)):
         asked = turn(1)
         for error in errors:
             asked.take()
             asked.fail(error, PODS)
-        assert asked.failure is behind
+        assert asked.failure is more
 
 
 def test_time_is_kept_for_those_who_wait() -> None:

@@ -1,0 +1,53 @@
+"""Pods that are not what they should be: servers that hang, break off, or answer nonsense."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class StrangePod:
+    """What it was sent, and where it listens."""
+
+    port: int = 0
+    requests: list[bytes] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def strange_pod(answer: bytes | None) -> AsyncIterator[StrangePod]:
+    """Listens; sends `answer` to each request and closes, or with None never says a word."""
+    pod = StrangePod()
+    over = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            pod.requests.append(await reader.readuntil(b"\r\n\r\n"))
+            if answer is None:
+                await over.wait()
+            else:
+                writer.write(answer)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # Whoever asked went away: some tests want just that.
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    pod.port = server.sockets[0].getsockname()[1]
+    try:
+        yield pod
+    finally:
+        over.set()
+        server.close()
+        await server.wait_closed()
+
+
+def http_answer(status: int, media: str, body: bytes, *, length: int | None = None) -> bytes:
+    """The bytes of an answer; `length` may promise more than there is."""
+    promised = len(body) if length is None else length
+    head = (
+        f"HTTP/1.1 {status} Said\r\nContent-Type: {media}\r\nContent-Length: {promised}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode() + body
