@@ -20,6 +20,7 @@ class Settings:
 
     # --- Queries
     query_body_bytes_max: int = 256 * 1024
+    query_body_deadline_s: float = 30.0
     keys_per_request_max: int = 1000
     rows_default: int = 1000  # Rows of a JSON answer where no limit is given.
     rows_per_answer_max: int = 100_000  # The largest limit of a JSON answer.

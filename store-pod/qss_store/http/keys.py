@@ -23,8 +23,7 @@ def key_text(request: web.Request) -> str:
         raise MalformedRequestError(f"the key {raw!r} cannot go in a path: {_BY_POST}")
     if _NOT_AN_ESCAPE.search(raw):
         raise MalformedRequestError("a % in a path starts two hex digits: a key's own % is %25")
-    # Bytes that came without an escape are surrogates by now.
-    data = unquote_to_bytes(raw.encode("utf-8", "surrogateescape"))
+    data = unquote_to_bytes(raw)
     if len(data) > PATH_KEY_BYTES_MAX:
         raise TooLargeError(
             f"a key in a path has up to {PATH_KEY_BYTES_MAX} bytes, not {len(data)}: {_BY_POST}",

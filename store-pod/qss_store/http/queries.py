@@ -21,7 +21,7 @@ from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRe
 from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.media import JSON, negotiate
 from qss_store.http.scans import MEDIA, ScanApi, peer_headers
-from qss_store.http.shell import read_json
+from qss_store.http.shell import BodyPace, read_json
 from qss_store.http.streams import collect
 from qss_store.peer_reads import PeerRequest
 from qss_store.reads.gathering import COUNT_QUERY, Answers, Gathering, merged_position
@@ -136,7 +136,9 @@ class QueryApi:
         return json_response(await batch.answer())
 
     async def _read(self, request: web.Request, kind: type[_Message]) -> _Message:
-        return await read_json(request, self._reader.settings.query_body_bytes_max, kind)
+        settings = self._reader.settings
+        pace = BodyPace(total_s=settings.query_body_deadline_s)
+        return await read_json(request, settings.query_body_bytes_max, kind, pace)
 
 
 def _scope(request: web.Request) -> Scope:

@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -270,15 +270,15 @@ class _Refusal(asyncio.Protocol):
     """A connection over the limit: told so, and closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
         body = encode(problem_of(OverloadedError("too many connections: use fewer, or wait")))
         head = (
             f"HTTP/1.1 {OverloadedError.http_status} Too Many Requests\r\n"
             f"Content-Type: {PROBLEM_JSON}\r\nContent-Length: {len(body)}\r\n"
             "Retry-After: 1\r\nConnection: close\r\n\r\n"
         )
-        transport.write(head.encode() + body)
-        transport.close()
+        plain = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
+        plain.write(head.encode() + body)
+        plain.close()
 
 
 class _Site(web.BaseSite):
