@@ -91,7 +91,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         apps: list[tuple[web.Application, int]] = [
             (make_ops_app(pod, batches, maintenance), arguments.ops_port),
             (make_internal_app(api, pod.metrics, discovery_routes(pod)), arguments.internal_port),
-            (make_query_app(pod, session), arguments.query_port),
+            (make_query_app(pod, session, settings), arguments.query_port),
         ]
         tasks = [asyncio.create_task(maintenance.watch_loop(), name="watch-loop")]
         stack.push_async_callback(_cancel, tasks)

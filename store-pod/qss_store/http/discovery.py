@@ -160,7 +160,7 @@ def _lag(replica: Replica, role: Role) -> Lag:
     )
 
 
-def discovery_routes(pod: Pod) -> list[web.RouteDef]:
+def routes(pod: Pod) -> list[web.RouteDef]:
     """The routes of discovery."""
     api = DiscoveryApi(pod)
     return [

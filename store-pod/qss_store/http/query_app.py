@@ -4,7 +4,7 @@ import aiohttp
 from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
-from qss_store.http.discovery import discovery_routes
+from qss_store.http import discovery
 from qss_store.http.openapi import openapi_route
 from qss_store.http.point import PointApi
 from qss_store.http.queries import QueryApi
@@ -14,8 +14,6 @@ from qss_store.peer_reads import PeerReads
 from qss_store.pod import Pod
 from qss_store.reads.reader import Reader
 from qss_store.settings import Settings
-
-__all__ = ["discovery_routes", "make_query_app"]
 
 _DEFAULTS = Settings()
 # What is asked of stores of other types, by the first word of its path.
@@ -36,7 +34,6 @@ def make_query_app(
     app = web.Application(middlewares=shell_middlewares(pod.metrics, "query"))
     app.add_routes(
         [
-            openapi_route(),
             *discovery_routes(pod),
             web.get("/state/stores/{store}", scans.get),
             web.get("/state/stores/{store}/{key:[^/]*}", points.get),
@@ -47,6 +44,11 @@ def make_query_app(
         ]
     )
     return app
+
+
+def discovery_routes(pod: Pod) -> list[web.RouteDef]:
+    """What the internal port serves too: who has what, and the document of this port."""
+    return [openapi_route(), *discovery.routes(pod)]
 
 
 def _routes_of_other_types(pod: Pod) -> list[web.RouteDef]:
