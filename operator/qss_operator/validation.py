@@ -130,9 +130,9 @@ def _explain(error: ValidationError) -> Iterator[FieldProblem]:
 def _explain_pattern(value: str, pattern: str, schema: Schema) -> str:
     words = [word for word in re.findall(r"\w+", pattern) if len(word) > 2]
     hint = _did_you_mean(value, words)
-    return (
-        f"{_shown(value)} does not match {pattern}{hint} {schema.get('description', '')}".rstrip()
-    )
+    # A long pattern is a list of names, and the description tells them better.
+    refusal = f"does not match {pattern}" if len(pattern) <= _VALUE_CHARS_MAX else "is not allowed"
+    return f"{_shown(value)} {refusal}{hint} {schema.get('description', '')}".rstrip()
 
 
 def _explain_limit(rule: str, value: Json, limit: Any, otherwise: str) -> str:

@@ -13,7 +13,8 @@ from qss_core.model import Ordinal, StoreName
 from qss_operator.local.processes import ProcessId, is_alive
 from qss_operator.local.state import StateDirectory
 
-FAKE_POD = (sys.executable, str(Path(__file__).with_name("fake_pod.py")))
+# -P: names of modules beside the program must not hide those of libraries.
+FAKE_POD = (sys.executable, "-P", str(Path(__file__).with_name("fake_pod.py")))
 REAL_POD = (sys.executable, "-m", "qss_store")
 STORE = StoreName("word-counts")
 
