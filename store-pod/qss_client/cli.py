@@ -74,6 +74,9 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     )
     app.callback()(_no_options)
     cli_queries.register(app)
+    own = {entry.callback.__name__ for entry in app.registered_commands if entry.callback}
+    if own & set(wanted):
+        return app
     entries = sorted(entry_points(group=_GROUP), key=lambda entry: entry.name)
     owners = [entry for entry in entries if set(wanted) & set(_commands_of(entry.name))]
     for entry in owners or entries:

@@ -119,7 +119,7 @@ def test_pods_do_not_outlive_an_up_that_is_killed(qss: Qss) -> None:
 
 def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
     code = (
-        "import sys; sys.modules['celpy'] = sys.modules['yaml'] = None\n"
+        "import sys; sys.modules['qss_operator.commands'] = None\n"
         "sys.argv = ['qss', 'up', 'x.yaml']\n"
         "from qss_client.cli import main; main()"
     )
@@ -127,5 +127,5 @@ def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: MISSING_EXTRA: `qss up` needs the module yaml")
+    assert done.stderr.startswith("error: MISSING_EXTRA: `qss up` needs the module qss_operator")
     assert "pip install 'queryable-state[operator]'" in done.stderr
