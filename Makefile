@@ -37,4 +37,4 @@ test: lint ## Lint, then all tests
 	$(BIN)/pytest
 
 bench: install ## Measure every figure; writes .bench/results.json
-	@$(BIN)/python -m qss_bench
+	@PYTHONPATH=tests $(BIN)/python -m qss_bench

@@ -46,6 +46,7 @@ _LAYOUTS = (
     ("key", "value", "timestamp", "headers"),
 )
 _PARTITION = b"partition"
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,9 @@ def _read_slice(data: memoryview, partitions: int | None) -> tuple[Slice, memory
         raise MalformedBytesError(f"the chunk is not an Arrow IPC stream: {error}") from error
     end = source.tell()
     data, rest = data[:end], data[end:]
+    if data[-len(_END_OF_STREAM) :] != _END_OF_STREAM:
+        # Arrow takes a stream that stops between two messages for a whole one.
+        raise MalformedBytesError("a slice of the chunk is cut off: it has no end mark")
     return Slice(PartitionId(partition), records, checksum_of(data), data), rest
 
 

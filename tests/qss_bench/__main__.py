@@ -1,0 +1,34 @@
+"""`python -m qss_bench [NAME...]`: measures, prints one table, writes `.bench/results.json`."""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from qss_bench import ingest, reads, recovery, report, spark
+
+PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
+    "reads": reads.measure,
+    "ingest": ingest.measure,
+    "recovery": recovery.measure,
+    "spark": spark.measure,
+}
+
+
+def main() -> int:
+    """Runs the named parts, or all."""
+    names = sys.argv[1:] or list(PARTS)
+    if unknown := set(names) - PARTS.keys():
+        sys.stderr.write(f"error: {sorted(unknown)}: the parts are {', '.join(PARTS)}\n")
+        return 2
+    figures = []
+    for name in names:
+        sys.stderr.write(f"{name} ...\n")
+        with tempfile.TemporaryDirectory(prefix="qss-bench-") as directory:
+            figures += PARTS[name](Path(directory))
+    report.write(figures)
+    return 0 if all(figure.holds for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

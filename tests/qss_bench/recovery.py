@@ -1,0 +1,100 @@
+"""How long a pod takes to serve again after `kill -9`, against opening a plain RocksDB."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from qss_bench.bare import fill
+from qss_bench.report import Figure
+from qss_bench.rows import VALUE_BYTES, load, make_keys
+from qss_store.clock import SystemClock
+from qss_testing.pod_process import PodCluster
+
+KEYS = 1_000_000
+ROUNDS = 3
+_OPEN_PLAIN = (
+    "import sys, time; from qss_bench.bare import open_plain; started = time.perf_counter(); "
+    "db = open_plain(sys.argv[1]); db.get(b'x'); print(time.perf_counter() - started)"
+)
+_OPEN_POD = (
+    "import asyncio, sys, time; from qss_bench.recovery import open_pod; "
+    "print(asyncio.run(open_pod(sys.argv[1])))"
+)
+
+
+def measure(directory: Path) -> list[Figure]:
+    """Both are killed with their write-ahead log full, then opened in fresh processes."""
+    keys = make_keys(KEYS)
+    with PodCluster(directory / "recovery", partitions=1, value_serde="bytes") as cluster:
+        load(cluster.metadata, keys)
+        volume = cluster.pods[0].volume
+        cluster.pods[0].kill()
+        _fill_and_die(str(directory / "plain1m"), directory)
+        ratios, pairs = [], []
+        for number in range(ROUNDS):
+            ours = _timed(_OPEN_POD, _copy(volume, directory / f"pod{number}"))
+            theirs = _timed(_OPEN_PLAIN, _copy(directory / "plain1m", directory / f"p{number}"))
+            ratios.append(ours / theirs)
+            pairs.append((ours, theirs))
+    ours, theirs = pairs[ratios.index(sorted(ratios)[len(ratios) // 2])]
+    return [
+        Figure(
+            name="recovery after kill -9, 1 M keys / plain open",
+            value=ours / theirs,
+            unit="x",
+            at_most=3.0,
+            detail=f"{ours * 1000:.0f} / {theirs * 1000:.0f} ms",
+        )
+    ]
+
+
+def _fill_and_die(path: str, directory: Path) -> None:
+    """A plain database whose process is killed as the pod's was."""
+    program = (
+        "import os, sys; from qss_bench import recovery; recovery.fill_plain(sys.argv[1]); "
+        "os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", program, path], cwd=directory, check=False)
+
+
+def fill_plain(path: str) -> None:
+    """The same rows, left in the write-ahead log as far as RocksDB leaves them."""
+    fill(path, make_keys(KEYS), b"v" * VALUE_BYTES)
+
+
+def _copy(source: Path, target: Path) -> str:
+    subprocess.run(["cp", "-r", str(source), str(target)], check=True)
+    return str(target)
+
+
+def _timed(program: str, path: str) -> float:
+    ended = subprocess.run(
+        [sys.executable, "-c", program, path], check=True, capture_output=True, text=True
+    )
+    return float(ended.stdout.split()[-1])
+
+
+async def open_pod(volume: str) -> float:
+    """Seconds from nothing to serving."""
+    from qss_core.model import Ordinal, StoreName
+    from qss_store.engine.rocksdb import Budget, RocksDbEngine
+    from qss_store.metrics import Metrics
+    from qss_store.pod import Pod
+
+    budget = Budget.of(cache_bytes=256 << 20, write_buffer_bytes=256 << 20)
+    started = time.perf_counter()
+    pod = Pod(
+        StoreName("words"),
+        Ordinal(0),
+        Path(volume),
+        lambda path: RocksDbEngine(path, budget),
+        SystemClock(),
+        Metrics(),
+        "bench",
+    )
+    await pod.start()
+    assert pod.is_ready
+    took_s = time.perf_counter() - started
+    await pod.close()
+    return took_s

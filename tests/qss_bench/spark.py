@@ -1,0 +1,67 @@
+"""A micro-batch of 200 rows into a store, against the same query into `noop`."""
+
+import statistics
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from qss_bench.report import Figure
+from qss_spark import StoreSink
+from qss_spark.session import local_session
+from qss_testing.pod_process import PodCluster
+
+BATCH_ROWS = 200
+WARM_UP = 10
+BATCHES = 40
+ROUNDS = 3
+
+
+def measure(directory: Path) -> list[Figure]:
+    """Median trigger times, in interleaved rounds."""
+    spark = local_session("bench")
+    ours, theirs = [], []
+    with PodCluster(directory / "spark", pods=1, partitions=12) as cluster:
+        for number in range(ROUNDS):
+            theirs.append(_median_ms(spark, directory / f"noop{number}", None))
+            sink = StoreSink(cluster.store, url=cluster.url, writer=f"bench{number}")
+            ours.append(_median_ms(spark, directory / f"store{number}", sink))
+    spark.stop()
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    middle = ratios.index(sorted(ratios)[len(ratios) // 2])
+    return [
+        Figure(
+            name="Spark micro-batch of 200 rows / noop sink",
+            value=ratios[middle],
+            unit="x",
+            at_most=1.5,
+            detail=f"{ours[middle]:.0f} / {theirs[middle]:.0f} ms a trigger",
+        )
+    ]
+
+
+def _median_ms(spark: SparkSession, checkpoint: Path, sink: StoreSink | None) -> float:
+    rows = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", BATCH_ROWS)
+        .option("numPartitions", 2)
+        .load()
+        .select(
+            F.col("value").cast("string").alias("key"),
+            F.concat(F.lit('{"n":'), F.col("value").cast("string"), F.lit("}")).alias("value"),
+        )
+    )
+    writer = rows.writeStream.option("checkpointLocation", str(checkpoint))
+    writer = writer.foreachBatch(sink) if sink else writer.format("noop")
+    query = writer.trigger(processingTime="0 seconds").start()
+    seen: dict[int, float] = {}
+    while len(seen) < WARM_UP + BATCHES and query.isActive:
+        query.awaitTermination(1)
+        for progress in query.recentProgress:
+            if progress["numInputRows"]:
+                seen[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
+    failure = query.exception()
+    query.stop()
+    if failure:
+        raise failure
+    return statistics.median([seen[batch] for batch in sorted(seen)[WARM_UP:]])

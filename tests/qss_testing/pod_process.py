@@ -1,0 +1,215 @@
+"""Real pods as processes: `python -m qss_store` on loopback, with an assignment, killed at will."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from qss_client.http_sync import SyncHttp
+from qss_core.errors import StoreError
+from qss_core.model import (
+    Epoch,
+    Isolation,
+    Ordinal,
+    PartitionConfiguration,
+    Partitioner,
+    PartitionId,
+    PodAddress,
+    PodName,
+    StoreAssignment,
+    StoreDefinition,
+    StoreId,
+    StoreName,
+    StoreSettings,
+    StoreType,
+)
+from qss_core.wire import ReplicasReport, StoreMetadata, decode, encode, metadata_of
+from qss_testing.waiting import wait_until
+
+START_TIMEOUT_S = 30.0
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class PodProcess:
+    """One pod. It keeps its ports and its volume over restarts."""
+
+    def __init__(
+        self,
+        store: str,
+        ordinal: int,
+        volume: Path,
+        environment: Mapping[str, str],
+        command: tuple[str, ...] = (),
+    ) -> None:
+        self.ordinal = ordinal
+        self.volume = volume
+        self.ports = free_ports(3)
+        self.query, self.internal, self.ops = (f"http://127.0.0.1:{port}" for port in self.ports)
+        self.process: subprocess.Popen[bytes] | None = None
+        self._store = store
+        self._environment = {**os.environ, **environment}
+        self._prefix = command
+
+    @property
+    def address(self) -> PodAddress:
+        """Where it listens."""
+        return PodAddress(
+            ordinal=Ordinal(self.ordinal),
+            name=PodName(f"{self._store}-{self.ordinal}"),
+            query=self.query,
+            changelog=self.internal,
+        )
+
+    def start(self) -> None:
+        """Starts the process and waits until its internal port answers."""
+        self.volume.mkdir(parents=True, exist_ok=True)
+        query, internal, ops = map(str, self.ports)
+        with (self.volume.parent / f"pod-{self.ordinal}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *self._prefix,
+                    *(sys.executable, "-m", "qss_store"),
+                    *("--store", self._store, "--ordinal", str(self.ordinal)),
+                    *("--data-dir", str(self.volume)),
+                    *("--query-port", query, "--internal-port", internal, "--ops-port", ops),
+                ],
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+            )
+        wait_until(self.report, START_TIMEOUT_S)
+
+    def report(self) -> ReplicasReport | None:
+        """What it holds; None while it does not answer."""
+        assert self.process is not None
+        assert self.process.poll() is None, f"pod {self.ordinal} ended: {self.log()[-2000:]}"
+        http = SyncHttp()
+        try:
+            return http.get(f"{self.internal}/control/replicas", ReplicasReport, 5.0)
+        except StoreError:
+            return None
+        finally:
+            http.close()
+
+    def log(self) -> str:
+        """What it said."""
+        return (self.volume.parent / f"pod-{self.ordinal}.log").read_text(errors="replace")
+
+    def kill(self) -> None:
+        """SIGKILL, at whatever it is doing."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=20)
+        self.process = None
+        return code
+
+
+class PodCluster:
+    """Some pods of one store, assigned round robin."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        pods: int = 1,
+        partitions: int = 4,
+        store: str = "words",
+        settings: StoreSettings | None = None,
+        environment: Mapping[str, str] | None = None,
+        command: tuple[str, ...] = (),
+        **definition: Any,
+    ) -> None:
+        self.store = store
+        self.pods = [
+            PodProcess(store, number, directory / f"pod-{number}", environment or {}, command)
+            for number in range(pods)
+        ]
+        members: dict[str, Any] = {
+            "name": StoreName(store),
+            "store_id": StoreId("0123456789abcdef"),
+            "type": StoreType.KEY_VALUE,
+            "format": "Timestamped",
+            "key_serde": "string",
+            "value_serde": "json",
+            "partitioner": Partitioner.MURMUR2,
+            "partitions": partitions,
+            "isolation": Isolation.READ_COMMITTED,
+            **definition,
+        }
+        self.assignment = StoreAssignment(
+            definition=StoreDefinition(**members),
+            settings=settings or StoreSettings(),
+            pods=tuple(pod.address for pod in self.pods),
+            partitions=tuple(
+                PartitionConfiguration(
+                    partition=PartitionId(number),
+                    epoch=Epoch(1),
+                    active=Ordinal(number % pods),
+                    in_sync=(Ordinal(number % pods),),
+                    replicas=(Ordinal(number % pods),),
+                )
+                for number in range(partitions)
+            ),
+        )
+
+    def __enter__(self) -> Self:
+        for pod in self.pods:
+            pod.start()
+            self.assign(pod)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for pod in self.pods:
+            pod.kill()
+
+    def assign(self, pod: PodProcess) -> ReplicasReport:
+        """Gives a pod the assignment."""
+        http = SyncHttp()
+        try:
+            answer = http.request(
+                "PUT",
+                f"{pod.internal}/control/assignment",
+                body=encode(self.assignment),
+                headers={"Content-Type": "application/json"},
+            )
+            return decode(answer.body, ReplicasReport)
+        finally:
+            http.close()
+
+    @property
+    def metadata(self) -> StoreMetadata:
+        """What discovery says."""
+        return metadata_of(self.assignment)
+
+    @property
+    def url(self) -> str:
+        """The query port of the first pod."""
+        return self.pods[0].query

@@ -1,0 +1,259 @@
+"""Who may decide which batch, and what becomes of the others."""
+
+import pytest
+
+from qss_core.errors import (
+    BatchGapError,
+    BatchInProgressError,
+    BatchMismatchError,
+    OtherCheckpointError,
+    StaleWriterError,
+    TooManyWritersError,
+    UnknownWriterError,
+)
+from qss_core.model import Epoch, Sequence, WriterEpoch
+from qss_core.wire import ChunkReference, Decision, OpenWriterRequest
+from qss_store.replication.entries import CloseWriter, Complete, ForgetWriter, OpenWriter
+from qss_store.transactions.coordinator import (
+    FINGERPRINTS_MAX,
+    ONE_OFF_RETENTION_MS,
+    WRITERS_MAX,
+    Changes,
+    Coordinator,
+    Writer,
+)
+
+EPOCH = Epoch(7)
+Chunks = dict[str, tuple[ChunkReference, ...]]
+
+
+def opened(
+    coordinator: Coordinator,
+    run: str,
+    *,
+    name: str = "job",
+    query: str = "q",
+    open_id: str | None = None,
+    take_over: bool = False,
+    one_off: bool = False,
+) -> Writer:
+    entry = OpenWriter(
+        writer=name,
+        query_id=query,
+        run_id=run,
+        open_id=open_id or f"open-{run}",
+        take_over=take_over,
+        one_off=one_off,
+    )
+    coordinator.apply_open(EPOCH, 0, entry)
+    return coordinator.writer(name)
+
+
+def decide(
+    coordinator: Coordinator, writer: Writer, batch: int, *, complete: bool = True, print_: str = ""
+) -> Changes:
+    decision = Decision(
+        sequence=Sequence(coordinator.decided + 1),
+        writer=writer.name,
+        generation=writer.generation,
+        batch=batch,
+        writer_epoch=writer.writer_epoch,
+        chunks={},
+        position={},
+        wall_time_ms=0,
+        fingerprint=print_ or f"f{batch}",
+        replace=False,
+    )
+    changes = coordinator.apply_decide(decision)
+    if complete:
+        coordinator.apply_complete(Complete(sequence=decision.sequence))
+    return changes
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+def request(run: str, query: str = "q", *, take_over: bool = False) -> OpenWriterRequest:
+    return OpenWriterRequest(query_id=query, run_id=run, open_id=f"open-{run}", take_over=take_over)
+
+
+def test_every_opening_gets_a_higher_epoch_and_fences_the_one_before(
+    coordinator: Coordinator,
+) -> None:
+    first = opened(coordinator, "r1")
+    second = opened(coordinator, "r2")
+    assert second.writer_epoch > first.writer_epoch > EPOCH
+    with pytest.raises(StaleWriterError):
+        coordinator.check_run("job", first.writer_epoch, 1)
+    with pytest.raises(StaleWriterError):
+        decide(coordinator, first, 0)
+    decide(coordinator, second, 0)
+
+
+def test_the_same_opening_sent_twice_gets_the_same_epoch(coordinator: Coordinator) -> None:
+    first = opened(coordinator, "r1")
+    assert opened(coordinator, "r1") == first
+
+
+def test_a_late_copy_of_an_old_opening_does_not_come_back_to_life(coordinator: Coordinator) -> None:
+    opened(coordinator, "r1")
+    opened(coordinator, "r1", open_id="again")
+    opened(coordinator, "r2")
+    for late in ("open-r1", "again", "new"):
+        with pytest.raises(StaleWriterError):
+            opened(coordinator, "r1", open_id=late)
+    with pytest.raises(StaleWriterError):
+        coordinator.check_open("job", request("r1"))
+
+
+def test_another_checkpoint_is_refused_unless_it_takes_over(coordinator: Coordinator) -> None:
+    decide(coordinator, opened(coordinator, "r1"), 4)
+    with pytest.raises(OtherCheckpointError, match="takeOver"):
+        coordinator.check_open("job", request("r2", "other"))
+    taken = opened(coordinator, "r2", query="other", take_over=True)
+    assert (taken.generation, taken.last_batch) == (2, None)
+    decide(coordinator, taken, 0)
+    with pytest.raises(StaleWriterError):
+        coordinator.check_open("job", request("r3", "q", take_over=True))
+
+
+def test_a_restart_goes_on_in_its_generation(coordinator: Coordinator) -> None:
+    decide(coordinator, opened(coordinator, "r1"), 4)
+    again = opened(coordinator, "r2", take_over=True)
+    assert (again.generation, again.last_batch) == (1, 4)
+    with pytest.raises(BatchGapError):
+        decide(coordinator, again, 6)
+    decide(coordinator, again, 5)
+
+
+def test_any_batch_may_be_the_first_of_a_generation(coordinator: Coordinator) -> None:
+    writer = opened(coordinator, "r1")
+    decide(coordinator, writer, 57)
+    assert coordinator.writer("job").last_batch == 57
+
+
+def test_nothing_is_decided_while_the_last_decision_is_not_complete(
+    coordinator: Coordinator,
+) -> None:
+    job = opened(coordinator, "r1")
+    other = opened(coordinator, "r9", name="other")
+    decide(coordinator, job, 0, complete=False)
+    for writer, batch in ((job, 1), (other, 0)):
+        with pytest.raises(BatchInProgressError):
+            decide(coordinator, writer, batch)
+    assert coordinator.unfinished is not None
+    coordinator.apply_complete(Complete(sequence=Sequence(1)))
+    decide(coordinator, other, 0)
+    assert coordinator.decided == 2
+
+
+def test_a_replay_is_known_by_its_fingerprint(coordinator: Coordinator) -> None:
+    decide(coordinator, opened(coordinator, "r1"), 0)
+    again = opened(coordinator, "r2")
+    known = coordinator.check_replay(again, 0, "f0", {})
+    assert known is not None
+    assert known.sequence == 1
+    assert coordinator.check_replay(again, 1, "f1", {}) is None
+    with pytest.raises(BatchMismatchError):
+        coordinator.check_replay(again, 0, "other", {})
+
+
+def test_the_deciding_run_may_not_ask_again_with_other_chunks(coordinator: Coordinator) -> None:
+    writer = opened(coordinator, "r1")
+    decide(coordinator, writer, 0)
+    writer = coordinator.writer("job")
+    chunks: Chunks = {"0": (ChunkReference(id="1.a.0", records=1, checksum="aa"),)}
+    assert coordinator.check_replay(writer, 0, "f0", {"3": ()}) is not None
+    with pytest.raises(BatchMismatchError, match="two writer names"):
+        coordinator.check_replay(writer, 0, "f0", chunks)
+    # A later run may have planned other tasks: the first commit wins.
+    assert coordinator.check_replay(opened(coordinator, "r2"), 0, "f0", chunks) is not None
+
+
+def test_a_replay_older_than_what_is_remembered_is_refused(coordinator: Coordinator) -> None:
+    writer = opened(coordinator, "r1")
+    for batch in range(FINGERPRINTS_MAX + 1):
+        decide(coordinator, writer, batch)
+    writer = coordinator.writer("job")
+    assert coordinator.check_replay(writer, 1, "f1", {}) is not None
+    with pytest.raises(BatchMismatchError):
+        coordinator.check_replay(writer, 0, "f0", {})
+
+
+def test_a_closed_run_decides_nothing_more_until_it_opens_anew(coordinator: Coordinator) -> None:
+    writer = opened(coordinator, "r1")
+    coordinator.apply_close(CloseWriter(writer="job", writer_epoch=writer.writer_epoch))
+    with pytest.raises(StaleWriterError, match="closed"):
+        decide(coordinator, writer, 0)
+    decide(coordinator, opened(coordinator, "r1", open_id="again"), 0)
+
+
+def test_closing_an_old_epoch_does_not_touch_the_young_one(coordinator: Coordinator) -> None:
+    old = opened(coordinator, "r1")
+    young = opened(coordinator, "r2")
+    coordinator.apply_close(CloseWriter(writer="job", writer_epoch=old.writer_epoch))
+    decide(coordinator, young, 0)
+
+
+def test_a_late_abort_is_told_that_the_batch_was_decided(coordinator: Coordinator) -> None:
+    writer = opened(coordinator, "r1")
+    decide(coordinator, writer, 0)
+    assert coordinator.was_decided("job", writer.writer_epoch, 1, 0)
+    assert not coordinator.was_decided("job", writer.writer_epoch, 1, 1)
+
+
+def test_chunks_are_swept_only_when_they_can_never_be_decided(coordinator: Coordinator) -> None:
+    writer = opened(coordinator, "r1")
+    epoch = writer.writer_epoch
+    assert coordinator.verdict("job", epoch, (1, 0)) == "open"
+    decide(coordinator, writer, 0, complete=False)
+    assert coordinator.verdict("job", epoch, (1, 0)) == "decided"
+    coordinator.apply_complete(Complete(sequence=Sequence(1)))
+    assert coordinator.verdict("job", epoch, (1, 0)) == "dropped"
+    assert coordinator.verdict("job", epoch, (1, 1)) == "open"
+    opened(coordinator, "r2")
+    assert coordinator.verdict("job", epoch, (1, 1)) == "dropped"
+    assert coordinator.verdict("nobody", epoch, (1, 1)) == "dropped"
+
+
+def test_one_off_writers_are_forgotten_and_others_are_not(coordinator: Coordinator) -> None:
+    opened(coordinator, "r1")
+    decide(coordinator, opened(coordinator, "r2", name="batch-1", one_off=True), 0)
+    assert coordinator.expired_one_offs(ONE_OFF_RETENTION_MS + 1) == ["batch-1"]
+    assert coordinator.oldest_done_one_off() == "batch-1"
+    for name in ("job", "batch-1"):
+        coordinator.apply_forget(ForgetWriter(writer=name))
+    assert list(coordinator.writers) == ["job"]
+    with pytest.raises(UnknownWriterError):
+        coordinator.writer("batch-1")
+
+
+def test_there_is_a_limit_of_writers(coordinator: Coordinator) -> None:
+    for number in range(WRITERS_MAX):
+        opened(coordinator, "r", name=f"job-{number}")
+    with pytest.raises(TooManyWritersError):
+        opened(coordinator, "r", name="one-more")
+    opened(coordinator, "r2", name="job-0")
+
+
+def test_a_state_is_what_its_rows_say(coordinator: Coordinator) -> None:
+    rows: dict[bytes, bytes] = {}
+
+    def keep(changes: Changes) -> None:
+        for key, value in changes.items():
+            if value is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = value
+
+    entry = OpenWriter(
+        writer="job", query_id="q", run_id="r", open_id="o", take_over=False, one_off=False
+    )
+    keep(coordinator.apply_open(EPOCH, 0, entry))
+    keep(decide(coordinator, coordinator.writer("job"), 3, complete=False))
+    assert Coordinator.load(rows) == coordinator
+    keep(coordinator.apply_complete(Complete(sequence=Sequence(1))))
+    keep(coordinator.apply_close(CloseWriter(writer="job", writer_epoch=WriterEpoch(7_000_001))))
+    assert Coordinator.load(rows) == coordinator

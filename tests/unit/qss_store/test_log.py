@@ -1,0 +1,170 @@
+"""The log of one partition: offsets, watermark, configurations, truncation."""
+
+import pytest
+
+from qss_core.errors import CorruptionError, NotActiveError, StaleEpochError
+from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, PartitionId, WriterEpoch
+from qss_store.replication import log as logs
+from qss_store.replication.entries import (
+    Abort,
+    Barrier,
+    Entry,
+    Stage,
+    decode_entry,
+    encode_entry,
+)
+
+A, B, C = Ordinal(0), Ordinal(1), Ordinal(2)
+
+
+def configuration(
+    epoch: int = 1, active: Ordinal = A, in_sync: tuple[Ordinal, ...] = (A,)
+) -> PartitionConfiguration:
+    return PartitionConfiguration(
+        partition=PartitionId(3),
+        epoch=Epoch(epoch),
+        active=active,
+        in_sync=in_sync,
+        replicas=(A, B, C),
+    )
+
+
+def filled(log: logs.Log, entries: int) -> logs.Log:
+    for _ in range(entries):
+        log, _ = logs.append(log)
+    return log
+
+
+def test_an_entry_is_applied_when_every_in_sync_replica_holds_it() -> None:
+    log = filled(logs.Log(pod=A, configuration=configuration(in_sync=(A, B))), 3)
+    log = logs.acknowledge(log, A, Offset(3))
+    assert list(logs.applicable(log)) == []
+    log = logs.acknowledge(log, B, Offset(2))
+    assert list(logs.applicable(log)) == [0, 1]
+    log = logs.acknowledge(log, C, Offset(3))
+    assert log.watermark == 2, "a learner's word does not count"
+
+
+def test_a_sole_replica_raises_the_watermark_alone() -> None:
+    log = filled(logs.Log(pod=A, configuration=configuration()), 2)
+    log = logs.acknowledge(log, A, Offset(2))
+    assert list(logs.applicable(log)) == [0, 1]
+
+
+def test_the_watermark_never_falls() -> None:
+    log = logs.acknowledge(filled(logs.Log(pod=A, configuration=configuration()), 5), A, Offset(5))
+    assert logs.acknowledge(log, A, Offset(2)).watermark == 5
+
+
+def test_entries_are_applied_in_order_and_under_the_watermark() -> None:
+    log = logs.acknowledge(filled(logs.Log(pod=A, configuration=configuration()), 2), A, Offset(1))
+    with pytest.raises(AssertionError):
+        logs.apply(log, Offset(1))
+    log = logs.apply(log, Offset(0))
+    with pytest.raises(AssertionError):
+        logs.apply(log, Offset(1))
+
+
+def test_only_the_active_takes_writes_and_only_of_its_epoch() -> None:
+    log = logs.Log(pod=A, configuration=configuration(epoch=4))
+    logs.check_active(log)
+    logs.check_active(log, Epoch(4))
+    for other in (3, 5):
+        with pytest.raises(StaleEpochError):
+            logs.check_active(log, Epoch(other))
+    standby = logs.Log(pod=B, configuration=configuration(in_sync=(A, B)))
+    with pytest.raises(NotActiveError) as refused:
+        logs.check_active(standby)
+    assert refused.value.details["active"] == A
+
+
+def test_a_lower_epoch_and_another_content_of_the_same_are_refused() -> None:
+    log = logs.Log(pod=A, configuration=configuration(epoch=4))
+    assert logs.reconfigure(log, configuration(epoch=4)) == (log, False)
+    for stale in (configuration(epoch=3), configuration(epoch=4, active=B, in_sync=(B,))):
+        with pytest.raises(StaleEpochError):
+            logs.reconfigure(log, stale)
+
+
+def test_a_replica_that_becomes_active_owes_a_barrier_and_counts_anew() -> None:
+    log = filled(logs.Log(pod=B, configuration=configuration(in_sync=(A, B))), 2)
+    log, became_active = logs.reconfigure(log, configuration(epoch=2, active=B, in_sync=(A, B)))
+    assert became_active
+    assert log.watermark == 0
+    assert logs.acknowledge(log, A, Offset(2)).watermark == 2
+
+
+ENTRIES = [logs.Stored(Offset(number), number * 10, number * 100) for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "size_bytes", "open_floor", "start"),
+    [
+        (1000, 10_000, None, 0),  # Young and small: all is kept.
+        (55, 10_000, None, 5),  # Older than 55 ms at 100 ms.
+        (1000, 250, None, 8),  # 250 bytes are two entries and a half.
+        (1000, 0, Offset(3), 3),  # The first Stage of an open batch is never cut.
+        (0, 0, None, 9),  # What is not applied is never cut.
+    ],
+)
+def test_the_log_is_cut_by_age_and_size(
+    age_ms: int, size_bytes: int, open_floor: Offset | None, start: int
+) -> None:
+    log = logs.Log(
+        pod=A,
+        configuration=configuration(),
+        end=Offset(10),
+        watermark=Offset(10),
+        applied=Offset(9),
+    )
+    retention = logs.Retention(age_ms, size_bytes)
+    assert logs.truncation_point(log, ENTRIES, 1000, open_floor, 100, retention) == start
+
+
+def test_a_log_is_not_read_further_than_it_is_cut() -> None:
+    log = logs.Log(pod=A, configuration=configuration(), watermark=Offset(10), applied=Offset(9))
+    entries = iter(ENTRIES)
+    logs.truncation_point(log, entries, 1000, None, 100, logs.Retention(85, 10_000))
+    assert next(entries).offset == 3
+
+
+COMMANDS = [
+    Barrier(),
+    Abort(writer="w", generation=1, batch=2, writer_epoch=WriterEpoch(3)),
+    Stage(
+        writer="w",
+        generation=1,
+        batch=2,
+        writer_epoch=WriterEpoch(3),
+        chunk="3.a.0",
+        records=1,
+        checksum="aa",
+        payload_bytes=9,
+    ),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_entry_is_read_as_it_was_written(command: Barrier | Abort | Stage) -> None:
+    entry = Entry(Epoch(5), 1_700_000_000_000, 77, command)
+    assert decode_entry(encode_entry(entry)) == entry
+
+
+def test_golden_bytes_of_an_entry() -> None:
+    data = encode_entry(Entry(Epoch(5), 1_700_000_000_000, 77, Barrier()))
+    assert (
+        data.hex() == "0104" + "0000000000000005" + "0000018bcfe56800" + "000000000000004d" + "7b7d"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_damaged_entry_is_refused_and_never_misread(command: Barrier | Abort | Stage) -> None:
+    data = encode_entry(Entry(Epoch(5), 1, 2, command))
+    for end in range(len(data)):
+        with pytest.raises(CorruptionError):
+            decode_entry(data[:end])
+    for version in (0, 2, 255):
+        with pytest.raises(CorruptionError):
+            decode_entry(bytes([version]) + data[1:])
+    with pytest.raises(CorruptionError):
+        decode_entry(data[:1] + b"\x63" + data[2:])

@@ -1,0 +1,232 @@
+"""What a partition takes, refuses and drops of batches."""
+
+import pytest
+
+from qss_core.errors import (
+    BatchClosedError,
+    ChunkMismatchError,
+    ChunkMissingError,
+    OutOfOrderError,
+)
+from qss_core.model import Offset, Sequence, WriterEpoch
+from qss_core.wire import ChunkReference, PartitionCommit, PositionJson
+from qss_store.replication.entries import Abort, Stage
+from qss_store.transactions.participant import ONE_OFFS_MAX, Changes, CommitPlan, Participant
+
+WRITER = "job"
+
+
+def stage(chunk: str, batch: int = 0, *, generation: int = 1, checksum: str = "aa") -> Stage:
+    epoch = int(chunk.split(".")[0])
+    return Stage(
+        writer=WRITER,
+        generation=generation,
+        batch=batch,
+        writer_epoch=WriterEpoch(epoch),
+        chunk=chunk,
+        records=2,
+        checksum=checksum,
+        payload_bytes=100,
+    )
+
+
+def commit(
+    sequence: int,
+    *chunks: str,
+    batch: int = 0,
+    generation: int = 1,
+    writer: str = WRITER,
+    position: PositionJson | None = None,
+    replace: bool = False,
+    one_off: bool = False,
+) -> PartitionCommit:
+    epoch = int(chunks[0].split(".")[0]) if chunks else 1
+    return PartitionCommit(
+        sequence=Sequence(sequence),
+        writer=writer,
+        generation=generation,
+        batch=batch,
+        writer_epoch=WriterEpoch(epoch),
+        chunks=tuple(ChunkReference(id=one, records=2, checksum="aa") for one in chunks),
+        position=position or {},
+        wall_time_ms=1000,
+        replace=replace,
+        one_off=one_off,
+    )
+
+
+def applied(participant: Participant, one: PartitionCommit) -> CommitPlan:
+    plan = participant.plan_commit(one)
+    assert plan is not None
+    return plan
+
+
+@pytest.fixture
+def participant() -> Participant:
+    return Participant()
+
+
+def test_only_the_listed_chunks_are_applied_and_the_others_of_the_batch_are_dropped(
+    participant: Participant,
+) -> None:
+    for offset, chunk in enumerate(["1.a.0", "1.b.0", "1.c.0"]):
+        participant.apply_stage(Offset(offset), 0, stage(chunk))
+    plan = applied(participant, commit(1, "1.c.0", "1.a.0"))
+    assert plan.payloads == (2, 0), "in the order of the decision"
+    assert participant.staged == {}
+    assert participant.sequence == 1
+
+
+def test_a_commit_that_was_applied_is_told_so_and_changes_nothing(participant: Participant) -> None:
+    applied(participant, commit(1))
+    assert participant.plan_commit(commit(1)) is None
+    assert participant.sequence == 1
+
+
+def test_a_commit_before_its_turn_is_sent_back(participant: Participant) -> None:
+    with pytest.raises(OutOfOrderError):
+        participant.plan_commit(commit(2))
+    assert participant.sequence == 0
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        [],
+        [stage("1.a.0", checksum="bb")],
+        [stage("1.a.0", batch=1)],
+        [stage("1.a.0", generation=2)],
+    ],
+)
+def test_a_chunk_counts_only_as_the_commit_names_it(
+    participant: Participant, held: list[Stage]
+) -> None:
+    for offset, one in enumerate(held):
+        participant.apply_stage(Offset(offset), 0, one)
+    with pytest.raises(ChunkMissingError):
+        participant.plan_commit(commit(1, "1.a.0"))
+
+
+def test_a_chunk_of_another_run_is_no_chunk_of_this_batch(participant: Participant) -> None:
+    participant.apply_stage(Offset(0), 0, stage("1.a.0"))
+    references = [ChunkReference(id="1.a.0", records=2, checksum="aa")]
+    with pytest.raises(ChunkMissingError):
+        participant.check_prepare(WRITER, (1, 0), WriterEpoch(2), references)
+
+
+def test_the_same_chunk_again_is_a_no_op_and_other_rows_are_refused(
+    participant: Participant,
+) -> None:
+    assert participant.check_stage(stage("1.a.0"))
+    participant.apply_stage(Offset(0), 0, stage("1.a.0"))
+    assert not participant.check_stage(stage("1.a.0"))
+    assert participant.apply_stage(Offset(1), 0, stage("1.a.0")) == {}
+    with pytest.raises(ChunkMismatchError):
+        participant.check_stage(stage("1.a.0", checksum="bb"))
+    with pytest.raises(ChunkMismatchError):
+        participant.check_stage(stage("1.a.0", batch=1))
+
+
+@pytest.mark.parametrize(("generation", "batch"), [(1, 4), (1, 5), (0, 9)])
+def test_a_stage_at_or_below_the_last_applied_batch_is_closed(
+    participant: Participant, generation: int, batch: int
+) -> None:
+    applied(participant, commit(1, batch=5))
+    with pytest.raises(BatchClosedError):
+        participant.check_stage(stage("1.a.0", batch, generation=generation))
+    assert participant.check_stage(stage("1.a.0", 6))
+    assert participant.check_stage(stage("2.a.0", 0, generation=2))
+
+
+def test_an_abort_drops_nothing_of_a_younger_run_or_an_earlier_batch(
+    participant: Participant,
+) -> None:
+    for offset, one in enumerate(
+        [stage("1.a.0", 3), stage("1.b.0", 4), stage("2.a.0", 4), stage("1.c.0", 5)]
+    ):
+        participant.apply_stage(Offset(offset), 0, one)
+    participant.apply_abort(
+        Abort(writer=WRITER, generation=1, batch=4, writer_epoch=WriterEpoch(1))
+    )
+    assert {chunk for _, chunk in participant.staged} == {"1.a.0", "2.a.0"}
+
+
+def test_a_sweep_drops_just_its_batch_of_its_run(participant: Participant) -> None:
+    for offset, one in enumerate([stage("1.a.0", 3), stage("1.b.0", 4), stage("2.a.0", 3)]):
+        participant.apply_stage(Offset(offset), 0, one)
+    participant.apply_abort(
+        Abort(
+            writer=WRITER,
+            generation=1,
+            batch=3,
+            writer_epoch=WriterEpoch(1),
+            only_this_batch=True,
+        )
+    )
+    assert {chunk for _, chunk in participant.staged} == {"1.b.0", "2.a.0"}
+
+
+def test_what_was_staged_too_long_ago_is_named_once_a_run_and_batch(
+    participant: Participant,
+) -> None:
+    for offset, (one, at) in enumerate(
+        [(stage("1.a.0"), 0), (stage("1.b.0"), 10), (stage("1.c.0", 1), 10), (stage("2.a.0"), 99)]
+    ):
+        participant.apply_stage(Offset(offset), at, one)
+    overdue = participant.overdue(now_ms=100, timeout_ms=50)
+    assert sorted((one.writer_epoch, one.batch) for one in overdue) == [(1, 0), (1, 1)]
+
+
+def test_the_position_moves_with_every_batch(participant: Participant) -> None:
+    applied(participant, commit(1, position={"flights": {"0": 9}, "planes": {}}))
+    applied(participant, commit(2, batch=1, position={"flights": {"0": 9, "1": 4}}))
+    assert participant.position.to_json() == {
+        "@batch.job": {"1": 1},
+        "flights": {"0": 9, "1": 4},
+        "planes": {},
+    }
+
+
+def test_a_new_generation_begins_with_the_position_that_it_has_read(
+    participant: Participant,
+) -> None:
+    applied(participant, commit(1, batch=7, position={"flights": {"0": 900}}))
+    applied(participant, commit(2, batch=0, generation=2, position={"flights": {"0": 3}}))
+    assert participant.position.to_json() == {
+        "@batch.job": {"1": 7, "2": 0},
+        "flights": {"0": 3},
+    }
+
+
+def test_replacing_all_rows_takes_back_what_their_inputs_were(participant: Participant) -> None:
+    applied(participant, commit(1, position={"flights": {"0": 900}}))
+    plan = applied(participant, commit(2, writer="batch-1", replace=True))
+    assert plan.replaces
+    assert plan.data_generation == 1
+    assert set(participant.position.to_json()) == {"@batch.job", "@batch.batch-1"}
+
+
+def test_one_off_writers_do_not_fill_the_position(participant: Participant) -> None:
+    for number in range(ONE_OFFS_MAX + 5):
+        applied(participant, commit(number + 1, writer=f"batch-{number}", one_off=True))
+    topics = participant.position.to_json()
+    assert len(topics) == ONE_OFFS_MAX
+    assert "@batch.batch-4" not in topics
+    assert "@batch.batch-5" in topics
+
+
+def test_a_state_is_what_its_rows_say(participant: Participant) -> None:
+    rows: dict[bytes, bytes] = {}
+
+    def keep(changes: Changes) -> None:
+        for key, value in changes.items():
+            if value is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = value
+
+    keep(participant.apply_stage(Offset(0), 5, stage("1.a.0")))
+    keep(participant.apply_stage(Offset(1), 6, stage("1.b.0", 1)))
+    keep(applied(participant, commit(1, "1.a.0", position={"flights": {"0": 1}})).changes)
+    again = Participant.load(rows)
+    assert again == participant
