@@ -97,6 +97,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         stack.push_async_callback(_cancel, tasks)
         stack.push_async_callback(lambda: _cancel(coordination.tasks))
         stack.push_async_callback(pod.close)
+        pod.remember()
         for app, port in apps:
             runner = await make_runner(app, arguments.host, port, settings.connections_max)
             stack.push_async_callback(runner.cleanup)

@@ -79,12 +79,18 @@ class Pod:
 
     # --- Life
 
-    async def start(self) -> None:
-        """Serves what the volume holds."""
+    def remember(self) -> None:
+        """Reads the assignment on the volume: the pod knows whose it is before it listens."""
         self._volume.mkdir(parents=True, exist_ok=True)
         kept = self._volume / _ASSIGNMENT_FILE
         if kept.exists():
-            await self.assign(decode(kept.read_bytes(), StoreAssignment))
+            self.assignment = decode(kept.read_bytes(), StoreAssignment)
+
+    async def start(self) -> None:
+        """Serves what the volume holds."""
+        self.remember()
+        if self.assignment is not None:
+            await self.assign(self.assignment)
 
     async def close(self) -> None:
         """Closes all replicas."""
