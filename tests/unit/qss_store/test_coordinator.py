@@ -18,10 +18,10 @@ from qss_store.transactions.coordinator import (
     FINGERPRINTS_MAX,
     ONE_OFF_RETENTION_MS,
     WRITERS_MAX,
-    Changes,
     Coordinator,
     Writer,
 )
+from qss_store.transactions.participant import Changes
 
 EPOCH = Epoch(7)
 Chunks = dict[str, tuple[ChunkReference, ...]]

@@ -152,9 +152,7 @@ def test_an_entry_is_read_as_it_was_written(command: Barrier | Abort | Stage) ->
 
 def test_golden_bytes_of_an_entry() -> None:
     data = encode_entry(Entry(Epoch(5), 1_700_000_000_000, 77, Barrier()))
-    assert (
-        data.hex() == "0104" + "0000000000000005" + "0000018bcfe56800" + "000000000000004d" + "7b7d"
-    )
+    assert data.hex() == "010400000000000000050000018bcfe56800000000000000004d7b7d"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
