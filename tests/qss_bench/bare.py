@@ -30,8 +30,8 @@ def open_plain(directory: str) -> Rdict:
     return Rdict(directory, made, column_families={"default": made})
 
 
-def fill(directory: str, keys: list[bytes], value: bytes) -> None:
-    """Writes the keys."""
+def fill(directory: str, keys: list[bytes], value: bytes) -> Rdict:
+    """Writes the keys; the open database."""
     db = open_plain(directory)
     for start in range(0, len(keys), 10_000):
         batch = WriteBatch(raw_mode=True)
@@ -39,7 +39,7 @@ def fill(directory: str, keys: list[bytes], value: bytes) -> None:
             batch.put(key, value)
         db.write(batch)
     db.flush_wal(True)
-    db.close()
+    return db
 
 
 class BareServer(asyncio.Protocol):

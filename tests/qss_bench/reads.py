@@ -24,7 +24,7 @@ BATCH = 100
 def measure(directory: Path) -> list[Figure]:
     """Both figures."""
     keys = make_keys(KEYS)
-    fill(str(directory / "plain"), keys, b"v" * VALUE_BYTES)
+    fill(str(directory / "plain"), keys, b"v" * VALUE_BYTES).close()
     with PodCluster(directory / "get", partitions=1, value_serde="bytes") as cluster:
         load(cluster.metadata, keys)
         get = measure_get(directory, cluster, keys)

@@ -5,6 +5,8 @@ import sys
 import time
 from pathlib import Path
 
+from rocksdict import Rdict
+
 from qss_bench.bare import fill
 from qss_bench.report import Figure
 from qss_bench.rows import VALUE_BYTES, load, make_keys
@@ -30,7 +32,7 @@ def measure(directory: Path) -> list[Figure]:
         load(cluster.metadata, keys)
         volume = cluster.pods[0].volume
         cluster.pods[0].kill()
-        _fill_and_die(str(directory / "plain1m"), directory)
+        _fill_and_die(str(directory / "plain1m"))
         ratios, pairs = [], []
         for number in range(ROUNDS):
             ours = _timed(_OPEN_POD, _copy(volume, directory / f"pod{number}"))
@@ -49,18 +51,18 @@ def measure(directory: Path) -> list[Figure]:
     ]
 
 
-def _fill_and_die(path: str, directory: Path) -> None:
+def _fill_and_die(path: str) -> None:
     """A plain database whose process is killed as the pod's was."""
     program = (
-        "import os, sys; from qss_bench import recovery; recovery.fill_plain(sys.argv[1]); "
+        "import os, sys; from qss_bench import recovery; db = recovery.fill_plain(sys.argv[1]); "
         "os.kill(os.getpid(), 9)"
     )
-    subprocess.run([sys.executable, "-c", program, path], cwd=directory, check=False)
+    subprocess.run([sys.executable, "-c", program, path], check=False)
 
 
-def fill_plain(path: str) -> None:
+def fill_plain(path: str) -> Rdict:
     """The same rows, left in the write-ahead log as far as RocksDB leaves them."""
-    fill(path, make_keys(KEYS), b"v" * VALUE_BYTES)
+    return fill(path, make_keys(KEYS), b"v" * VALUE_BYTES)
 
 
 def _copy(source: Path, target: Path) -> str:

@@ -30,6 +30,7 @@ from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch
 _DEFAULT_FAMILY = "default"
 _WRITE_BUFFER_BYTES = 16 * 1024 * 1024
 _PAYLOAD_BUFFER_BYTES = 32 * 1024 * 1024
+_WAL_BYTES_MAX = 64 * 1024 * 1024
 _BLOOM_BITS_PER_KEY = 10
 _MISSING = "key not found"
 _STRETCH_ROWS = 256
@@ -91,7 +92,7 @@ class RocksDbSnapshot:
     """
 
     def __init__(self, family: Rdict) -> None:
-        self._family = family
+        self._family: Rdict | None = family
         self._raw: RocksSnapshot | None = family.snapshot()
         self._cursor: RdictIter | None = None
 
@@ -109,7 +110,7 @@ class RocksDbSnapshot:
     def pin(self) -> RdictIter:
         """Holds the family's rows as they are for all scans to come."""
         if self._cursor is None:
-            assert self._raw is not None, "the snapshot is closed"
+            assert self._family is not None, "the snapshot is closed"
             self._cursor = self._family.iter()
         return self._cursor
 
@@ -122,6 +123,7 @@ class RocksDbSnapshot:
 
     def close(self) -> None:
         """Lets go of the moment; a scan that runs keeps the iterator."""
+        self._family = None
         self._raw = None
         self._cursor = None
 
@@ -219,6 +221,8 @@ class RocksDbEngine:
         )
         # A torn tail is what a crash leaves; a flip in the middle must be refused, not skipped.
         options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+        # A log file is kept, and replayed at the next open, while any family has rows only there.
+        options.set_max_total_wal_size(_WAL_BYTES_MAX)
         options.set_max_background_jobs(2)
         options.set_keep_log_file_num(2)
         options.set_max_log_file_size(1024 * 1024)
@@ -305,6 +309,8 @@ class RocksDbEngine:
         self._families.clear()
         self._handles.clear()
         self._db.close()
+        # Where families were made, the object holds the files' lock also when it is closed.
+        del self._db
 
 
 def _translated(error: Exception) -> StoreError:
