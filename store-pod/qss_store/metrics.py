@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-_LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+from qss_store.request_metrics import RequestMetrics
 
 
 class Metrics:
@@ -13,21 +13,8 @@ class Metrics:
     def __init__(self) -> None:
         """All counters at zero."""
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "qss_requests",
-            "Requests by listener, route and status.",
-            ["listener", "route", "status"],
-            registry=self.registry,
-        )
-        self.latency = Histogram(
-            "qss_request_seconds",
-            "Seconds from the request's head to the end of its answer.",
-            ["listener", "route"],
-            registry=self.registry,
-            buckets=_LATENCY_BUCKETS_S,
-        )
-        self.bytes_in = Counter("qss_received_bytes", "Bytes of bodies.", registry=self.registry)
-        self.bytes_out = Counter("qss_sent_bytes", "Bytes of answers.", registry=self.registry)
+        self.requests = RequestMetrics()
+        self.registry.register(self.requests)
         self.open_iterators = Gauge("qss_open_iterators", "Open scans.", registry=self.registry)
         self.staged_bytes = self._gauge("qss_staged_bytes", "Staged rows on disk, in no commit.")
         self.uncommitted_bytes = self._gauge(

@@ -96,9 +96,7 @@ class PeerReads:
 class Lines:
     """The lines of a stream, many at a time."""
 
-    def __init__(
-        self, pod: PodAddress, content: aiohttp.StreamReader, timeout_s: float
-    ) -> None:
+    def __init__(self, pod: PodAddress, content: aiohttp.StreamReader, timeout_s: float) -> None:
         """Reads `content`; waits `timeout_s` for more, at most."""
         self._pod = pod
         self._content = content

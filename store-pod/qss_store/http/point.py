@@ -6,6 +6,7 @@ A key of another pod is passed on to it once, and its answer is passed back as i
 from typing import NamedTuple
 
 from aiohttp import hdrs, web
+from multidict import CIMultiDict
 
 from qss_core.errors import KeyNotFoundError, MalformedBytesError, StoreError
 from qss_core.formats import splitter_of
@@ -58,6 +59,7 @@ class PointApi:
     def __init__(self, reader: Reader) -> None:
         """Answers from `reader`."""
         self._reader = reader
+        self._last_headers: dict[tuple[PartitionId, str], tuple[str, CIMultiDict[str]]] = {}
 
     async def get(self, request: web.Request) -> web.Response:
         """The key's row."""
@@ -66,8 +68,7 @@ class PointApi:
         failure: StoreError | None = None
         if ask.partition in reader.pod.replicas or ask.options.scope is Scope.LOCAL:
             try:
-                reading = open_reading(reader.pod, ask.partition, ask.options)
-                return self._answer(ask, reading)
+                return self._answer(ask, open_reading(reader.pod, ask.partition, ask.options))
             except StoreError as error:
                 failure = error
         return await self._pass_on(ask, failure)
@@ -89,13 +90,14 @@ class PointApi:
     # --- Here
 
     def _answer(self, ask: _Ask, reading: Reading) -> web.Response:
-        headers = _headers(ask, reading)
-        execution = Execution(self._reader.pod.clock, wanted=ask.options.execution_info)
+        execution: Execution | None = None
         if ask.options.execution_info:
+            execution = Execution(self._reader.pod.clock, wanted=True)
             with execution.layer("PointPlan"):
                 body = self._body(ask, reading)
         else:
             body = self._body(ask, reading)
+        headers = self._headers(ask, reading)
         if body is None:
             response = problem_response(_not_found(ask))
             del headers[hdrs.ETAG], headers[hdrs.CONTENT_TYPE]
@@ -105,10 +107,18 @@ class PointApi:
         if none_match is not None and _matches(none_match, headers[hdrs.ETAG]):
             del headers[hdrs.CONTENT_TYPE]
             return web.Response(status=304, headers=headers)
-        lines = execution.lines()
-        if lines is not None and ask.media == JSON:
-            body = _with_execution(body, lines)
+        if execution is not None and ask.media == JSON:
+            body = _with_execution(body, execution.lines() or ())
         return web.Response(body=body, headers=headers)
+
+    def _headers(self, ask: _Ask, reading: Reading) -> CIMultiDict[str]:
+        """A copy of the state's headers, which are made once for each state."""
+        place = (ask.partition, ask.media)
+        last = self._last_headers.get(place)
+        if last is None or last[0] is not reading.view.token:  # Each view makes its own.
+            headers = CIMultiDict(_headers_of(ask, reading))
+            last = self._last_headers[place] = (reading.view.token, headers)
+        return last[1].copy()
 
     def _body(self, ask: _Ask, reading: Reading) -> bytes | None:
         if ask.media == JSON:
@@ -153,7 +163,7 @@ class PointApi:
         return answer
 
 
-def _headers(ask: _Ask, reading: Reading) -> dict[str, str]:
+def _headers_of(ask: _Ask, reading: Reading) -> dict[str, str]:
     view = reading.view
     return {
         hdrs.CONTENT_TYPE: ask.media,

@@ -34,9 +34,10 @@ def make_query_app(
     app = web.Application(middlewares=shell_middlewares(pod.metrics, "query"))
     app.add_routes(
         [
-            *discovery_routes(pod),
-            web.get("/state/stores/{store}", scans.get),
+            # First, since the router tries the routes of a path's first words in turn.
             web.get("/state/stores/{store}/{key:[^/]*}", points.get),
+            web.get("/state/stores/{store}", scans.get),
+            *discovery_routes(pod),
             web.get("/state/count/{store}", queries.count),
             web.post("/state/get/{store}", queries.get_many),
             web.post("/state/query/{store}", queries.query),

@@ -9,7 +9,6 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -30,6 +29,7 @@ from qss_core.errors import (
 )
 from qss_core.wire import decode, encode, problem_of
 from qss_store.metrics import Metrics
+from qss_store.request_metrics import RequestMetrics
 
 _LOG = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ def _unexpected(error: Exception, what: str) -> StoreError:
 
 def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
     """Turns failures into problems, and counts; `listener` is its label in the metrics."""
-    watch = _Watch(listener, metrics)
+    requests = metrics.requests
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -120,7 +120,8 @@ def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
             response = await _answer(request, handler)
             status = response.status
         finally:
-            watch.seen(request, response, status, time.perf_counter() - started)
+            requests.seen(listener, route_of(request), status, time.perf_counter() - started)
+            _count(requests, request, response)
         return response
 
     return [answer]
@@ -158,39 +159,20 @@ def route_of(request: web.Request) -> str:
     return resource.canonical if resource is not None else ROUTE_UNKNOWN
 
 
-class _Watch:
-    """The metrics of one listener; looking a label up each time would cost as much as a read."""
-
-    def __init__(self, listener: str, metrics: Metrics) -> None:
-        self._listener = listener
-        self._metrics = metrics
-        self._count: dict[tuple[str, int], Callable[[], None]] = {}
-        self._observe: dict[str, Callable[[float], None]] = {}
-
-    def seen(
-        self,
-        request: web.Request,
-        response: web.StreamResponse | None,
-        status: int,
-        seconds: float,
-    ) -> None:
-        route = route_of(request)
-        count = self._count.get((route, status))
-        if count is None:
-            child = self._metrics.requests.labels(self._listener, route, str(status))
-            count = self._count[route, status] = child.inc
-        count()
-        observe = self._observe.get(route)
-        if observe is None:
-            child_histogram = self._metrics.latency.labels(self._listener, route)
-            observe = self._observe[route] = child_histogram.observe
-        observe(seconds)
-        if request.body_exists:
-            self._metrics.bytes_in.inc(request.content.total_bytes)
-        if isinstance(response, web.Response) and isinstance(response.body, bytes):
-            self._metrics.bytes_out.inc(len(response.body))
-        elif response is not None:
-            self._metrics.bytes_out.inc(response.body_length)
+def _count(
+    metrics: RequestMetrics,
+    request: web.Request,
+    response: web.StreamResponse | None,
+) -> None:
+    """The bytes that came and went."""
+    if request.body_exists:
+        metrics.bytes_in += request.content.total_bytes
+    # Not isinstance, which is slow for aiohttp's classes.
+    if type(response) is web.Response:
+        body = response.body
+        metrics.bytes_out += len(body) if type(body) is bytes else 0
+    elif response is not None:
+        metrics.bytes_out += response.body_length
 
 
 # --- Bodies

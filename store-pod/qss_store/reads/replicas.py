@@ -14,7 +14,7 @@ from qss_core.errors import (
     NotUpToBoundError,
     TooStaleError,
 )
-from qss_core.model import Epoch, PartitionId, PodName, Role
+from qss_core.model import PartitionConfiguration, PartitionId, PodName, Role
 from qss_core.parameters import ReadOptions
 from qss_core.positions import UnmetComponent, unmet_components
 from qss_core.queries import PartitionAnswer
@@ -32,7 +32,7 @@ class Reading:
     partition: PartitionId
     pod: PodName
     role: Role
-    epoch: Epoch
+    configuration: PartitionConfiguration
     view: View
     replica: Replica
 
@@ -43,7 +43,7 @@ class Reading:
             position=view.position.to_json(),
             served_by=self.pod,
             role=self.role,
-            epoch=self.epoch,
+            epoch=self.configuration.epoch,
             sequence=view.sequence,
             stream_time=view.stream_time,
         )
@@ -69,8 +69,7 @@ def open_reading(pod: Pod, partition: PartitionId, options: ReadOptions) -> Read
         _check_staleness(replica, options.max_staleness_s)
     if options.bound.topics and (unmet := unmet_components(view.position, options.bound)):
         raise _behind(view, unmet)
-    epoch = replica.log.configuration.epoch
-    return Reading(partition, pod.name, role, epoch, view, replica)
+    return Reading(partition, pod.name, role, replica.log.configuration, view, replica)
 
 
 def _elsewhere(

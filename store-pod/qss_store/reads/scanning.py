@@ -4,7 +4,7 @@ The order is per partition, as Kafka concatenates its partitions' iterators: a m
 row wait for the slowest pod. What is left, by a limit or by a failure, is in the cursor.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -89,7 +89,7 @@ class Scan:
     is_streamed: bool
     make_peer_request: MakePeerRequest
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event, None]:
         """Rows and marks, partition by partition."""
         failed: list[Piece] = []
         for index, piece in enumerate(self.pieces):
