@@ -17,16 +17,16 @@ from qss_store.http.answers import encoded_query, forwarded_headers, seconds_tex
 from qss_store.http.keys import key_text
 from qss_store.http.media import JSON, OCTETS, negotiate
 from qss_store.http.shell import problem_response
-from qss_store.peer_reads import HttpAnswer, PeerRequest
 from qss_store.peers import refusal_of
 from qss_store.reads import local
 from qss_store.reads.execution import Execution
+from qss_store.reads.peers import HttpAnswer, PeerRequest
 from qss_store.reads.plans import PointPlan, check_type, key_of_text, partition_of_key
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import Reading, open_reading
 from qss_store.reads.rows import Codec, unreadable
-from qss_store.routing import Turn
-from qss_store.scatter import scatter
+from qss_store.reads.scatter import scatter
+from qss_store.reads.turns import Turn
 
 _ETAG_NAMES = {JSON: "json", OCTETS: "bytes"}
 _PASSED_ON = (hdrs.ACCEPT, hdrs.IF_NONE_MATCH)

@@ -23,9 +23,9 @@ from qss_store.http.media import JSON, negotiate
 from qss_store.http.scans import MEDIA, ScanApi, peer_headers
 from qss_store.http.shell import BodyPace, read_json
 from qss_store.http.streams import collect
-from qss_store.peer_reads import PeerRequest
 from qss_store.reads.gathering import COUNT_QUERY, Answers, Gathering, merged_position
 from qss_store.reads.many import ManyKeys, check_count
+from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import (
     CountPlan,
     PointPlan,

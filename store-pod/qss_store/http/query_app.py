@@ -10,8 +10,8 @@ from qss_store.http.point import PointApi
 from qss_store.http.queries import QueryApi
 from qss_store.http.scans import ScanApi
 from qss_store.http.shell import shell_middlewares
-from qss_store.peer_reads import PeerReads
 from qss_store.pod import Pod
+from qss_store.reads.peers import PeerReads
 from qss_store.reads.reader import Reader
 from qss_store.settings import Settings
 

@@ -17,9 +17,9 @@ from qss_core.parameters import (
 from qss_store.http.answers import encoded_query, forwarded_headers, seconds_text
 from qss_store.http.media import JSON, NDJSON, negotiate
 from qss_store.http.streams import StreamSlots, answers_json, collect, stream
-from qss_store.peer_reads import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
+from qss_store.reads.peers import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
 from qss_store.reads.plans import ScanPlan, plan_scan
 from qss_store.reads.reader import Reader
 from qss_store.reads.rows import Codec

@@ -28,8 +28,7 @@ from qss_core.errors import (
     UnsupportedMediaError,
 )
 from qss_core.wire import decode, encode, problem_of
-from qss_store.metrics import Metrics
-from qss_store.request_metrics import RequestMetrics
+from qss_store.metrics import Metrics, RequestMetrics
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,15 +13,15 @@ from qss_core.queries import (
     error_of_failure,
     failure_of,
 )
-from qss_store.peer_reads import PeerRequest
 from qss_store.reads import local
 from qss_store.reads.execution import Execution
+from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import CountPlan, PointPlan
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import open_reading
 from qss_store.reads.rows import Codec, make_row_writer
-from qss_store.routing import Turn
-from qss_store.scatter import scatter
+from qss_store.reads.scatter import scatter
+from qss_store.reads.turns import Turn
 
 COUNT_QUERY = msgspec.Raw(b'{"type":"CountQuery"}')
 _ABSENT = msgspec.Raw(b"null")

@@ -18,15 +18,15 @@ from qss_core.queries import (
     error_of_failure,
     failure_of,
 )
-from qss_store.peer_reads import PeerRequest
 from qss_store.reads import local
 from qss_store.reads.execution import Execution
+from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import PointPlan, key_of_json, partition_of_key
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import open_reading
 from qss_store.reads.rows import Codec
-from qss_store.routing import Turn
-from qss_store.scatter import scatter
+from qss_store.reads.scatter import scatter
+from qss_store.reads.turns import Turn
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

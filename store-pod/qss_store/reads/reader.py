@@ -3,10 +3,10 @@
 from qss_core.errors import UnsupportedIsolationError
 from qss_core.model import Isolation, PartitionId, StoreDefinition
 from qss_core.parameters import ReadOptions
-from qss_store.peer_reads import PeerReads
 from qss_store.pod import Pod
+from qss_store.reads.peers import PeerReads
 from qss_store.reads.rows import Codec, RowWriter, codec_of, make_row_writer
-from qss_store.routing import Turn
+from qss_store.reads.turns import Turn
 from qss_store.settings import Settings
 
 

@@ -19,18 +19,18 @@ from qss_core.errors import (
 from qss_core.model import Ordinal, PartitionId
 from qss_core.parameters import ReadOptions
 from qss_core.queries import PartitionAnswer, failure_of
-from qss_store.peer_reads import PeerReads, PeerRequest
 from qss_store.pod import Pod
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, encode_cursor
 from qss_store.reads.execution import Execution
 from qss_store.reads.local import LocalScan
+from qss_store.reads.peers import PeerReads, PeerRequest
 from qss_store.reads.plans import ScanPlan
 from qss_store.reads.replicas import open_reading
 from qss_store.reads.rows import Codec, make_row_writer
+from qss_store.reads.scatter import deadline_exceeded
 from qss_store.reads.sources import LocalSource, RemoteSource, Source
-from qss_store.routing import Turn
-from qss_store.scatter import deadline_exceeded
+from qss_store.reads.turns import Turn
 
 # A peer ends its part a little before our time is up, so that it can still say where.
 _PEER_SHARE_OF_TIME = 0.8

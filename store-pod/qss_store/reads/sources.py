@@ -22,11 +22,11 @@ from qss_core.queries import (
     error_of_failure,
 )
 from qss_store.clock import Clock
-from qss_store.peer_reads import Lines
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
 from qss_store.reads.execution import Execution
 from qss_store.reads.local import CHUNK_ROWS_MAX, LocalScan
+from qss_store.reads.peers import Lines
 from qss_store.reads.plans import ScanPlan, key_of_json
 from qss_store.reads.replicas import Reading
 from qss_store.reads.rows import Codec

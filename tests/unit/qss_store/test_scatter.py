@@ -11,8 +11,8 @@ from qss_core.errors import (
 from qss_core.model import Ordinal, PartitionId, PodAddress, PodName
 from qss_core.parameters import ReadOptions
 from qss_store.clock import SystemClock
-from qss_store.routing import Turn
-from qss_store.scatter import Answers, scatter
+from qss_store.reads.scatter import Answers, scatter
+from qss_store.reads.turns import Turn
 from qss_testing.stores import configuration
 
 PODS = [

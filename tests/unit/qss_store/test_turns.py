@@ -14,7 +14,7 @@ from qss_core.errors import (
 )
 from qss_core.model import Ordinal, PodAddress, PodName
 from qss_core.parameters import ReadOptions, Scope
-from qss_store.routing import Turn
+from qss_store.reads.turns import Turn
 from qss_testing.stores import configuration
 
 PODS = [

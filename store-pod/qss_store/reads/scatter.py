@@ -8,7 +8,7 @@ from typing import TypeVar
 from qss_core.errors import DeadlineExceededError, StoreError
 from qss_core.model import Ordinal, PartitionId, PodAddress
 from qss_store.clock import Clock
-from qss_store.routing import Turn
+from qss_store.reads.turns import Turn
 
 Answer = TypeVar("Answer")
 Answers = Mapping[PartitionId, Answer | StoreError]
