@@ -7,6 +7,7 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from qss_client.chunks import Slice
 from qss_core.errors import BatchInProgressError, DiskFullError, StoreError, WrongStoreError
@@ -28,6 +29,7 @@ from qss_store.replication import log as logs
 from qss_store.replication.entries import Abort, Command, Commit, Stage
 from qss_store.transactions.machine import Outcome
 
+Result = TypeVar("Result")
 APPLY_TIMEOUT_S = 20.0
 _DISK_RESERVE_BYTES = 64 * 1024 * 1024
 _ROWS_ON_DISK = 2  # A commit writes its rows to the log's memtable and to the data family.
@@ -37,19 +39,23 @@ async def outcome_of(
     replica: Replica, command: Command, payload: bytes | memoryview = b""
 ) -> Outcome:
     """Appends an entry and waits until it was applied; raises the failure that it met there."""
-    appended = replica.append(command, payload)
+    outcome = await in_time(replica, asyncio.shield(replica.append(command, payload)))
+    if outcome.failure:
+        raise outcome.failure
+    return outcome
+
+
+async def in_time(replica: Replica, work: Awaitable[Result]) -> Result:
+    """Waits for what a replica does; BatchInProgressError, or what stops it, when it takes long."""
     try:
         async with asyncio.timeout(APPLY_TIMEOUT_S):
-            outcome = await asyncio.shield(appended)
+            return await work
     except TimeoutError as error:
         if replica.failure:
             raise replica.failure from error
         raise BatchInProgressError(
             f"partition {replica.partition} is still applying: ask again"
         ) from error
-    if outcome.failure:
-        raise outcome.failure
-    return outcome
 
 
 class Batches:
@@ -149,6 +155,9 @@ class Batches:
             part = partition_commit(request.decision, PartitionId(int(partition)))
             if replica.machine.participant.check_commit(part):
                 await outcome_of(replica, Commit(commit=part))
+            else:
+                # A copy came before: "applied" is answered when it is, and not sooner.
+                await in_time(replica, replica.wait_until_shown(part.sequence))
 
         return await self._each(request.store_id, request.epochs, commit)
 

@@ -8,8 +8,7 @@ when its rows are durable.
 import asyncio
 import logging
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
 from qss_core.formats import Format
@@ -18,23 +17,22 @@ from qss_core.model import (
     Ordinal,
     PartitionConfiguration,
     Role,
+    Sequence,
     StoreDefinition,
     StoreSettings,
 )
 from qss_core.wire import ReplicaReport, decode, encode
+from qss_store.changelog import Changelog
 from qss_store.clock import Clock
 from qss_store.committing import APPLIED, CommitWriter, put_or_delete
-from qss_store.engine.base import CHANGELOG, META, PAYLOAD, Engine
+from qss_store.engine.base import META, Engine
 from qss_store.metrics import Metrics
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
     Barrier,
     Command,
+    Commit,
     Entry,
-    Stage,
-    decode_entry,
-    decode_offset,
-    encode_entry,
     encode_offset,
 )
 from qss_store.transactions.machine import Machine, Outcome
@@ -44,8 +42,6 @@ _LOG = logging.getLogger(__name__)
 _CONFIGURATION = b"configuration"
 _DEFINITION = b"definition"
 _DISK_FULL_RETRY_S = 1.0
-_CUT_AFTER_BYTES = 16 * 1024 * 1024
-_CUT_AT_ONCE_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +84,16 @@ class Replica:
         self._pending: dict[Offset, _Pending] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._waiting_for_state: set[asyncio.Event] = set()
         meta = dict(engine.scan(META))
         self._check_identity(meta, configuration)
         if _CONFIGURATION in meta:
             held = decode(meta[_CONFIGURATION], PartitionConfiguration)
             configuration = max(held, configuration, key=lambda one: one.epoch)
         self.machine = Machine.load(configuration.partition, meta)
-        self.log = self._load_log(configuration, meta)
-        self._bytes_total = self._load_bytes_total()
-        self._bytes_when_cut = 0
+        self._changelog = Changelog(
+            engine, surroundings.pod, configuration, meta, surroundings.clock
+        )
 
     # --- Opening
 
@@ -110,31 +107,6 @@ class Replica:
                 f"these files are partition {partition} of store {held.store_id}, not partition "
                 f"{wanted.partition} of {self.definition.store_id}: the volume was mixed up"
             )
-
-    def _load_log(
-        self, configuration: PartitionConfiguration, meta: dict[bytes, bytes]
-    ) -> logs.Log:
-        applied = decode_offset(meta.get(APPLIED, encode_offset(0)))
-        first = next(self.engine.scan(CHANGELOG), None)
-        newest = self.engine.snapshot(CHANGELOG)
-        last = next(newest.scan(reverse=True), None)
-        newest.close()
-        end = Offset(decode_offset(last[0]) + 1) if last else applied
-        return logs.Log(
-            pod=self._surroundings.pod,
-            configuration=configuration,
-            start=decode_offset(first[0]) if first else applied,
-            end=end,
-            watermark=applied,
-            applied=applied,
-        )
-
-    def _load_bytes_total(self) -> int:
-        data = self.engine.get(CHANGELOG, encode_offset(self.log.end - 1)) if self.log.end else None
-        if data is None:
-            return 0
-        entry = decode_entry(data)
-        return entry.bytes_before + len(data) + entry.payload_bytes
 
     @property
     def family(self) -> str:
@@ -152,7 +124,7 @@ class Replica:
             if family.startswith("rows-") and family != self.family:
                 self.engine.drop_family(family)
         await self._sync()
-        self.log = logs.acknowledge(self.log, self.log.pod, self.log.end)
+        self._changelog.acknowledge(self.log.end)
         await self._apply_all()
         self._show_state()
         self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
@@ -176,6 +148,11 @@ class Replica:
         self.engine.close()
 
     # --- What it is
+
+    @property
+    def log(self) -> logs.Log:
+        """Its changelog's state."""
+        return self._changelog.log
 
     @property
     def partition(self) -> int:
@@ -210,7 +187,7 @@ class Replica:
         log, became_active = logs.reconfigure(self.log, configuration)
         if log is self.log:
             return False
-        self.log = log
+        self._changelog.log = log
         self._write_configuration()
         if became_active:
             self.append(Barrier())
@@ -228,21 +205,7 @@ class Replica:
         logs.check_active(self.log)
         if self.failure:
             raise self.failure
-        entry = Entry(
-            self.log.configuration.epoch,
-            self._surroundings.clock.wall_ms(),
-            self._bytes_total,
-            command,
-        )
-        log, offset = logs.append(self.log)
-        data = encode_entry(entry)
-        batch = self.engine.batch()
-        batch.put(CHANGELOG, encode_offset(offset), data)
-        if isinstance(command, Stage):
-            batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
-        self.engine.write(batch)
-        self.log = log
-        self._bytes_total += len(data) + entry.payload_bytes
+        offset, entry = self._changelog.append(command, payload)
         pending = self._pending[offset] = _Pending(entry)
         self._wake.set()
         return pending.outcome
@@ -253,10 +216,11 @@ class Replica:
             self._wake.clear()
             try:
                 end = self.log.end
-                await self._sync()
-                self.log = logs.acknowledge(self.log, self.log.pod, end)
+                if not self._applies_make_durable(end):
+                    await self._sync()
+                self._changelog.acknowledge(end)
                 await self._apply_all()
-                if self._bytes_total - self._bytes_when_cut > _CUT_AFTER_BYTES:
+                if self._changelog.is_due_to_cut:
                     self.truncate()
             except DiskFullError as error:
                 self._stall(error)
@@ -264,6 +228,17 @@ class Replica:
                 _LOG.exception("partition %s stopped applying", self.partition)
                 self._fail(error)
                 return
+
+    def _applies_make_durable(self, end: Offset) -> bool:
+        """Whether all new entries are commits of a sole replica.
+
+        Their apply ends with a sync of its own before anybody is told or shown anything: append and
+        apply are then made durable together.
+        """
+        new = range(self.log.watermark, end)
+        return logs.is_sole(self.log) and all(
+            isinstance(self._pending[Offset(offset)].entry.command, Commit) for offset in new
+        )
 
     async def _sync(self) -> None:
         loop = asyncio.get_running_loop()
@@ -279,6 +254,8 @@ class Replica:
             if not pending.outcome.done():
                 pending.outcome.set_exception(self.failure)
         self._pending.clear()
+        for waiting in self._waiting_for_state:
+            waiting.set()
 
     def _stall(self, error: DiskFullError) -> None:
         """No space to go on: what is in the log waits, and is applied once there is."""
@@ -292,20 +269,14 @@ class Replica:
     async def _apply_all(self) -> None:
         for offset in logs.applicable(self.log):
             pending = self._pending.get(Offset(offset))
-            entry = pending.entry if pending else self._read(Offset(offset))
+            entry = pending.entry if pending else self._changelog.read(Offset(offset))
             outcome = await self._apply(Offset(offset), entry)
-            self.log = logs.apply(self.log, Offset(offset))
+            self._changelog.applied(Offset(offset))
             self._pending.pop(Offset(offset), None)
             if pending and not pending.outcome.done():
                 pending.outcome.set_result(outcome)
         if isinstance(self.failure, DiskFullError):
             self.failure = None
-
-    def _read(self, offset: Offset) -> Entry:
-        data = self.engine.get(CHANGELOG, encode_offset(offset))
-        if data is None:
-            raise CorruptionError(f"partition {self.partition}: entry {offset} is missing")
-        return decode_entry(data)
 
     async def _apply(self, offset: Offset, entry: Entry) -> Outcome:
         outcome = self.machine.apply(offset, entry)
@@ -361,33 +332,22 @@ class Replica:
         )
         if shown:
             shown.snapshot.close()
+        for waiting in self._waiting_for_state:
+            waiting.set()
 
-    # --- Cutting the log
+    async def wait_until_shown(self, sequence: Sequence) -> None:
+        """Waits until readers see that batch, durable; raises what stopped the replica."""
+        changed = asyncio.Event()
+        self._waiting_for_state.add(changed)
+        try:
+            while self.view is None or self.view.sequence < sequence:
+                if self.failure:
+                    raise self.failure
+                await changed.wait()
+                changed.clear()
+        finally:
+            self._waiting_for_state.discard(changed)
 
     def truncate(self) -> None:
         """Deletes what the changelog's retention no longer asks for."""
-        self._bytes_when_cut = self._bytes_total
-        settings = self._surroundings.settings
-        entries = self.engine.scan(CHANGELOG, lower=encode_offset(self.log.start))
-        stored = (self._stored(key, data) for key, data in entries)
-        point = logs.truncation_point(
-            self.log,
-            islice(stored, _CUT_AT_ONCE_MAX),
-            self._bytes_total,
-            self.machine.participant.open_floor,
-            self._surroundings.clock.wall_ms(),
-            logs.Retention(settings.changelog_retention_ms, settings.changelog_retention_bytes),
-        )
-        if point <= self.log.start:
-            return
-        batch = self.engine.batch()
-        for offset in range(self.log.start, point):
-            batch.delete(CHANGELOG, encode_offset(offset))
-            batch.delete(PAYLOAD, encode_offset(offset))
-        self.engine.write(batch)
-        self.log = replace(self.log, start=point)
-
-    @staticmethod
-    def _stored(key: bytes, data: bytes) -> logs.Stored:
-        entry = decode_entry(data)
-        return logs.Stored(decode_offset(key), entry.wall_time_ms, entry.bytes_before)
+        self._changelog.cut(self._surroundings.settings, self.machine.participant.open_floor)

@@ -32,6 +32,11 @@ class Log:
         return self.configuration.role_of(self.pod)
 
 
+def is_sole(log: Log) -> bool:
+    """Whether nobody else has to acknowledge an entry."""
+    return log.configuration.in_sync == (log.pod,)
+
+
 def check_active(log: Log, epoch: Epoch | None = None) -> None:
     """Refuses a write that this replica may not take; `epoch` is the sender's, where named."""
     held = log.configuration
