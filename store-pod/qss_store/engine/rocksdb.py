@@ -5,6 +5,7 @@ calls decides how much is written at once. Options are named for every family at
 those of an unnamed family silently become RocksDB's defaults.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,9 @@ _PAYLOAD_BUFFER_BYTES = 32 * 1024 * 1024
 _WAL_BYTES_MAX = 64 * 1024 * 1024
 _BLOOM_BITS_PER_KEY = 10
 _MISSING = "key not found"
+_FULL = "the volume is full: free space or make it larger; nothing is lost"
 _STRETCH_ROWS = 256
+_FULL_BELOW_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +243,21 @@ class RocksDbEngine:
     def write(self, batch: Batch) -> None:
         """Applies a batch at once; holds the interpreter's lock while it does."""
         assert isinstance(batch, RocksBatch), "a batch belongs to its engine"
+        self._check_room(batch.raw.size_in_bytes())
         try:
             self._db.write(batch.raw)
         except Exception as error:
             raise _translated(error) from error
+
+    def _check_room(self, more_bytes: int) -> None:
+        """Refuses what would fill the volume to its end.
+
+        A write-ahead log that has met the end once takes no write again until the database is
+        opened anew, however much room there is by then.
+        """
+        volume = os.statvfs(self._path)
+        if volume.f_bavail * volume.f_frsize < _FULL_BELOW_BYTES + more_bytes:
+            raise DiskFullError(_FULL)
 
     def sync(self) -> None:
         """Makes all earlier writes durable; releases the interpreter's lock."""
@@ -276,15 +290,24 @@ class RocksDbEngine:
 
     def create_family(self, family: str) -> None:
         """Adds an empty family."""
-        if family not in self._families:
+        if family in self._families:
+            return
+        self._check_room(0)
+        try:
             self._families[family] = self._db.create_column_family(family, self._options(family))
-            self._handles[family] = self._db.get_column_family_handle(family)
+        except Exception as error:
+            raise _translated(error) from error
+        self._handles[family] = self._db.get_column_family_handle(family)
 
     def drop_family(self, family: str) -> None:
         """Removes a family and its rows."""
-        if self._families.pop(family, None) is not None:
-            del self._handles[family]
+        if self._families.pop(family, None) is None:
+            return
+        del self._handles[family]
+        try:
             self._db.drop_column_family(family)
+        except Exception as error:
+            raise _translated(error) from error
 
     def flush(self) -> None:
         """Writes all memtables to files; releases the interpreter's lock."""
@@ -317,7 +340,9 @@ def _translated(error: Exception) -> StoreError:
     """Our error for one of RocksDB's, which come as bare exceptions with a text."""
     text = str(error)
     if "No space left" in text or "NoSpace" in text:
-        return DiskFullError("the volume is full: free space or make it larger; nothing is lost")
+        return DiskFullError(_FULL)
     if "Corruption" in text:
         return CorruptionError(f"the replica's files are damaged: {text[:200]}")
+    if "previous error" in text:
+        return StoreError("the volume was full during a write: make room, then restart the pod")
     return StoreError(f"RocksDB failed: {text[:200]}")
