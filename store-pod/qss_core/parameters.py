@@ -177,7 +177,7 @@ def parse_parameters(query_string: str, allowed: tuple[str, ...]) -> dict[str, s
             name = _unquote(name, "a parameter's name")
         if name not in allowed:
             raise UnknownParameterError(
-                f"unknown parameter {name[:80]!r}: this request has {', '.join(allowed)}",
+                f"unknown parameter {name[:80]!r}: this request has {', '.join(allowed) or 'none'}",
                 parameter=name[:80],
                 allowed=list(allowed),
             )

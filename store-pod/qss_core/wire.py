@@ -1,6 +1,6 @@
 """Messages between operator, pods and writers, and the one way to encode and decode them."""
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from qss_core.model import (
 )
 
 Message = TypeVar("Message")
+# Ids are kept for as long as their writer is: they have a limit.
+Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 PositionJson = dict[str, dict[str, int]]
 
 
@@ -161,9 +163,9 @@ def metadata_of(assignment: StoreAssignment) -> StoreMetadata:
 class OpenWriterRequest(Wire, frozen=True, kw_only=True):
     """Opens a writer. `open_id` makes the request repeatable; `query_id` is Spark's checkpoint."""
 
-    query_id: str
-    run_id: str
-    open_id: str
+    query_id: Identifier
+    run_id: Identifier
+    open_id: Identifier
     take_over: bool = False
     one_off: bool = False  # A batch job's writer, forgotten after seven days.
 
@@ -208,7 +210,7 @@ class CommitRequest(Wire, frozen=True, kw_only=True):
     generation: int
     chunks: dict[str, tuple[ChunkReference, ...]]
     position: PositionJson
-    fingerprint: str  # SHA-256 in hex of the batch's raw lines in the offset log.
+    fingerprint: Identifier  # SHA-256 in hex of the batch's raw lines in the offset log.
     replace: bool = False
 
 

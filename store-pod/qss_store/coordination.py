@@ -17,6 +17,7 @@ from qss_core.errors import (
     StoreError,
     TooLargeError,
     UnreachableError,
+    WrongStoreError,
 )
 from qss_core.model import Epoch, Ordinal, Sequence, WriterEpoch
 from qss_core.positions import COMPONENTS_MAX, Position
@@ -47,6 +48,7 @@ from qss_store.replication import log as logs
 from qss_store.replication.entries import CloseWriter, Complete, Decide, ForgetWriter, OpenWriter
 from qss_store.settings import Settings
 from qss_store.transactions.coordinator import WRITERS_MAX, Coordinator, Writer
+from qss_store.transactions.participant import BATCH_TOPICS
 
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.02
@@ -140,7 +142,7 @@ class Coordination:
             if replayed is not None:
                 return self._answer(replica, replayed.sequence, already_applied=True)
             coordinator.check_order(held, batch)
-            self._check_position(replica, request)
+            self._check_position(replica, held, batch, request)
             await self._prepare(held, batch, request)
             decision = self._decision(coordinator, held, batch, request)
             await outcome_of(replica, Decide(decision=decision))
@@ -152,15 +154,28 @@ class Coordination:
         known = {str(partition) for partition in range(partitions)}
         if unknown := set(request.chunks) - known:
             raise MalformedRequestError(
-                f"the store has the partitions 0..{partitions - 1}, not {sorted(unknown)}"
+                f"the store has the partitions 0..{partitions - 1}, not {sorted(unknown)[:10]}"
+            )
+        for partition, listed in request.chunks.items():
+            if len({chunk.id for chunk in listed}) < len(listed):
+                raise MalformedRequestError(f"a chunk is listed twice for partition {partition}")
+        if reserved := [topic for topic in request.position if topic.startswith(BATCH_TOPICS)]:
+            raise MalformedRequestError(
+                f"topics of {BATCH_TOPICS} are the store's own: leave out {reserved[0][:80]!r}"
             )
 
-    def _check_position(self, replica: Replica, request: CommitRequest) -> None:
-        read = Position.from_json(request.position)
-        merged = replica.machine.participant.position.merge(read)
-        if merged.component_count >= COMPONENTS_MAX:
+    def _check_position(
+        self, replica: Replica, held: Writer, batch: int, request: CommitRequest
+    ) -> None:
+        after = replica.machine.participant.position_after(
+            held.name,
+            (held.generation, batch),
+            Position.from_json(request.position),
+            replace=request.replace,
+        )
+        if after.component_count > COMPONENTS_MAX:
             raise TooLargeError(
-                f"the position would have {merged.component_count} components, at most "
+                f"the position would have {after.component_count} components, at most "
                 f"{COMPONENTS_MAX} are allowed: read fewer topics or partitions into one store"
             )
 
@@ -216,11 +231,15 @@ class Coordination:
     ) -> AbortAnswer:
         """Gives a batch up: closes the run, then drops its chunks; nothing once it is decided."""
         replica, coordinator = self._active()
-        coordinator.writer(name)
-        await outcome_of(replica, CloseWriter(writer=name, writer_epoch=writer_epoch))
-        # Asked where the close stands in the log: nothing of this run is decided after it.
+        coordinator.check_abort(name, writer_epoch)
         if coordinator.was_decided(name, writer_epoch, request.generation, batch):
             return AbortAnswer(decided=True)
+        await outcome_of(replica, CloseWriter(writer=name, writer_epoch=writer_epoch))
+        # Asked again where the close stands in the log: nothing of this run is decided after it.
+        if coordinator.was_decided(name, writer_epoch, request.generation, batch):
+            return AbortAnswer(decided=True)
+        if not coordinator.may_drop(name, (request.generation, batch)):
+            return AbortAnswer(decided=False)  # The sweep drops the rest.
 
         def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
             return AbortPartitionsRequest(
@@ -238,6 +257,9 @@ class Coordination:
 
     def resolve(self, request: ResolveRequest) -> ResolveAnswer:
         """What became of old chunks."""
+        held = self._pod.placed().definition.store_id
+        if request.store_id != held:
+            raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
         _, coordinator = self._active()
         ordinal = (request.generation, request.batch)
         verdict = coordinator.verdict(request.writer, request.writer_epoch, ordinal)
@@ -362,11 +384,14 @@ class Coordination:
             return
         replica, coordinator = self._active()
         now = self._pod.clock.monotonic()
-        for writer in list(coordinator.writers.values()):
-            if writer.closed:
-                continue
-            heard = self._heard.setdefault((writer.name, writer.writer_epoch), now)
-            if now - heard > self._settings.open_batch_timeout_s:
+        runs = {
+            (writer.name, writer.writer_epoch): writer
+            for writer in coordinator.writers.values()
+            if not writer.closed
+        }
+        self._heard = {run: self._heard.get(run, now) for run in runs}
+        for run, writer in runs.items():
+            if now - self._heard[run] > self._settings.open_batch_timeout_s:
                 close = CloseWriter(writer=writer.name, writer_epoch=writer.writer_epoch)
                 await outcome_of(replica, close)
         for name in coordinator.expired_one_offs(self._pod.clock.wall_ms()):

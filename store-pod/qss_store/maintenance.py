@@ -38,6 +38,8 @@ class Maintenance:
                 await self.round()
             except StoreError as error:
                 _LOG.warning("maintenance goes on in the next round: %s", error.code)
+            except Exception:  # noqa: BLE001 the top of a task: said and logged.
+                _LOG.exception("maintenance goes on in the next round")
             await asyncio.sleep(self._settings.maintenance_interval_s)
 
     async def round(self) -> None:

@@ -14,11 +14,13 @@ from qss_client.chunks import decode_chunk
 from qss_core.errors import (
     MalformedRequestError,
     NotActiveError,
+    NotReadyError,
     OverloadedError,
     StaleWriterError,
     UnreachableError,
 )
 from qss_core.model import StoreAssignment, WriterEpoch
+from qss_core.parameters import parse_parameters
 from qss_core.wire import (
     AbortPartitionsRequest,
     AbortRequest,
@@ -32,8 +34,9 @@ from qss_core.wire import (
 )
 from qss_store.batches import Batches
 from qss_store.coordination import Coordination
-from qss_store.http.shell import read_body, read_json, shell_middlewares
+from qss_store.http.shell import BodyPace, read_body, read_json, shell_middlewares
 from qss_store.metrics import Metrics
+from qss_store.peers import read_answer
 from qss_store.pod import Pod
 from qss_store.replication.entries import Stage
 from qss_store.settings import Settings
@@ -42,6 +45,7 @@ Message = TypeVar("Message")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _FORWARDED = "Queryable-State-Forwarded"
+_PASSED_BACK = ("Content-Type", "Retry-After")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _CHUNK = re.compile(r"([0-9]{1,19})\.[A-Za-z0-9_-]{1,100}\.[0-9]{1,9}")
 _WAIT_MAX_S = 60.0
@@ -66,6 +70,7 @@ class InternalApi:
         self._coordination = coordination
         self._session = session
         self._settings = settings
+        self._pace = BodyPace(total_s=settings.body_deadline_s)
         self._uncommitted_bytes = 0
 
     def routes(self) -> list[web.RouteDef]:
@@ -89,6 +94,7 @@ class InternalApi:
     def _coordinated(self, handler: Handler) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             self._pod.check_store(request.match_info["store"])
+            _parameters(request)
             if self._pod.is_active(0):
                 return await handler(request)
             return await self._pass_on(request)
@@ -99,7 +105,9 @@ class InternalApi:
         active = self._pod.address(self._pod.configuration(0).active)
         if _FORWARDED in request.headers:
             raise NotActiveError(f"the coordinator is on pod {active.name}", active=active.name)
-        body = await read_body(request, self._settings.message_bytes_max)
+        if active.ordinal == self._pod.ordinal:
+            raise NotReadyError(f"pod {active.name} is opening its replicas: try again")
+        body = await read_body(request, self._settings.message_bytes_max, self._pace)
         try:
             async with self._session.request(
                 request.method,
@@ -108,8 +116,11 @@ class InternalApi:
                 headers={_FORWARDED: "1", "Content-Type": "application/json"},
                 timeout=aiohttp.ClientTimeout(total=2 * self._settings.finish_timeout_s),
             ) as answer:
+                kept = {
+                    name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers
+                }
                 return web.Response(
-                    status=answer.status, body=await answer.read(), content_type=answer.content_type
+                    status=answer.status, body=await read_answer(answer), headers=kept
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(f"the coordinator, pod {active.name}, did not answer") from error
@@ -149,7 +160,7 @@ class InternalApi:
             raise MalformedRequestError("a chunk id is <writer epoch>.<task attempt>.<number>")
         if int(match[1]) != epoch:
             raise StaleWriterError(f"chunk {chunk} is not of writer epoch {epoch}")
-        generation = _query_number(request, "generation")
+        generation = _parsed("generation", _parameters(request, "generation").get("generation", ""))
         body = await self._read_chunk(request)
         try:
             slices = decode_chunk(body, self._batches.hashed_partitions)
@@ -179,7 +190,7 @@ class InternalApi:
             )
         self._hold(announced)
         try:
-            body = await read_body(request, self._settings.chunk_bytes_max)
+            body = await read_body(request, self._settings.chunk_bytes_max, self._pace)
         except BaseException:
             self._hold(-announced)
             raise
@@ -219,15 +230,16 @@ class InternalApi:
 
     async def replicas(self, request: web.Request) -> web.Response:
         """What the pod has; waits for a change with `wait` (seconds) and `after` (version)."""
-        if unknown := set(request.query) - {"wait", "after"}:
-            raise MalformedRequestError(f"unknown parameters {sorted(unknown)}: wait, after")
-        if "wait" not in request.query:
+        given = _parameters(request, "wait", "after")
+        if "wait" not in given:
             return _json(self._pod.report())
-        wait_s = min(_WAIT_MAX_S, float(_query_number(request, "wait")))
-        return _json(await self._pod.wait_for_change(_query_number(request, "after"), wait_s))
+        wait_s = min(_WAIT_MAX_S, float(_parsed("wait", given["wait"])))
+        after = _parsed("after", given.get("after", "0"))
+        return _json(await self._pod.wait_for_change(after, wait_s))
 
     async def _read(self, request: web.Request, kind: type[Message]) -> Message:
-        return await read_json(request, self._settings.message_bytes_max, kind)
+        _parameters(request)
+        return await read_json(request, self._settings.message_bytes_max, kind, self._pace)
 
 
 def make_internal_app(
@@ -263,8 +275,8 @@ def _number(request: web.Request, name: str) -> int:
     return _parsed(name, request.match_info[name])
 
 
-def _query_number(request: web.Request, name: str) -> int:
-    return _parsed(name, request.query.get(name, "0" if name == "after" else ""))
+def _parameters(request: web.Request, *allowed: str) -> dict[str, str]:
+    return parse_parameters(request.rel_url.raw_query_string, allowed)
 
 
 def _parsed(name: str, text: str) -> int:

@@ -273,6 +273,21 @@ class Coordinator:
         del self.writers[entry.writer]
         return {_WRITER + entry.writer.encode(): None}
 
+    def check_abort(self, name: str, writer_epoch: WriterEpoch) -> None:
+        """Refuses to give up what was never begun: an epoch above all would drop any run's rows."""
+        held = self.writer(name)
+        if writer_epoch > held.writer_epoch:
+            raise StaleWriterError(
+                f"epoch {writer_epoch} of writer {name} was never allotted: open it anew"
+            )
+
+    def may_drop(self, name: str, ordinal: tuple[int, int]) -> bool:
+        """Whether chunks from this (generation, batch) on may be dropped: a decision needs its."""
+        decision = self.unfinished
+        if decision is None or decision.writer != name:
+            return True
+        return (decision.generation, decision.batch) < ordinal
+
     def was_decided(
         self, name: str, writer_epoch: WriterEpoch, generation: int, batch: int
     ) -> bool:

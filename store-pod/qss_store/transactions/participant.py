@@ -21,7 +21,7 @@ from qss_core.wire import ChunkReference, PartitionCommit, PositionJson, decode,
 from qss_store.replication.entries import Abort, Stage
 
 ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
-_BATCH = "@batch."
+BATCH_TOPICS = "@batch."
 _STATE = b"participant"
 _LAST = b"last/"
 _STAGED = b"staged/"
@@ -32,7 +32,7 @@ Changes = dict[bytes, bytes | None]  # Rows of the meta family; None deletes.
 
 def batch_topic(writer: str) -> str:
     """The pseudo-topic whose partition is a writer's generation and whose offset is its batch."""
-    return _BATCH + writer
+    return BATCH_TOPICS + writer
 
 
 class StagedChunk(Wire, frozen=True, kw_only=True):
@@ -246,18 +246,26 @@ class Participant:
             records=sum(chunk.records for chunk in listed),
         )
 
-    def _advance(self, commit: PartitionCommit) -> None:
-        last = self.last.get(commit.writer)
-        restarted = last is not None and commit.generation > last.generation
-        read = Position.from_json(commit.position)
+    def position_after(
+        self, writer: str, ordinal: tuple[int, int], read: Position, *, replace: bool
+    ) -> Position:
+        """The position that a batch which read its inputs so far would leave."""
+        last = self.last.get(writer)
+        generation, batch = ordinal
         kept = self.position
-        if commit.replace:
+        if replace:
             kept = _only_batches(kept)  # The rows that the inputs had made are gone.
-        elif restarted:
+        elif last is not None and generation > last.generation:
             # A new generation reads its inputs anew: what the older one had read is true no more.
             kept = _without_topics_of(kept, read)
-        self.position = kept.merge(read).with_component(
-            batch_topic(commit.writer), commit.generation, commit.batch
+        return kept.merge(read).with_component(batch_topic(writer), generation, batch)
+
+    def _advance(self, commit: PartitionCommit) -> None:
+        self.position = self.position_after(
+            commit.writer,
+            (commit.generation, commit.batch),
+            Position.from_json(commit.position),
+            replace=commit.replace,
         )
         self.sequence = commit.sequence
         self.data_generation += 1 if commit.replace else 0
@@ -319,7 +327,7 @@ def _aborted(abort: Abort, chunk: StagedChunk) -> bool:
 
 
 def _only_batches(position: Position) -> Position:
-    return Position(tuple(pair for pair in position.topics if pair[0].startswith(_BATCH)))
+    return Position(tuple(pair for pair in position.topics if pair[0].startswith(BATCH_TOPICS)))
 
 
 def _without_topics_of(position: Position, other: Position) -> Position:
