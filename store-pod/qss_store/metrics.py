@@ -8,10 +8,9 @@ from itertools import accumulate
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-_BOUNDS = (*(floatToGoString(bound) for bound in _BUCKETS_S), "+Inf")
+_BOUNDS = (*map(str, _BUCKETS_S), "+Inf")
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from qss_core.errors import StoreError, UnreachableError
 from qss_core.wire import Problem, decode, encode, error_of
 
 Answer = TypeVar("Answer")
-CONNECTIONS_PER_PEER_MAX = 64
+CONNECTIONS_PER_PEER_MAX = 256
 CONNECT_TIMEOUT_S = 2.0
 HEADER_BYTES_MAX = 32 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024

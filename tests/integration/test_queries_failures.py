@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from qss_core.errors import NotActiveError
-from qss_core.model import PartitionConfiguration
+from qss_core.errors import CorruptionError, NotActiveError
+from qss_core.model import PartitionConfiguration, PartitionId
 from qss_core.positions import Position, encode_token
 from qss_core.wire import encode, problem_of
 from qss_testing.http import NDJSON, Api
@@ -276,6 +276,22 @@ async def test_a_learner_does_not_answer(start_cluster: StartCluster, api: MakeA
     answer = await api(cluster, 1).get(f"{SCAN}/k01?scope=local")
     assert answer.problem(421, "NOT_PRESENT")["details"]["active"] == "words-0"
     assert (await api(cluster, 1).get(f"{SCAN}/k01")).json()["value"] == 1
+
+
+async def test_a_replica_that_is_being_opened_is_not_ready(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await replicated(start_cluster)
+    opening = cluster.nodes[1].pod.replicas[PartitionId(0)]
+    view, opening.view = opening.view, None
+    opening.failure = CorruptionError("block 7 is damaged")
+    standby = api(cluster, 1)
+    problem = (await standby.get(f"{SCAN}/k01?scope=local")).problem(503, "NOT_READY")
+    assert "block 7 is damaged" in problem["detail"]
+    scan = (await standby.get(f"{SCAN}?scope=local")).json()
+    assert reasons(scan["partitions"]) == {"0": "NOT_READY"}
+    assert await served_by(standby, f"{SCAN}/k01") == "words-0", "another replica answers"
+    opening.view = view
 
 
 # --- Routes that have changed

@@ -18,11 +18,12 @@ from qss_core.parameters import (
     scope_of,
 )
 from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest, decode_query
+from qss_core.wire import encode
 from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.media import JSON, negotiate
 from qss_store.http.scans import MEDIA, ScanApi, peer_headers
 from qss_store.http.shell import BodyPace, read_json
-from qss_store.http.streams import collect
+from qss_store.http.streams import collect, send_document
 from qss_store.reads.gathering import COUNT_QUERY, Answers, Gathering, merged_position
 from qss_store.reads.many import ManyKeys, check_count
 from qss_store.reads.peers import PeerRequest
@@ -103,9 +104,9 @@ class QueryApi:
             media=media,
             make_peer_request=_peer_requests(request, message),
         )
-        with self._scans.slots.taken():
+        with self._scans.slot(options):
             if media == JSON:
-                return json_response(await _collected(scan))
+                return await self._send(request, await _collected(scan))
             return await self._scans.answer(request, scan, media)
 
     async def count(self, request: web.Request) -> web.Response:
@@ -122,7 +123,7 @@ class QueryApi:
         answers = await gathering.answers(self._reader.partitions(options, codec))
         return json_response({"count": _sum(answers), "partitions": _by_text(answers)})
 
-    async def get_many(self, request: web.Request) -> web.Response:
+    async def get_many(self, request: web.Request) -> web.StreamResponse:
         """Many keys."""
         codec = self._reader.codec(request.match_info["store"])
         check_type(codec)
@@ -133,7 +134,11 @@ class QueryApi:
         negotiate(request, (JSON,))
         check_count(message.keys, self._reader.settings.keys_per_request_max)
         batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))
-        return json_response(await batch.answer())
+        return await self._send(request, await batch.answer())
+
+    async def _send(self, request: web.Request, message: object) -> web.StreamResponse:
+        stall_max_s = self._reader.settings.write_stall_max_s
+        return await send_document(request, encode(message), stall_max_s)
 
     async def _read(self, request: web.Request, kind: type[_Message]) -> _Message:
         settings = self._reader.settings

@@ -1,6 +1,7 @@
 """Ranges, prefixes and full scans: `GET /state/stores/{store}`."""
 
 import math
+from contextlib import AbstractContextManager
 
 import msgspec
 from aiohttp import hdrs, web
@@ -16,7 +17,7 @@ from qss_core.parameters import (
 )
 from qss_store.http.answers import encoded_query, forwarded_headers, seconds_text
 from qss_store.http.media import JSON, NDJSON, negotiate
-from qss_store.http.streams import StreamSlots, answers_json, collect, stream
+from qss_store.http.streams import StreamSlots, answers_json, collect, send_document, stream
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
 from qss_store.reads.peers import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
@@ -35,7 +36,9 @@ class ScanApi:
     def __init__(self, reader: Reader) -> None:
         """Answers from `reader`."""
         self._reader = reader
-        self.slots = StreamSlots(reader.settings.streams_max)
+        streams_max = reader.settings.streams_max
+        # Apart: a scan here must not wait for one elsewhere that waits for it.
+        self._slots = {scope: StreamSlots(streams_max) for scope in Scope}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Rows in order, partition by partition."""
@@ -55,8 +58,12 @@ class ScanApi:
             media=media,
             make_peer_request=_peer_requests(request, parameters),
         )
-        with self.slots.taken():
+        with self.slot(options):
             return await self.answer(request, scan, media)
+
+    def slot(self, options: ReadOptions) -> AbstractContextManager[None]:
+        """Holds one of the scans that may run. Raises OverloadedError where there is none."""
+        return self._slots[options.scope].taken()
 
     async def answer(self, request: web.Request, scan: Scan, media: str) -> web.StreamResponse:
         """A scan as the client takes it."""
@@ -70,7 +77,7 @@ class ScanApi:
             answers_json(collected.answers),
             msgspec.json.encode(collected.cursor),
         )
-        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: JSON})
+        return await send_document(request, body, self._reader.settings.write_stall_max_s)
 
     def scan(
         self,

@@ -16,10 +16,11 @@ from aiohttp import hdrs, web
 from qss_core.errors import OverloadedError
 from qss_core.model import PartitionId
 from qss_core.queries import PartitionAnswer, encode_mark
-from qss_store.http.media import NDJSON
+from qss_store.http.media import JSON, NDJSON
 from qss_store.reads.scanning import Mark, Rows, Scan
 
 _LOG = logging.getLogger(__name__)
+_SLICE_BYTES = 256 * 1024
 
 
 class StreamSlots:
@@ -78,16 +79,48 @@ async def stream(request: web.Request, scan: Scan, write_stall_max_s: float) -> 
     """Writes the scan as NDJSON: a row a line, and a mark after each partition."""
     response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: NDJSON})
     await response.prepare(request)
-    try:
-        async with aclosing(scan.events()) as events:
-            async for event in events:
+    async with aclosing(scan.events()) as events:
+        async for event in events:
+            with _patience(request):
                 async with asyncio.timeout(write_stall_max_s):
                     await response.write(_lines(event))
-        await response.write_eof()
-    except TimeoutError as error:
-        _LOG.info("the reader of a stream took nothing for %g s", write_stall_max_s)
-        raise ConnectionError("the reader took nothing for too long") from error
+    with _patience(request):
+        async with asyncio.timeout(write_stall_max_s):
+            await response.write_eof()
     return response
+
+
+async def send_document(
+    request: web.Request, body: bytes, write_stall_max_s: float
+) -> web.StreamResponse:
+    """A JSON answer; a large one goes in slices, so that a reader cannot hold it for ever."""
+    headers = {hdrs.CONTENT_TYPE: JSON}
+    if len(body) <= _SLICE_BYTES or request.method == hdrs.METH_HEAD:
+        return web.Response(body=body, headers=headers)
+    response = web.StreamResponse(headers=headers)
+    response.content_length = len(body)
+    await response.prepare(request)
+    view = memoryview(body)
+    for start in range(0, len(body), _SLICE_BYTES):
+        with _patience(request):
+            async with asyncio.timeout(write_stall_max_s):
+                await response.write(view[start : start + _SLICE_BYTES])
+    with _patience(request):
+        async with asyncio.timeout(write_stall_max_s):
+            await response.write_eof()
+    return response
+
+
+@contextmanager
+def _patience(request: web.Request) -> Iterator[None]:
+    """Lets go of a reader that takes nothing for too long, and of what waits to be sent to it."""
+    try:
+        yield
+    except TimeoutError as error:
+        _LOG.info("a reader took nothing for too long")
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionError("the reader took nothing for too long") from error
 
 
 def _lines(event: Rows | Mark) -> bytes:

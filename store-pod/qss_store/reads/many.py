@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,13 @@ from qss_core.queries import (
     error_of_failure,
     failure_of,
 )
-from qss_store.reads import local
 from qss_store.reads.execution import Execution
+from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.reads.peers import PeerRequest
-from qss_store.reads.plans import PointPlan, key_of_json, partition_of_key
+from qss_store.reads.plans import key_of_json, partition_of_key
 from qss_store.reads.reader import Reader
-from qss_store.reads.replicas import open_reading
-from qss_store.reads.rows import Codec
+from qss_store.reads.replicas import Reading, open_reading
+from qss_store.reads.rows import Codec, unreadable
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
 
@@ -67,6 +67,7 @@ class ManyKeys:
             partition = partition_of_key(key, options.partition, codec)
             self._places[partition].append(place)
         self._bytes_left = reader.settings.answer_bytes_max
+        self._write = reader.writer
 
     async def answer(self) -> BatchAnswer:
         """What became of each key."""
@@ -102,35 +103,46 @@ class ManyKeys:
         parts: dict[PartitionId, _Part | StoreError] = {}
         for partition in partitions:
             try:
-                parts[partition] = self._read(partition)
+                parts[partition] = await self._read(partition)
             except StoreError as error:
                 parts[partition] = error
-            await asyncio.sleep(0)  # Others take their turn between partitions.
         return parts
 
     # --- Here
 
-    def _read(self, partition: PartitionId) -> _Part:
+    async def _read(self, partition: PartitionId) -> _Part:
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
         reading = open_reading(self._reader.pod, partition, self._options)
         results: dict[int, bytes] = {}
         with execution.layer("PointPlan"):
-            for place in self._places[partition]:
-                plan = PointPlan(self._keys[place], self._codec.shape)
-                try:
-                    self._check_room()
-                    row = local.read_point(reading, plan, self._reader.writer)
-                except StoreError as error:
-                    results[place] = self._result(partition, place, KeyStatus.FAILED, error)
-                    continue
-                results[place] = (
-                    self._result(partition, place, KeyStatus.ABSENT)
-                    if row is None
-                    else b'%b,"partition":%d,"status":"FOUND"}' % (row[:-1], partition)
-                )
-                self._bytes_left -= len(results[place])
+            # All rows at once, from one state; what takes longer, their JSON, in turns with others.
+            rows = {place: self._row(reading, place) for place in self._places[partition]}
+            for places in _slices(rows):
+                for place in places:
+                    results[place] = self._encode(partition, place, rows[place])
+                await asyncio.sleep(0)
         answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
         return _Part(answer, results)
+
+    def _row(self, reading: Reading, place: int) -> bytes | StoreError | None:
+        try:
+            self._check_room()
+            row = reading.view.snapshot.get(self._keys[place])
+        except StoreError as error:
+            return error
+        self._bytes_left -= len(row or b"")
+        return row
+
+    def _encode(self, partition: PartitionId, place: int, row: bytes | StoreError | None) -> bytes:
+        if row is None:
+            return self._result(partition, place, KeyStatus.ABSENT)
+        if isinstance(row, StoreError):
+            return self._result(partition, place, KeyStatus.FAILED, row)
+        try:
+            line = self._write(self._keys[place], row)
+        except MalformedBytesError as error:
+            return self._result(partition, place, KeyStatus.FAILED, unreadable(error))
+        return b'%b,"partition":%d,"status":"FOUND"}' % (line[:-1], partition)
 
     def _check_room(self) -> None:
         if self._bytes_left <= 0:
@@ -192,6 +204,20 @@ class ManyKeys:
         if answer.failure is not None:
             return error_of_failure(answer.failure)
         return _Part(answer, {place: by_place[place] for place in self._places[partition]})
+
+
+def _slices(rows: dict[int, bytes | StoreError | None]) -> Iterator[list[int]]:
+    """Places of rows, as many at a time as the loop may be held for."""
+    places: list[int] = []
+    size = 0
+    for place, row in rows.items():
+        places.append(place)
+        size += len(row) if isinstance(row, bytes) else 0
+        if size >= CHUNK_BYTES_MAX or len(places) >= CHUNK_ROWS_MAX:
+            yield places
+            places, size = [], 0
+    if places:
+        yield places
 
 
 def check_count(keys: Sequence[object], keys_max: int) -> None:

@@ -44,7 +44,7 @@ class PeerReads:
     """A client of other pods' query ports."""
 
     def __init__(self, session: aiohttp.ClientSession, requests_per_peer_max: int) -> None:
-        """Uses a session that its maker closes."""
+        """Uses a session that its maker closes. Streams are limited by who makes them."""
         self._session = session
         self._slots: dict[str, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(requests_per_peer_max)
@@ -53,7 +53,11 @@ class PeerReads:
     async def ask(self, pod: PodAddress, request: PeerRequest, timeout_s: float) -> HttpAnswer:
         """The whole answer. Raises UnreachableError and DeadlineExceededError."""
         with _translated(pod, timeout_s):
-            async with asyncio.timeout(timeout_s), self._sent(pod, request) as response:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._slots[pod.query],
+                self._sent(pod, request) as response,
+            ):
                 body = await read_answer(response)
                 return HttpAnswer(response.status, response.headers, body)
 
@@ -80,16 +84,13 @@ class PeerReads:
     async def _sent(
         self, pod: PodAddress, request: PeerRequest
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        async with (
-            self._slots[pod.query],
-            self._session.request(
-                request.method,
-                URL(pod.query + request.path, encoded=True),
-                data=request.body,
-                headers=request.headers,
-                allow_redirects=False,
-            ) as response,
-        ):
+        async with self._session.request(
+            request.method,
+            URL(pod.query + request.path, encoded=True),
+            data=request.body,
+            headers=request.headers,
+            allow_redirects=False,
+        ) as response:
             yield response
 
 

@@ -61,8 +61,9 @@ async def _ask_round(
         except StoreError as error:
             return dict.fromkeys(partitions, error)
 
-    answered = await asyncio.gather(*(ask_pod(pod, of_it) for pod, of_it in groups.items()))
-    return {partition: answer for answers in answered for partition, answer in answers.items()}
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(ask_pod(pod, of_it)) for pod, of_it in groups.items()]
+    return {partition: answer for task in asked for partition, answer in task.result().items()}
 
 
 def deadline_exceeded() -> DeadlineExceededError:
