@@ -37,6 +37,7 @@ from qss_spark.writer import commit_batch, stage_rows
 
 _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000
+_COLLECT_BELOW_BYTES = 8 * 1024 * 1024
 _RENEW_INTERVAL_S = 60.0
 _JSON_COLUMN = "__value"
 
@@ -155,7 +156,7 @@ class StoreSink:
     def _write(self, rows: DataFrame, batch: SinkBatch, definition: StoreDefinition) -> None:
         RowEncoder(definition, self._columns).check(rows.columns)
         rows, columns = self._with_json(rows, definition)
-        if self._collects():
+        if self._collects(rows):
             table = self._collected(rows)
             if table is not None:
                 self._last_records = table.num_rows
@@ -188,10 +189,14 @@ class StoreSink:
         text = F.to_json(value, {"ignoreNullFields": "false"}).alias(_JSON_COLUMN)
         return rows.select(*kept, text), Columns(key=self._columns.key, value=(_JSON_COLUMN,))
 
-    def _collects(self) -> bool:
+    def _collects(self, rows: DataFrame) -> bool:
         if self._collect != "auto":
             return self._collect == "always"
-        return self._last_records is not None and self._last_records < _COLLECT_BELOW_RECORDS
+        if self._last_records is not None:
+            return self._last_records < _COLLECT_BELOW_RECORDS
+        # The first batch of a run: Spark's own estimate, which is high rather than low.
+        plan = rows._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 Python has no other way.
+        return int(str(plan.stats().sizeInBytes())) < _COLLECT_BELOW_BYTES
 
     def _collected(self, rows: DataFrame) -> pa.Table | None:
         """The rows; None where they are too many for the driver."""
