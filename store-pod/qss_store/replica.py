@@ -8,6 +8,7 @@ when its rows are durable.
 import asyncio
 import logging
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
@@ -309,7 +310,9 @@ class Replica:
         await self._sync()
         self._show_state(applied=Offset(offset + 1))
         if plan.replaces:
-            self.engine.drop_family(self._family_of(plan.data_generation - 1))
+            # The commit is done, and is not done again: what stays is dropped at the next start.
+            with suppress(DiskFullError):
+                self.engine.drop_family(self._family_of(plan.data_generation - 1))
         self._surroundings.metrics.committed(
             self._surroundings.clock.monotonic() - started, plan.records
         )

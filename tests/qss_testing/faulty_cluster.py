@@ -35,18 +35,20 @@ from qss_core.wire import (
     ResolveRequest,
 )
 from qss_store.batches import Batches
-from qss_store.clock import SystemClock
+from qss_store.clock import Clock, SystemClock
 from qss_store.coordination import Coordination
 from qss_store.engine.base import Engine
 from qss_store.engine.memory import MemoryEngine
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
 from qss_store.peers import Peers
-from qss_store.pod import Pod
+from qss_store.pod import OpenEngine, Pod
 from qss_store.settings import Settings
 
 Answer = TypeVar("Answer")
 STORE = StoreName("flights")
+SYSTEM_CLOCK = SystemClock()
+SETTINGS = Settings(finish_timeout_s=2.0, peer_timeout_s=2.0)
 
 
 def make_assignment(
@@ -101,7 +103,8 @@ class FaultyNetwork(Peers):
     async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
         """A request between pods."""
         host, path = url.removeprefix("http://").split("/", 1)
-        return await self.carry(host, lambda services: services.handle(path, message))
+        answer: Answer = await self.carry(host, lambda services: services.handle(path, message))
+        return answer
 
     async def carry(self, host: str, deliver: Callable[["Services"], Awaitable[Any]]) -> Any:
         """One exchange; UnreachableError where the request or its answer is lost."""
@@ -151,17 +154,17 @@ class Services:
     """One pod's process."""
 
     def __init__(
-        self, ordinal: int, volume: Path, engines: dict[str, MemoryEngine], network: FaultyNetwork
+        self,
+        ordinal: int,
+        volume: Path,
+        open_engine: OpenEngine,
+        network: FaultyNetwork,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        settings: Settings = SETTINGS,
     ) -> None:
-        """The engines are the pod's volume."""
-
-        def open_engine(path: Path) -> Engine:
-            return engines.setdefault(str(path), MemoryEngine())
-
-        settings = Settings(finish_timeout_s=2.0, peer_timeout_s=2.0)
-        self.pod = Pod(
-            STORE, Ordinal(ordinal), volume, open_engine, SystemClock(), Metrics(), "process"
-        )
+        """What `open_engine` opens is the pod's volume."""
+        self.pod = Pod(STORE, Ordinal(ordinal), volume, open_engine, clock, Metrics(), "process")
         self.batches = Batches(self.pod, volume)
         self.coordination = Coordination(self.pod, self.batches, network, settings)
         self.maintenance = Maintenance(self.pod, self.coordination, network, settings)
@@ -171,13 +174,18 @@ class Services:
         """Does work that ends with this process."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._end)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
                 raise UnreachableError("the pod crashed meanwhile") from None
             raise
+
+    def _end(self, task: "asyncio.Future[Any]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # Whoever asked may be gone, and that is no fault.
 
     async def handle(self, path: str, message: object) -> Any:
         """What the internal port does with it."""
@@ -205,18 +213,36 @@ class FaultyCluster:
     """A few pods, which can be crashed and started again."""
 
     def __init__(
-        self, directory: Path, random: Random, *, partitions: int, pods: int, fault_rate: float
+        self,
+        directory: Path,
+        random: Random,
+        *,
+        partitions: int,
+        pods: int,
+        fault_rate: float,
+        clock: Clock = SYSTEM_CLOCK,
+        settings: Settings = SETTINGS,
+        limits: StoreSettings | None = None,
     ) -> None:
         """`directory` holds what little the pods keep in files."""
-        self.assignment = make_assignment(partitions, pods)
+        self.assignment = make_assignment(partitions, pods, limits)
+        self._clock = clock
+        self._settings = settings
         self.network = FaultyNetwork(random, fault_rate)
         self._directory = directory
         self._engines: dict[int, dict[str, MemoryEngine]] = {n: {} for n in range(pods)}
 
     async def start(self, ordinal: int) -> None:
         """Starts a pod over its volume."""
+        engines = self._engines[ordinal]
+
+        def open_engine(path: Path) -> Engine:
+            return engines.setdefault(str(path), MemoryEngine())
+
         volume = self._directory / str(ordinal)
-        services = Services(ordinal, volume, self._engines[ordinal], self.network)
+        services = Services(
+            ordinal, volume, open_engine, self.network, clock=self._clock, settings=self._settings
+        )
         await services.pod.start()
         await services.pod.assign(self.assignment)
         services.coordination.go_on()

@@ -1,0 +1,231 @@
+"""Three batches on one pod, told step by step, and what readers may see of them.
+
+The second replaces all rows; the first two are applied in several slices; a partition may get
+nothing. Every row of a state is known, so that a half-applied batch cannot hide.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random  # noqa: TID251 a network without faults rolls no dice.
+from typing import Any
+
+import pyarrow as pa
+
+from qss_client.chunks import Slice, encode_slice
+from qss_core.errors import BatchClosedError, Retry, StoreError
+from qss_core.wire import (
+    ChunkReference,
+    CommitRequest,
+    OpenWriterRequest,
+    WriterOpened,
+    error_of,
+)
+from qss_store.pod import OpenEngine
+from qss_store.replication.entries import Stage
+from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
+from qss_testing.faulty_engine import Crash, Faults
+
+PARTITIONS = 3
+WRITER = "story"
+Rows = dict[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Chunks of rows by partition, in commit order."""
+
+    chunks: dict[int, list[Rows]]
+    replace: bool = False
+
+
+def _numbered(start: int, end: int, value: str) -> Rows:
+    return {f"{number:05}".encode(): value.encode() for number in range(start, end)}
+
+
+# A slice has at most 500 rows: the first batch takes three writes, the second two.
+BATCHES = (
+    Batch({0: [_numbered(0, 1001, "a"), _numbered(990, 1010, "b")], 1: [_numbered(0, 3, "a")]}),
+    Batch({0: [_numbered(0, 501, "c")], 2: [_numbered(0, 2, "c")]}, replace=True),
+    Batch({p: [{**_numbered(1, 4, "d"), b"00000": None}] for p in range(PARTITIONS)}),
+)
+
+
+def _states() -> list[list[dict[bytes, bytes]]]:
+    """By sequence, by partition."""
+    states: list[list[dict[bytes, bytes]]] = [[{} for _ in range(PARTITIONS)]]
+    for batch in BATCHES:
+        after = [{} if batch.replace else dict(rows) for rows in states[-1]]
+        for partition, chunks in batch.chunks.items():
+            for key, value in [row for chunk in chunks for row in chunk.items()]:
+                after[partition].pop(key, None)
+                if value is not None:
+                    after[partition][key] = value
+        states.append(after)
+    return states
+
+
+STATES = _states()
+
+
+def position_at(sequence: int) -> dict[str, dict[str, int]]:
+    """The position that is true of the first `sequence` batches."""
+    if not sequence:
+        return {}
+    return {f"@batch.{WRITER}": {"1": sequence - 1}, "flights": {"0": sequence - 1}}
+
+
+def _slice_of(partition: int, rows: Rows) -> Slice:
+    table = pa.table(
+        {
+            "key": pa.array(list(rows), pa.binary()),
+            "value": pa.array(list(rows.values()), pa.binary()),
+        }
+    )
+    return encode_slice(partition, table)
+
+
+SLICES = [
+    {p: [_slice_of(p, rows) for rows in chunks] for p, chunks in batch.chunks.items()}
+    for batch in BATCHES
+]
+
+
+@dataclass(slots=True)
+class Story:
+    """One pod, and one query whose checkpoint knows which batches were acknowledged."""
+
+    directory: Path
+    assignment: Any = field(default_factory=lambda: make_assignment(PARTITIONS, pods=1))
+    services: Services | None = None
+    faults: Faults | None = None
+    acknowledged: int = 0
+    runs: int = 0
+
+    async def start(self, open_engine: OpenEngine, faults: Faults) -> None:
+        """Starts the pod's process; it may crash at that."""
+        self.faults = faults
+        network = FaultyNetwork(Random(0), fault_rate=0.0)
+        self.services = Services(0, self.directory, open_engine, network)
+        await self.services.pod.start()
+        await self.services.pod.assign(self.assignment)
+        self.services.coordination.go_on()
+
+    async def stop(self) -> None:
+        """Ends the process."""
+        if self.services is not None:
+            await self.services.crash()
+            self.services = None
+
+    # --- The driver
+
+    async def drive(self) -> None:
+        """A new run of the query: opens, and writes what the checkpoint does not know of."""
+        assert self.services is not None
+        self.runs += 1
+        coordination = self.services.coordination
+        request = OpenWriterRequest(
+            query_id="query", run_id=f"run-{self.runs}", open_id=f"open-{self.runs}"
+        )
+        opened = await self._ask(lambda: coordination.open(WRITER, request))
+        for number in range(self.acknowledged, len(BATCHES)):
+            chunks = {}
+            if opened.last_batch is None or number > opened.last_batch:
+                chunks = await self._stage(opened, number)
+            commit = CommitRequest(
+                generation=opened.generation,
+                chunks=chunks,
+                position={"flights": {"0": number}},
+                fingerprint=f"batch-{number}",
+                replace=BATCHES[number].replace,
+            )
+            await self._commit(opened, number, commit)
+            self.acknowledged = number + 1
+            self.check_readers(at_least=self.acknowledged)
+
+    async def _commit(self, opened: WriterOpened, number: int, commit: CommitRequest) -> None:
+        assert self.services is not None
+        coordination = self.services.coordination
+        epoch = opened.writer_epoch
+        answer = await self._ask(lambda: coordination.commit(WRITER, epoch, number, commit))
+        assert answer.sequence == number + 1
+        assert answer.position == position_at(number + 1)
+
+    async def _stage(
+        self, opened: WriterOpened, number: int
+    ) -> dict[str, tuple[ChunkReference, ...]]:
+        chunks: dict[str, tuple[ChunkReference, ...]] = {}
+        for partition, slices in SLICES[number].items():
+            for index, one in enumerate(slices):
+                chunk = f"{opened.writer_epoch}.t{number}-{partition}.{index}"
+                await self._stage_one(opened, number, chunk, one)
+                reference = ChunkReference(id=chunk, records=one.records, checksum=one.checksum)
+                chunks[str(partition)] = (*chunks.get(str(partition), ()), reference)
+        return chunks
+
+    async def _stage_one(self, opened: WriterOpened, number: int, chunk: str, one: Slice) -> None:
+        assert self.services is not None
+        batches = self.services.batches
+        stage = Stage(
+            writer=WRITER,
+            generation=opened.generation,
+            batch=number,
+            writer_epoch=opened.writer_epoch,
+            chunk=chunk,
+            records=0,
+            checksum="",
+            payload_bytes=0,
+        )
+
+        async def staged() -> None:
+            answer = await batches.stage(stage, [one])
+            if failure := answer.partitions[str(one.partition)].failure:
+                raise error_of(failure)
+
+        await self._ask(staged)
+
+    async def _ask(self, request: Callable[[], Awaitable[Any]]) -> Any:
+        """A request that ends with the process, repeated as the client's rules say."""
+        assert self.services is not None
+        assert self.faults is not None
+        while True:
+            asked = asyncio.ensure_future(self.services.run(request()))
+            died = asyncio.ensure_future(self.faults.crashed.wait())
+            await asyncio.wait({asked, died}, return_when=asyncio.FIRST_COMPLETED)
+            died.cancel()
+            if not asked.done():
+                asked.cancel()
+                await asyncio.gather(asked, return_exceptions=True)
+                raise Crash
+            try:
+                return asked.result()
+            except BatchClosedError as error:
+                raise AssertionError("a batch was applied that nobody had decided") from error
+            except StoreError as error:
+                if error.retry is Retry.NEVER:
+                    raise
+                await asyncio.sleep(0.05)
+
+    # --- The reader
+
+    def check_readers(self, at_least: int = 0) -> None:
+        """What readers of each partition see is a whole batch's state."""
+        assert self.services is not None
+        for partition, replica in self.services.pod.replicas.items():
+            if (view := replica.view) is None:
+                continue
+            assert at_least <= view.sequence <= len(BATCHES)
+            assert view.position.to_json() == position_at(view.sequence)
+            rows = {key: value[8:] for key, value in view.snapshot.scan()}
+            assert rows == STATES[view.sequence][partition], f"a half batch at {view.sequence}"
+
+    def check_end(self) -> None:
+        """All is applied, once, and nothing is left over."""
+        assert self.services is not None
+        self.check_readers(at_least=len(BATCHES))
+        coordinator = self.services.pod.local(0).machine.coordinator
+        assert coordinator is not None
+        assert coordinator.unfinished is None
+        assert (coordinator.decided, coordinator.completed) == (len(BATCHES), len(BATCHES))
+        assert self.services.batches.staged_bytes() == 0

@@ -1,0 +1,103 @@
+"""The pod crashes, or meets a full disk, at each single thing that it writes or syncs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.pod import OpenEngine
+from qss_testing.batch_story import Story
+from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
+
+STEPS_MIN, STEPS_MAX = 60, 130  # The story has more, and less.
+
+
+async def tell(story: Story, open_engine: OpenEngine, crash_at: int, *, look: bool) -> bool:
+    """Starts the pod and a run of the query; tells whether both came through."""
+    faults = Faults(crash_at=crash_at)
+    faults.look = story.check_readers if look else None
+    try:
+        await story.start(failing(open_engine, faults), faults)
+        story.check_readers(at_least=story.acknowledged)
+        await story.drive()
+    except Crash:
+        return False
+    finally:
+        if faults.is_dead:
+            await story.stop()
+    return True
+
+
+async def tell_to_the_end(story: Story, open_engine: OpenEngine) -> None:
+    """Without faults: what was begun is finished, and a restart finds the same."""
+    assert await tell(story, open_engine, 0, look=False)
+    story.check_end()
+    await story.stop()
+    await story.start(open_engine, Faults())
+    story.check_end()
+    await story.stop()
+
+
+@pytest.mark.parametrize("power", ["kept", "lost"])
+async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
+    power: str, tmp_path: Path
+) -> None:
+    crash_at = 0
+    came_through = False
+    while not came_through:
+        crash_at += 1
+        disk = MemoryDisk()
+        story = Story(tmp_path / str(crash_at))
+        came_through = await tell(story, disk.open, crash_at, look=True)
+        if came_through:
+            await story.stop()
+        else:
+            if power == "lost":
+                disk.lose_power()
+            # And once more while it recovers.
+            await tell(story, disk.open, 1 + crash_at % 13, look=True)
+            await story.stop()
+            if power == "lost":
+                disk.lose_power()
+        await tell_to_the_end(story, disk.open)
+    assert STEPS_MIN < crash_at < STEPS_MAX
+
+
+async def test_a_crash_at_any_write_is_survived_on_rocksdb(tmp_path: Path) -> None:
+    budget = Budget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
+    crash_at = 0
+    came_through = False
+    while not came_through:
+        crash_at += 1
+        story = Story(tmp_path / str(crash_at))
+        came_through = await tell(
+            story, lambda path: RocksDbEngine(path, budget), crash_at, look=False
+        )
+        if not came_through:
+            await tell(story, lambda path: RocksDbEngine(path, budget), 0, look=False)
+        story.check_end()
+        await story.stop()
+    assert STEPS_MIN < crash_at < STEPS_MAX
+
+
+async def test_a_full_disk_at_any_write_is_waited_for_and_nothing_is_lost(tmp_path: Path) -> None:
+    async def run(full_at: int) -> bool:
+        disk = MemoryDisk()
+        story = Story(tmp_path / str(full_at))
+        await story.start(disk.open, Faults())
+        await story.stop()
+        faults = Faults(look=story.check_readers)
+        await story.start(failing(disk.open, faults), faults)
+        faults.full_at, faults.full_times = faults.steps + full_at, 2
+        await story.drive()
+        met = faults.steps >= faults.full_at
+        story.check_end()
+        await story.stop()
+        await story.start(disk.open, Faults())
+        story.check_end()
+        await story.stop()
+        return met
+
+    met = await asyncio.gather(*(run(full_at) for full_at in range(1, STEPS_MAX)))
+    assert not met[-1], "the disk was full at each write of the story"
