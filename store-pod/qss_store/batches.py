@@ -189,7 +189,7 @@ class Batches:
 
         async def one(partition: str, epoch: Epoch) -> Problem | None:
             try:
-                replica = self._pod.local(int(partition))
+                replica = self._pod.local(_number_of(partition))
                 logs.check_active(replica.log, epoch)
                 await act(replica, partition)
             except StoreError as error:
@@ -198,3 +198,8 @@ class Batches:
 
         answers = await asyncio.gather(*(one(number, epoch) for number, epoch in epochs.items()))
         return PartitionsAnswer(partitions=dict(zip(epochs, answers, strict=True)))
+
+
+def _number_of(partition: str) -> int:
+    """A partition's number; for what is no number the one that no partition has."""
+    return int(partition) if partition.isascii() and partition.isdecimal() else -1

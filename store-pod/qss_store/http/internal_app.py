@@ -129,19 +129,20 @@ class InternalApi:
 
     async def open_writer(self, request: web.Request) -> web.Response:
         """Opens a writer."""
+        name = _writer_name(request)
         message = await self._read(request, OpenWriterRequest)
-        return _json(await self._coordination.open(_writer_name(request), message))
+        return _json(await self._coordination.open(name, message))
 
     async def commit(self, request: web.Request) -> web.Response:
         """Decides and commits a batch."""
-        message = await self._read(request, CommitRequest)
         name, epoch, batch = _batch_of(request)
+        message = await self._read(request, CommitRequest)
         return _json(await self._coordination.commit(name, epoch, batch, message))
 
     async def abort(self, request: web.Request) -> web.Response:
         """Gives a batch up."""
-        message = await self._read(request, AbortRequest)
         name, epoch, batch = _batch_of(request)
+        message = await self._read(request, AbortRequest)
         return _json(await self._coordination.abort(name, epoch, batch, message))
 
     async def renew(self, request: web.Request) -> web.Response:
