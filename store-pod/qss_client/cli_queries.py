@@ -37,6 +37,7 @@ Url = Annotated[str | None, typer.Option(help="any pod of the store; or set QSS_
 StateDir = Annotated[Path, typer.Option(help="the local cluster to look in when no URL is given")]
 Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
 RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
+ExecutionInfo = Annotated[bool, typer.Option("--execution-info", help="tell how it was answered")]
 Bound = Annotated[
     str | None, typer.Option(help="answers at least as new as this: a token, or JSON")
 ]
@@ -120,9 +121,7 @@ def query(
     type_: Annotated[str, typer.Argument(metavar="TYPE", help="KeyQuery, RangeQuery, ...")],
     fields: Annotated[list[str] | None, typer.Argument(help="its fields, as lower=a")] = None,
     partitions: Partitions = None,
-    execution_info: Annotated[
-        bool, typer.Option("--execution-info", help="tell how it was answered")
-    ] = False,
+    execution_info: ExecutionInfo = False,  # noqa: FBT002
     url: Url = None,
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
@@ -130,7 +129,7 @@ def query(
     position_bound: Bound = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Send an IQv2 query; each partition answers for itself. Exit code 1 when one of them failed."""
+    """Send an IQv2 query; each partition answers for itself. Exit code 1 when one failed."""
     options = _options(position_bound, timeout, require_active=require_active)
     with _open(store, url, state_dir) as client:
         serde = _key_serde(client)
@@ -268,23 +267,20 @@ def _print_results(results: list[PartitionResult], output: Output) -> None:
 
 
 def _result_document(result: PartitionResult) -> dict[str, Any]:
-    document: dict[str, Any] = {"partition": result.partition}
-    if result.failure is not None:
-        document["failure"] = f"{result.failure.code}: {result.failure.message}"
-    else:
-        document["result"] = result.result
-    if result.position is not None:
-        document["position"] = result.position.to_json()
-    for name, value in (
-        ("sequence", result.sequence),
-        ("servedBy", result.served_by),
-        ("role", result.role),
-        ("epoch", result.epoch),
-        ("executionInfo", list(result.execution_info) or None),
-    ):
-        if value is not None:
-            document[name] = value
-    return document
+    failure = result.failure
+    position = result.position
+    members = {
+        "partition": result.partition,
+        "failure": None if failure is None else f"{failure.code}: {failure.message}",
+        "position": None if position is None else position.to_json(),
+        "sequence": result.sequence,
+        "servedBy": result.served_by,
+        "role": result.role,
+        "epoch": result.epoch,
+        "executionInfo": list(result.execution_info) or None,
+    }
+    document = {name: value for name, value in members.items() if value is not None}
+    return document if failure is not None else {**document, "result": result.result}
 
 
 def _line(document: Any) -> str:

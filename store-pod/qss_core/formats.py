@@ -174,7 +174,9 @@ def _split_plain(row: bytes) -> _Parts:
 
 
 def _split_timestamped(row: bytes) -> _Parts:
-    return b"", *_split_timestamp(row, 0)
+    if len(row) < _TIMESTAMP_BYTES:
+        raise _too_short(row)
+    return b"", _TIMESTAMP.unpack_from(row)[0], row[_TIMESTAMP_BYTES:]
 
 
 def _split_timestamped_with_headers(row: bytes) -> _Parts:

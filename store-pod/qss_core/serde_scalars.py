@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64decode, b64encode
+from binascii import b2a_base64
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from qss_core.text import decode_base64url, decode_text, encode_base64url, encod
 _UUID_GROUP_DIGITS = (8, 4, 4, 4, 12)
 _UUID_TEXT = re.compile("-".join(f"([0-9A-Fa-f]{{1,{digits}}})" for digits in _UUID_GROUP_DIGITS))
 _UUID_TEXT_BYTES = 36
+_encode_json = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class BytesSerde:
             raise wrong_json("bytes (a base64 string)", obj) from error
 
     def json_bytes(self, data: bytes) -> bytes:
-        return b'"%b"' % b64encode(data)
+        return b'"%b"' % b2a_base64(data, newline=False)
 
     def key_to_text(self, data: bytes) -> str:
         return encode_base64url(data)
@@ -72,7 +74,10 @@ class StringSerde:
         return obj
 
     def json_bytes(self, data: bytes) -> bytes:
-        return msgspec.json.encode(decode_text(data))
+        try:
+            return _encode_json(data.decode())
+        except UnicodeDecodeError:
+            return _encode_json(decode_text(data))
 
     def key_to_text(self, data: bytes) -> str:
         return decode_text(data)

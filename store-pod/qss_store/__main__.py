@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -104,8 +105,16 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         await pod.start()
         tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))
         _LOG.info("pod %s serves %d replicas", pod.name, len(pod.replicas))
+        _collect_garbage_less_often()
         await stop.wait()
         _LOG.info("pod %s stops", pod.name)
+
+
+def _collect_garbage_less_often() -> None:
+    """A request makes hundreds of objects and no cycles: looking for them costs a tenth of it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

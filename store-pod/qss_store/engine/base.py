@@ -33,6 +33,9 @@ class Snapshot(Protocol):
     def get(self, key: bytes) -> bytes | None:
         """The value, or None; CorruptionError for a damaged block."""
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys, in their order; CorruptionError where any block is damaged."""
+
     def pin(self) -> object:
         """To be called before the family is written again: scans to come need it."""
 

@@ -37,6 +37,10 @@ class MemorySnapshot:
         value: bytes | None = self._rows.get(key)
         return value
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys."""
+        return [self._rows.get(key) for key in keys]
+
     def pin(self) -> None:
         """The copy holds everything."""
 

@@ -110,6 +110,20 @@ class RocksDbSnapshot:
             raise _translated(error) from error
         return value
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys; rocksdict's own list form knows no snapshots."""
+        raw = self._raw
+        assert raw is not None, "the snapshot is closed"
+        values: list[bytes | None] = []
+        for key in keys:
+            try:
+                values.append(raw[key])
+            except Exception as error:
+                if str(error) != _MISSING:
+                    raise _translated(error) from error
+                values.append(None)
+        return values
+
     def pin(self) -> RdictIter:
         """Holds the family's rows as they are for all scans to come."""
         if self._cursor is None:

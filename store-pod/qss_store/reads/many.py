@@ -21,12 +21,14 @@ from qss_core.queries import (
 from qss_store.reads.execution import Execution
 from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.reads.peers import PeerRequest
-from qss_store.reads.plans import key_of_json, partition_of_key
+from qss_store.reads.plans import keys_of_json, partitions_of_keys
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import Reading, open_reading
 from qss_store.reads.rows import Codec, unreadable
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
+
+_PlacedRow = tuple[int, bytes | StoreError | None]
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,32 +63,57 @@ class ManyKeys:
         self._request = request
         self._options = options
         self._headers = headers
-        self._keys = [key_of_json(key, codec) for key in request.keys]
+        self._keys = keys_of_json(request.keys, codec)
         self._places: dict[PartitionId, list[int]] = defaultdict(list)
-        for place, key in enumerate(self._keys):
-            partition = partition_of_key(key, options.partition, codec)
+        for place, partition in enumerate(partitions_of_keys(self._keys, options.partition, codec)):
             self._places[partition].append(place)
         self._bytes_left = reader.settings.answer_bytes_max
-        self._write = reader.writer
+        self._encoded = 0  # Keys since others had their turn.
 
     async def answer(self) -> BatchAnswer:
         """What became of each key."""
-        turns: dict[PartitionId, Turn] = {
-            partition: self._reader.turn(partition, self._options) for partition in self._places
-        }
-        pod = self._reader.pod
-        deadline = self._reader.deadline(self._options)
-        found = await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
-        results: dict[int, bytes] = {}
+        found: dict[PartitionId, _Part | StoreError] = {}
+        turns: dict[PartitionId, Turn] = {}
+        for partition in self._places:
+            part = await self._read_here(partition, turns)
+            if part is not None:
+                found[partition] = part
+        if turns:
+            pod = self._reader.pod
+            deadline = self._reader.deadline(self._options)
+            found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
+        results: list[msgspec.Raw | None] = [None] * len(self._keys)
         partitions: dict[str, PartitionAnswer] = {}
         for partition in sorted(found):
             part = found[partition]
             if isinstance(part, StoreError):
                 part = self._failed(partition, part)
-            results |= part.results
+            for place, result in part.results.items():
+                results[place] = msgspec.Raw(result)
             partitions[str(partition)] = part.answer
-        ordered = [msgspec.Raw(results[place]) for place in range(len(self._keys))]
-        return BatchAnswer(results=ordered, partitions=partitions)
+        return BatchAnswer(
+            results=[one for one in results if one is not None], partitions=partitions
+        )
+
+    async def _read_here(
+        self, partition: PartitionId, turns: dict[PartitionId, Turn]
+    ) -> _Part | StoreError | None:
+        """What this pod has; None, and a turn, where another one has to be asked."""
+        reader = self._reader
+        failure: StoreError | None = None
+        if partition in reader.pod.replicas:
+            try:
+                return await self._read(partition)
+            except StoreError as error:
+                failure = error
+        turn = reader.turn(partition, self._options)
+        if failure is not None:
+            turn.skip(reader.pod.ordinal)
+            turn.fail(failure, reader.pod.placed().pods)
+            if turn.is_over:
+                return failure
+        turns[partition] = turn
+        return None
 
     def _failed(self, partition: PartitionId, error: StoreError) -> _Part:
         results = {
@@ -113,36 +140,60 @@ class ManyKeys:
     async def _read(self, partition: PartitionId) -> _Part:
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
         reading = open_reading(self._reader.pod, partition, self._options)
-        results: dict[int, bytes] = {}
+        places = self._places[partition]
         with execution.layer("PointPlan"):
             # All rows at once, from one state; what takes longer, their JSON, in turns with others.
-            rows = {place: self._row(reading, place) for place in self._places[partition]}
-            for places in _slices(rows):
-                for place in places:
-                    results[place] = self._encode(partition, place, rows[place])
-                await asyncio.sleep(0)
-        answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
+            rows = self._rows(reading, places)
+            results: dict[int, bytes] = {}
+            for some in _slices(places, rows):
+                self._encode(partition, some, results)
+                self._encoded += len(some)
+                if self._encoded >= CHUNK_ROWS_MAX or len(some) < len(rows):
+                    self._encoded = 0
+                    await asyncio.sleep(0)
+        answer = reading.answer()
+        if execution.lines() is not None:
+            answer = msgspec.structs.replace(answer, execution_info=execution.lines())
         return _Part(answer, results)
 
-    def _row(self, reading: Reading, place: int) -> bytes | StoreError | None:
+    def _rows(self, reading: Reading, places: list[int]) -> list[bytes | StoreError | None]:
+        keys = [self._keys[place] for place in places]
+        try:
+            values = reading.view.snapshot.get_many(keys)
+        except StoreError:
+            return [self._row(reading, key) for key in keys]
+        size = sum(map(len, filter(None, values)))
+        if size > self._bytes_left:
+            return [self._row(reading, key) for key in keys]
+        self._bytes_left -= size
+        return [*values]
+
+    def _row(self, reading: Reading, key: bytes) -> bytes | StoreError | None:
+        """One row by itself, where a batch has a damaged one or is too large for the answer."""
         try:
             self._check_room()
-            row = reading.view.snapshot.get(self._keys[place])
+            row = reading.view.snapshot.get(key)
         except StoreError as error:
             return error
         self._bytes_left -= len(row or b"")
         return row
 
-    def _encode(self, partition: PartitionId, place: int, row: bytes | StoreError | None) -> bytes:
-        if row is None:
-            return self._result(partition, place, KeyStatus.ABSENT)
-        if isinstance(row, StoreError):
-            return self._result(partition, place, KeyStatus.FAILED, row)
-        try:
-            line = self._write(self._keys[place], row)
-        except MalformedBytesError as error:
-            return self._result(partition, place, KeyStatus.FAILED, unreadable(error))
-        return b'%b,"partition":%d,"status":"FOUND"}' % (line[:-1], partition)
+    def _encode(
+        self, partition: PartitionId, rows: list[_PlacedRow], results: dict[int, bytes]
+    ) -> None:
+        write, keys = self._reader.writer, self._keys
+        end = b',"partition":%d,"status":"FOUND"}' % partition
+        for place, row in rows:
+            if row is None:
+                results[place] = self._result(partition, place, KeyStatus.ABSENT)
+            elif isinstance(row, StoreError):
+                results[place] = self._result(partition, place, KeyStatus.FAILED, row)
+            else:
+                try:
+                    results[place] = write(keys[place], row)[:-1] + end
+                except MalformedBytesError as error:
+                    failure = unreadable(error)
+                    results[place] = self._result(partition, place, KeyStatus.FAILED, failure)
 
     def _check_room(self) -> None:
         if self._bytes_left <= 0:
@@ -206,18 +257,18 @@ class ManyKeys:
         return _Part(answer, {place: by_place[place] for place in self._places[partition]})
 
 
-def _slices(rows: dict[int, bytes | StoreError | None]) -> Iterator[list[int]]:
-    """Places of rows, as many at a time as the loop may be held for."""
-    places: list[int] = []
+def _slices(places: list[int], rows: list[bytes | StoreError | None]) -> Iterator[list[_PlacedRow]]:
+    """Rows with their places, as many at a time as the loop may be held for."""
+    placed: list[_PlacedRow] = []
     size = 0
-    for place, row in rows.items():
-        places.append(place)
+    for place, row in zip(places, rows, strict=True):
+        placed.append((place, row))
         size += len(row) if isinstance(row, bytes) else 0
-        if size >= CHUNK_BYTES_MAX or len(places) >= CHUNK_ROWS_MAX:
-            yield places
-            places, size = [], 0
-    if places:
-        yield places
+        if size >= CHUNK_BYTES_MAX or len(placed) >= CHUNK_ROWS_MAX:
+            yield placed
+            placed, size = [], 0
+    if placed:
+        yield placed
 
 
 def check_count(keys: Sequence[object], keys_max: int) -> None:

@@ -5,10 +5,13 @@ unknown query type wins over an unmet bound.
 """
 
 import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
 from qss_client.chunks import KEY_BYTES_MAX
+from qss_client.vector_partitioning import partitions_of_list
 from qss_core.errors import (
     MalformedRequestError,
     NullKeyError,
@@ -36,6 +39,7 @@ from qss_core.text import decode_base64url, encode_text
 from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, Shape
 
 _DIGEST_BYTES = 8
+_HASHED_AT_ONCE_MIN = 16
 # The stored bytes of these begin as their text does.
 _TEXT_SERDES = ("string", "uuid", "json")
 _SHAPE_OF: dict[type[Query], Shape] = {
@@ -160,6 +164,17 @@ def key_of_json(obj: object, codec: Codec) -> bytes:
     return _checked(codec.key.encode(codec.key.from_json(obj)))
 
 
+def keys_of_json(objs: Sequence[object], codec: Codec) -> list[bytes]:
+    """The stored bytes of many keys in a body."""
+    if codec.key.name == "string":
+        # The usual case, without three calls for each key.
+        with suppress(AttributeError, TypeError, UnicodeEncodeError):
+            keys = [*map(str.encode, objs)]  # type: ignore[arg-type]
+            if max(map(len, keys), default=0) <= KEY_BYTES_MAX:
+                return keys
+    return [key_of_json(obj, codec) for obj in objs]
+
+
 def _checked(key: bytes) -> bytes:
     if len(key) > KEY_BYTES_MAX:
         raise TooLargeError(
@@ -189,6 +204,17 @@ def _prefix_of_json(obj: object, codec: Codec) -> bytes:
 
 
 # --- Partitions
+
+
+def partitions_of_keys(
+    keys: Sequence[bytes], partition: PartitionId | None, codec: Codec
+) -> list[PartitionId]:
+    """The partitions of many keys, hashed at once where there are enough of them."""
+    hashed = codec.partitioner is Partitioner.MURMUR2 and partition is None
+    if not hashed or len(keys) < _HASHED_AT_ONCE_MIN:
+        return [partition_of_key(key, partition, codec) for key in keys]
+    found: list[PartitionId] = partitions_of_list(keys, codec.partitions).tolist()
+    return found
 
 
 def partition_of_key(key: bytes, partition: PartitionId | None, codec: Codec) -> PartitionId:

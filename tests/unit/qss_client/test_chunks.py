@@ -18,7 +18,7 @@ from qss_client.chunks import (
     read_rows,
     schema_of,
 )
-from qss_client.vector_partitioning import murmur2, partitions_of
+from qss_client.vector_partitioning import murmur2, partitions_of, partitions_of_list
 from qss_core.errors import (
     MalformedBytesError,
     MalformedRequestError,
@@ -201,7 +201,9 @@ def test_the_vectorised_partitioner_is_kafkas(keys: list[bytes], count: int, ski
     column = pa.array(keys, pa.binary()).slice(skip)
     kept = keys[skip:]
     assert murmur2(column).tolist() == [murmur2_of_key(key) for key in kept]
-    assert partitions_of(column, count).tolist() == [partition_of(key, count) for key in kept]
+    wanted = [partition_of(key, count) for key in kept]
+    assert partitions_of(column, count).tolist() == wanted
+    assert partitions_of_list(kept, count).tolist() == wanted
 
 
 def test_the_vectorised_partitioner_takes_long_keys_and_long_offsets() -> None:
