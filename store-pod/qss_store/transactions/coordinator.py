@@ -119,7 +119,10 @@ class Coordinator:
         held = self.writers.get(name)
         if held is None:
             if len(self.writers) >= WRITERS_MAX:
-                raise TooManyWritersError(f"the store knows {WRITERS_MAX} writers: delete some")
+                raise TooManyWritersError(
+                    f"the store knows {WRITERS_MAX} writers, which is the limit: write with a name "
+                    "that it knows"
+                )
             return None
         if request.open_id == held.open_id:
             return held
