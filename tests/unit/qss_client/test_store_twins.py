@@ -1,0 +1,37 @@
+"""`Store` and `AsyncStore` are one program in two shells: what is said of one holds for the other."""
+
+import ast
+import re
+from pathlib import Path
+
+import qss_client
+
+PACKAGE = Path(qss_client.__file__).parent
+RENAMED = {
+    "AsyncIterator": "Iterator",
+    "AsyncPatience": "Patience",
+    "AsyncHttp": "SyncHttp",
+    "AsyncStore": "Store",
+    "http_async": "http_sync",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "with an event loop": "without an event loop",
+}
+
+
+def program(text: str) -> str:
+    """The code without its imports, whose order follows from their names."""
+    tree = ast.parse(text)
+    tree.body = [node for node in tree.body if not isinstance(node, ast.ImportFrom)]
+    return ast.unparse(tree)
+
+
+def test_the_async_store_is_the_sync_one_with_awaits() -> None:
+    text = (PACKAGE / "async_store.py").read_text()
+    for name, other in RENAMED.items():
+        text = text.replace(name, other)
+    text = re.sub(r"\b(async|await) ", "", text)
+    # Only a coroutine cannot `yield from`.
+    text = text.replace("for row in page.rows:\n                yield row", "yield from page.rows")
+    sync = (PACKAGE / "store.py").read_text()
+    assert program(text) == program(sync)
