@@ -259,6 +259,13 @@ class Writer:
         assert all(one["failure"] is None for one in results.values()), results
         return {p: [reference_of(chunk, p, of_it)] for p, of_it in rows.items()}
 
+    async def stage_failures(
+        self, epoch: int, batch: int, chunk: str, rows: Mapping[int, Rows]
+    ) -> dict[int, str]:
+        """The codes of partitions that did not take their rows."""
+        results = (await self.put(epoch, batch, chunk, chunk_of(rows))).json()["partitions"]
+        return {int(p): one["failure"]["code"] for p, one in results.items() if one["failure"]}
+
     async def commit(
         self,
         epoch: int,

@@ -1,0 +1,220 @@
+"""What vanished runs leave behind goes away, by the coordinator's word alone."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from qss_core.errors import UnreachableError
+from qss_core.model import StoreSettings
+from qss_store.settings import Settings
+from qss_store.transactions.coordinator import ONE_OFF_RETENTION_MS, Coordinator
+from qss_testing.stores import open_rocksdb
+from qss_testing.write_cluster import WriteCluster, Writer, write_cluster
+
+TIMEOUT_S = 10.0
+SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, open_batch_timeout_s=TIMEOUT_S)
+A, B = {b"k": b"a"}, {b"k": b"b"}
+
+
+@dataclass(slots=True)
+class SetClock:
+    """A clock that the test turns."""
+
+    now_s: float = 1_000_000.0
+
+    def wall_ms(self) -> int:
+        return int(self.now_s * 1000)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, clock: SetClock) -> AsyncIterator[WriteCluster]:
+    async with write_cluster(tmp_path, settings=SETTINGS, clock=clock) as cluster:
+        yield cluster
+
+
+async def sweep(cluster: WriteCluster) -> None:
+    for held in cluster.pods.values():
+        await held.maintenance.round()
+
+
+async def stage(cluster: WriteCluster, epoch: int, batch: int, task: str = "t") -> None:
+    for partition in (0, 1):
+        writer = cluster.writer(partition)
+        await writer.stage(epoch, batch, f"{epoch}.{task}.{partition}", {partition: A})
+
+
+def coordinator(cluster: WriteCluster) -> Coordinator:
+    held = cluster.replica(0).machine.coordinator
+    assert held is not None
+    return held
+
+
+async def test_chunks_of_an_open_run_stay_however_old_they_are(
+    cluster: WriteCluster, clock: SetClock
+) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    await stage(cluster, epoch, 0)
+    for _ in range(5):
+        clock.now_s += TIMEOUT_S - 1
+        (await writer.renew(epoch)).json()
+        await sweep(cluster)
+    assert len(cluster.staged()) == 2
+
+
+async def test_a_silent_run_is_closed_and_its_chunks_are_dropped(
+    cluster: WriteCluster, clock: SetClock
+) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    await stage(cluster, epoch, 0)
+    clock.now_s += TIMEOUT_S
+    await sweep(cluster)
+    assert not coordinator(cluster).writer("job").closed
+    clock.now_s += 1
+    await sweep(cluster)
+    assert coordinator(cluster).writer("job").closed
+    assert cluster.staged() == set()
+    (await writer.renew(epoch)).problem(409, "STALE_WRITER")
+    (await writer.commit(epoch, 0, {})).problem(409, "STALE_WRITER")
+    again = await writer.epoch(openId="again")
+    (await writer.commit(again, 0, {})).json()
+
+
+async def test_without_the_coordinators_word_nothing_is_dropped(
+    cluster: WriteCluster, clock: SetClock
+) -> None:
+    epoch = await cluster.writer().epoch()
+    await stage(cluster, epoch, 0)
+    younger = await cluster.writer().epoch("younger")
+    await stage(cluster, younger, 0)
+    clock.now_s += TIMEOUT_S + 1
+    (await cluster.writer().renew(younger)).json()
+    await cluster.stop_pod(0)
+    with pytest.raises(UnreachableError):
+        await cluster.pods[1].maintenance.round()
+    assert len(cluster.replica(1).machine.participant.staged) == 2
+    await cluster.start_pod(0)
+    (await cluster.writer().renew(younger)).json()
+    await sweep(cluster)
+    assert cluster.staged() == {(p, f"{younger}.t.{p}") for p in (0, 1)}
+
+
+async def test_a_restart_of_the_coordinator_gives_runs_their_time_again(
+    cluster: WriteCluster, clock: SetClock
+) -> None:
+    epoch = await cluster.writer().epoch()
+    await stage(cluster, epoch, 0)
+    clock.now_s += TIMEOUT_S + 1
+    await cluster.stop_pod(0)
+    await cluster.start_pod(0)
+    await sweep(cluster)
+    assert len(cluster.staged()) == 2
+    (await cluster.writer().commit(epoch, 0, {})).json()
+
+
+async def test_a_run_that_only_renews_is_not_closed_and_one_of_another_writer_is(
+    cluster: WriteCluster, clock: SetClock
+) -> None:
+    kept, lost = cluster.writer(0, "kept"), cluster.writer(0, "lost")
+    epoch = await kept.epoch()
+    await lost.epoch()
+    clock.now_s += TIMEOUT_S - 1
+    (await kept.renew(epoch)).json()
+    clock.now_s += 2
+    await sweep(cluster)
+    assert not coordinator(cluster).writer("kept").closed
+    assert coordinator(cluster).writer("lost").closed
+    assert set(cluster.pods[0].coordination._heard) == {("kept", epoch), ("lost", epoch + 1)}
+    await sweep(cluster)
+    assert set(cluster.pods[0].coordination._heard) == {("kept", epoch)}
+
+
+async def test_one_off_writers_are_forgotten_and_streaming_ones_never(
+    cluster: WriteCluster, clock: SetClock
+) -> None:
+    streaming, one_off = cluster.writer(), cluster.writer(0, "batch-1")
+    await streaming.epoch()
+    epoch = await one_off.epoch(oneOff=True)
+    (await one_off.commit(epoch, 0, {})).json()
+    clock.now_s += ONE_OFF_RETENTION_MS / 1000
+    await sweep(cluster)
+    assert set(coordinator(cluster).writers) == {"job", "batch-1"}
+    clock.now_s += 1
+    await sweep(cluster)
+    assert set(coordinator(cluster).writers) == {"job"}
+    (await one_off.commit(epoch, 0, {})).problem(404, "UNKNOWN_WRITER")
+
+
+# --- The changelog
+
+
+async def write(writer: Writer, epoch: int, batch: int, rows: dict[bytes, bytes]) -> None:
+    chunks = await writer.stage(epoch, batch, f"{epoch}.t{batch}.0", {0: rows})
+    (await writer.commit(epoch, batch, chunks)).json()
+
+
+async def test_the_changelog_is_cut_but_keeps_open_batches_over_restarts(
+    tmp_path: Path, clock: SetClock
+) -> None:
+    limits = StoreSettings(changelog_retention_ms=5000)
+    async with write_cluster(
+        tmp_path, pods=1, partitions=1, clock=clock, limits=limits, open_engine=open_rocksdb()
+    ) as cluster:
+        writer, other = cluster.writer(), cluster.writer(0, "other")
+        epoch = await writer.epoch()
+        for batch in range(3):
+            await write(writer, epoch, batch, A)
+        open_epoch = await other.epoch()
+        floor = cluster.replica(0).log.end
+        staged = await other.stage(open_epoch, 0, f"{open_epoch}.open.0", {0: {b"open": b"1"}})
+        for batch in range(3, 6):
+            await write(writer, epoch, batch, B)
+        clock.now_s += 6
+        await cluster.pods[0].maintenance.round()
+        assert cluster.replica(0).log.start == floor, "up to the first Stage of the open batch"
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        log = cluster.replica(0).log
+        assert (log.start, log.applied) == (floor, log.end)
+        assert cluster.rows(0) == B
+        # The open batch is committed after all, and a replay is still known.
+        (await other.commit(open_epoch, 0, staged)).json()
+        assert cluster.rows(0) == {**B, b"open": b"1"}
+        restarted = await writer.epoch("run-2")
+        assert (await writer.commit(restarted, 5, {})).json()["alreadyApplied"]
+
+
+async def test_a_changelog_that_was_cut_to_its_end_goes_on_after_a_restart(
+    tmp_path: Path, clock: SetClock
+) -> None:
+    limits = StoreSettings(changelog_retention_ms=5000)
+    async with write_cluster(
+        tmp_path, pods=1, partitions=1, clock=clock, limits=limits, open_engine=open_rocksdb()
+    ) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        await write(writer, epoch, 0, A)
+        clock.now_s += 6
+        await cluster.pods[0].maintenance.round()
+        end = cluster.replica(0).log.end
+        assert cluster.replica(0).log.start == end
+        for _ in range(2):
+            await cluster.stop_pod(0)
+            await cluster.start_pod(0)
+            assert (cluster.replica(0).log.start, cluster.replica(0).log.end) == (end, end)
+            assert cluster.rows(0) == A
+        restarted = await writer.epoch("run-2")
+        assert (await writer.commit(restarted, 0, {}, "batch-0")).json()["alreadyApplied"]
+        await write(writer, restarted, 1, B)
+        assert cluster.rows(0) == B
