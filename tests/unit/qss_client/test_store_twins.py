@@ -1,4 +1,4 @@
-"""`Store` and `AsyncStore` are one program in two shells: what is said of one holds for the other."""
+"""`Store` and `AsyncStore` are one program in two shells: a change of one is a change of both."""
 
 import ast
 import re
