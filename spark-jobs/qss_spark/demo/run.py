@@ -82,6 +82,7 @@ class Demo:
             with Asking(url, _STORE, keys) as asking, display:
                 for line in job.progress():
                     display.show(line, asking, job.starts)
+                display.finish(asking, job.starts)
         finally:
             job.stop()
 
@@ -173,6 +174,11 @@ class Display:
             self._live.update(grid)
         else:
             self._plain(line, answered)
+
+    def finish(self, asking: Asking, starts: int) -> None:
+        """The job has read everything; a killed driver may have owed a line for its last batch."""
+        self._progress.update(self._task, completed=FLIGHTS)
+        self.show(None, asking, starts)
 
     def _plain(self, line: dict[str, float] | None, answered: str) -> None:
         now = time.monotonic()
