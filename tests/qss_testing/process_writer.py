@@ -1,0 +1,128 @@
+"""A driver of real pods: the client's own way of writing, and plain reads of what came of it."""
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from qss_client.chunks import encode_slice
+from qss_client.http_sync import SyncHttp
+from qss_client.routing import RetryLimits
+from qss_client.writing import Run, Staged, commit, open_writer, stage
+from qss_core.partitioning import partition_of
+from qss_core.wire import CommitAnswer
+from qss_testing.gates import Gate
+from qss_testing.pod_process import PodCluster, PodProcess
+from qss_testing.write_cluster import table_of
+
+PATIENT = RetryLimits(deadline_s=60.0, longest_wait_s=0.2)
+IMPATIENT = RetryLimits(deadline_s=0.0)
+
+
+def put_gates(cluster: PodCluster, gates: list[Gate]) -> None:
+    """Lets writers and peers reach each pod through its gate."""
+    pods = tuple(
+        msgspec.structs.replace(pod, changelog=gate.url)
+        for pod, gate in zip(cluster.assignment.pods, gates, strict=True)
+    )
+    cluster.assignment = msgspec.structs.replace(cluster.assignment, pods=pods)
+
+
+def key_in(partition: int, partitions: int, prefix: str) -> str:
+    """A key with that prefix that belongs to a partition."""
+    keys = (f"{prefix}-{number}" for number in range(10_000))
+    return next(key for key in keys if partition_of(key.encode(), partitions) == partition)
+
+
+class ProcessWriter:
+    """One writer, whose batches have one row in every partition unless others are given."""
+
+    def __init__(self, cluster: PodCluster, name: str) -> None:
+        self.name = name
+        self.http = SyncHttp()
+        self.run: Run | None = None
+        self._cluster = cluster
+        self._runs = 0
+        self._background = ThreadPoolExecutor(1)
+
+    def close(self) -> None:
+        """Lets go of connections and of the thread."""
+        self._background.shutdown()
+        self.http.close()
+
+    @property
+    def partitions(self) -> int:
+        """How many the store has."""
+        return self._cluster.assignment.definition.partitions
+
+    def in_background(self, work: Callable[[], Any]) -> "Future[Any]":
+        """Does something while the test does something else."""
+        return self._background.submit(work)
+
+    def open(self, limits: RetryLimits = PATIENT) -> Run:
+        """A new run of the query."""
+        self._runs += 1
+        self.run = open_writer(
+            self.http,
+            self._cluster.metadata,
+            self.name,
+            query_id=f"query-{self.name}",
+            run_id=f"{self.name}-run-{self._runs}",
+            limits=limits,
+        )
+        return self.run
+
+    def rows_of(self, value: str) -> dict[int, dict[bytes, bytes]]:
+        """A row for every partition."""
+        return {
+            p: {key_in(p, self.partitions, self.name).encode(): json.dumps(value).encode()}
+            for p in range(self.partitions)
+        }
+
+    def stage(
+        self,
+        batch: int,
+        rows: Mapping[int, Mapping[bytes, bytes | None]],
+        limits: RetryLimits = PATIENT,
+    ) -> list[Staged]:
+        """Stages rows by partition."""
+        assert self.run is not None
+        slices = [encode_slice(p, table_of(of_it)) for p, of_it in rows.items()]
+        return stage(self.http, self.run, batch, f"t{batch}", slices, limits)
+
+    def commit(
+        self, batch: int, staged: list[Staged], limits: RetryLimits = PATIENT
+    ) -> CommitAnswer:
+        """Commits."""
+        assert self.run is not None
+        return commit(
+            self.http,
+            self.run,
+            batch,
+            staged,
+            position={f"input-{self.name}": {"0": batch}},
+            fingerprint=f"{self.name}-{batch}",
+            limits=limits,
+        )
+
+    def values(self, pod: PodProcess, **parameters: str) -> dict[str, Any]:
+        """The values of this writer's keys, as one pod answers for the whole store."""
+        given = {"limit": "10000", **parameters}
+        query = "".join(f"&{name}={value}" for name, value in given.items())
+        url = f"{pod.query}/state/stores/{self._cluster.store}?prefix={self.name}-{query}"
+        answer = json.loads(self.http.request("GET", url).body)
+        return {row["key"]: row["value"] for row in answer["rows"]}
+
+
+def sequences(cluster: PodCluster) -> list[int]:
+    """The sequence of every partition, as the pods that run say."""
+    reports = [pod.report() for pod in cluster.pods if pod.process is not None]
+    found = {
+        replica.configuration.partition: replica.sequence
+        for report in reports
+        if report is not None
+        for replica in report.replicas
+    }
+    return [found[partition] for partition in sorted(found)]

@@ -1,0 +1,87 @@
+"""A small volume of its own for real pods: a tmpfs in a user and mount namespace.
+
+A process holds the namespace, so that the volume outlives the pods that are started in it.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_MOUNT = 'mount -t tmpfs -o "size=$1" none "$2" && echo mounted && exec cat'
+_REFUSED = (
+    "a user of this machine may not mount a tmpfs in namespaces of his own, which this test needs "
+    "(unshare -Urm). Allow it, e.g. by sysctl kernel.apparmor_restrict_unprivileged_userns=0 and "
+    "kernel.unprivileged_userns_clone=1, or run the tests as root. It said: "
+)
+
+
+class SmallDisk:
+    """A volume of a given size at a path, which only processes with `command` see."""
+
+    def __init__(self, path: Path, size_bytes: int) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._holder = subprocess.Popen(
+            ["unshare", "-Urm", "sh", "-c", _MOUNT, "sh", str(size_bytes), str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert self._holder.stdout is not None
+        said = self._holder.stdout.readline().decode()
+        if said != "mounted\n":
+            self._end()
+            raise AssertionError(_REFUSED + said)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        for pipe in (self._holder.stdin, self._holder.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._holder.wait(timeout=20)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What starts a process that sees the volume."""
+        target = f"--target={self._holder.pid}"
+        return ("nsenter", target, "--user", "--mount", "--preserve-credentials")
+
+    @property
+    def _seen_from_here(self) -> Path:
+        return Path(f"/proc/{self._holder.pid}/root{self._path}")
+
+    @property
+    def free_bytes(self) -> int:
+        """What is left."""
+        volume = os.statvfs(self._seen_from_here)
+        return volume.f_bavail * volume.f_frsize
+
+    def fill(self, leave_bytes: int) -> None:
+        """Takes all room but so much."""
+        size = self.free_bytes - leave_bytes
+        assert size > 0, f"only {self.free_bytes} bytes are free"
+        file = os.open(self._ballast, os.O_CREAT | os.O_WRONLY)
+        try:
+            os.posix_fallocate(file, 0, size)
+        finally:
+            os.close(file)
+
+    def make_room(self) -> None:
+        """Gives back what `fill` took."""
+        self._ballast.unlink()
+
+    @property
+    def _ballast(self) -> Path:
+        return self._seen_from_here / "ballast"
