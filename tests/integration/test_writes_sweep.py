@@ -1,7 +1,6 @@
 """What vanished runs leave behind goes away, by the coordinator's word alone."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,25 +9,13 @@ from qss_core.errors import UnreachableError
 from qss_core.model import StoreSettings
 from qss_store.settings import Settings
 from qss_store.transactions.coordinator import ONE_OFF_RETENTION_MS, Coordinator
+from qss_testing.set_clock import SetClock
 from qss_testing.stores import open_rocksdb
 from qss_testing.write_cluster import WriteCluster, Writer, write_cluster
 
 TIMEOUT_S = 10.0
 SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, open_batch_timeout_s=TIMEOUT_S)
 A, B = {b"k": b"a"}, {b"k": b"b"}
-
-
-@dataclass(slots=True)
-class SetClock:
-    """A clock that the test turns."""
-
-    now_s: float = 1_000_000.0
-
-    def wall_ms(self) -> int:
-        return int(self.now_s * 1000)
-
-    def monotonic(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture

@@ -1,0 +1,82 @@
+"""A volume that is not this pod's is refused, and is as it was afterwards."""
+
+from pathlib import Path
+
+import pytest
+
+from qss_core.errors import CorruptionError
+from qss_core.model import StoreDefinition, StoreId
+from qss_core.wire import encode
+from qss_testing.stores import make_definition, open_rocksdb
+from qss_testing.write_cluster import WriteCluster, write_cluster
+
+ROWS = {b"k": b"v"}
+
+
+async def write(cluster: WriteCluster) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: ROWS})
+    (await writer.commit(epoch, 0, chunks)).json()
+
+
+async def assert_unharmed(cluster: WriteCluster) -> None:
+    assert (cluster.rows(0), cluster.rows(1)) == (ROWS, {})
+    epoch = await cluster.writer().epoch("run-2")
+    (await cluster.writer().commit(epoch, 1, {})).json()
+
+
+async def test_an_assignment_of_another_store_id_is_refused(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=2, open_engine=open_rocksdb()) as cluster:
+        await write(cluster)
+        mine, cluster.definition = cluster.definition, other_definition()
+        internal = cluster.pods[0].internal
+        body = encode(cluster.assignment)
+        refused = await internal.send("PUT", "/control/assignment", body, {})
+        problem = refused.problem(409, "WRONG_STORE")
+        assert problem["details"]["store_id"] == mine.store_id
+        cluster.definition = mine
+        await assert_unharmed(cluster)
+
+
+async def test_replicas_of_another_store_id_are_not_opened(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=2, open_engine=open_rocksdb()) as cluster:
+        await write(cluster)
+        await cluster.stop_pod(0)
+        kept = tmp_path / "0" / "assignment.json"
+        aside = kept.rename(tmp_path / "aside.json")
+        mine, cluster.definition = cluster.definition, other_definition()
+        held = await cluster.start_pod(0)
+        refused = await held.internal.send(
+            "PUT", "/control/assignment", encode(cluster.assignment), {}
+        )
+        assert "mixed up" in refused.problem(500, "STORE_EXCEPTION")["detail"]
+        assert not held.pod.is_ready
+        await cluster.stop_pod(0)
+        cluster.definition = mine
+        aside.rename(kept)
+        await cluster.start_pod(0)
+        await assert_unharmed(cluster)
+
+
+async def test_partition_directories_that_were_swapped_are_refused(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=2, open_engine=open_rocksdb()) as cluster:
+        await write(cluster)
+        await cluster.stop_pod(0)
+        swap(tmp_path / "0" / "partitions")
+        with pytest.raises(CorruptionError, match="mixed up"):
+            await cluster.start_pod(0)
+        await cluster.stop_pod(0)
+        swap(tmp_path / "0" / "partitions")
+        await cluster.start_pod(0)
+        await assert_unharmed(cluster)
+
+
+def other_definition() -> StoreDefinition:
+    return make_definition(2, store_id=StoreId("store-2"))
+
+
+def swap(partitions: Path) -> None:
+    (partitions / "0").rename(partitions / "aside")
+    (partitions / "1").rename(partitions / "0")
+    (partitions / "aside").rename(partitions / "1")
