@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -25,8 +26,10 @@ CONFIGURATION = {
 }
 
 
-def local_session(name: str, cores: int = 2) -> SparkSession:
-    """A session in this process with `CONFIGURATION`, on a Java that is there or bundled.
+def local_session(
+    name: str, cores: int = 2, configuration: Mapping[str, str] = CONFIGURATION
+) -> SparkSession:
+    """A session in this process with a configuration, on a Java that is there or bundled.
 
     Raises JavaNotFoundError.
     """
@@ -37,7 +40,7 @@ def local_session(name: str, cores: int = 2) -> SparkSession:
     # spark-submit has chosen a master already.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(f"local[{cores}]").config("spark.driver.host", "127.0.0.1")
-    for key, value in CONFIGURATION.items():
+    for key, value in configuration.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -29,6 +29,10 @@ class StoreError(Exception):
         self.message = message
         self.details = details
 
+    def __str__(self) -> str:
+        """With the code: it is what tracebacks and Spark's failed queries show."""
+        return f"{self.code}: {self.message}"
+
 
 # --- The request is wrong.
 

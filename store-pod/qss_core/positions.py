@@ -182,7 +182,7 @@ def parse_bound(obj: object) -> Position:
             return decode_token(obj)
         return Position.from_json(obj)
     except StoreError as error:
-        raise MalformedRequestError(f"positionBound: {error}") from error
+        raise MalformedRequestError(f"positionBound: {error.message}") from error
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """Stores on loopback, closed after each test."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -10,7 +10,11 @@ import pytest
 from qss_core.model import PartitionConfiguration
 from qss_store.settings import Settings
 from qss_testing.http import Api
+from qss_testing.pod_process import PodCluster
 from qss_testing.stores import Cluster, make_definition, open_memory, open_rocksdb
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ENGINES = {"memory": open_memory, "rocksdb": open_rocksdb}
 StartCluster = Callable[..., Awaitable[Cluster]]
@@ -60,3 +64,22 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
     yield start
     for cluster in clusters:
         await cluster.close()
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """The one Spark of this process: tasks may fail three times, results of 2 MiB are too large."""
+    from qss_spark.session import local_session
+    from qss_testing.word_counts import SMALL
+
+    settings = {"spark.master": "local[2,4]", "spark.driver.maxResultSize": "2m"}
+    session = local_session("tests", configuration={**SMALL, **settings})
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    """Three pods of the store `words`: each test has rows and writers of its own there."""
+    with PodCluster(tmp_path_factory.mktemp("words"), pods=3, partitions=12) as cluster:
+        yield cluster

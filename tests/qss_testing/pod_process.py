@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -176,8 +177,9 @@ class PodCluster:
         )
 
     def __enter__(self) -> Self:
+        with ThreadPoolExecutor(len(self.pods)) as pool:
+            list(pool.map(PodProcess.start, self.pods))
         for pod in self.pods:
-            pod.start()
             self.assign(pod)
         return self
 
