@@ -13,7 +13,7 @@ from qss_bench.rows import VALUE_BYTES, load, make_keys
 from qss_testing.pod_process import PodCluster, free_ports
 from qss_testing.waiting import wait_until
 
-KEYS = 200_000
+KEYS = 1_000_000
 ASKED = 20_000
 CONNECTIONS = 32
 SECONDS = 3.0

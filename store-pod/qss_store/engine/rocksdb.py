@@ -98,6 +98,7 @@ class RocksDbSnapshot:
         self._family: Rdict | None = family
         self._raw: RocksSnapshot | None = family.snapshot()
         self._cursor: RdictIter | None = None
+        self._is_newest = True  # Until `pin`: the family is as it was.
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
@@ -111,9 +112,15 @@ class RocksDbSnapshot:
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys; rocksdict's own list form knows no snapshots."""
+        """The values of many keys.
+
+        While the family is as it was, by one call of its own, which knows no snapshots and is twice
+        as fast as a call for each key.
+        """
         raw = self._raw
         assert raw is not None, "the snapshot is closed"
+        if self._is_newest:
+            return self._get_newest(keys)
         values: list[bytes | None] = []
         for key in keys:
             try:
@@ -124,8 +131,20 @@ class RocksDbSnapshot:
                 values.append(None)
         return values
 
-    def pin(self) -> RdictIter:
-        """Holds the family's rows as they are for all scans to come."""
+    def _get_newest(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        assert self._family is not None, "the snapshot is closed"
+        try:
+            values: list[bytes | None] = self._family.get([*keys])  # type: ignore[assignment]
+        except Exception as error:
+            raise _translated(error) from error
+        return values
+
+    def pin(self) -> None:
+        """Holds the family's rows as they are, for all reads to come."""
+        self._held()
+        self._is_newest = False
+
+    def _held(self) -> RdictIter:
         if self._cursor is None:
             assert self._family is not None, "the snapshot is closed"
             self._cursor = self._family.iter()
@@ -135,7 +154,7 @@ class RocksDbSnapshot:
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper in key order."""
-        cursor = self.pin()
+        cursor = self._held()
         return _backward(cursor, lower, upper) if reverse else _forward(cursor, lower, upper)
 
     def close(self) -> None:
