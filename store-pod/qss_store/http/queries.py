@@ -134,11 +134,13 @@ class QueryApi:
         negotiate(request, (JSON,))
         check_count(message.keys, self._reader.settings.keys_per_request_max)
         batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))
-        return await self._send(request, await batch.answer())
+        return await self._send_bytes(request, await batch.answer())
 
     async def _send(self, request: web.Request, message: object) -> web.StreamResponse:
-        stall_max_s = self._reader.settings.write_stall_max_s
-        return await send_document(request, encode(message), stall_max_s)
+        return await self._send_bytes(request, encode(message))
+
+    async def _send_bytes(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        return await send_document(request, body, self._reader.settings.write_stall_max_s)
 
     async def _read(self, request: web.Request, kind: type[_Message]) -> _Message:
         settings = self._reader.settings

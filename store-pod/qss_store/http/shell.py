@@ -187,6 +187,8 @@ async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE
         raise _body_too_large(limit)
     if not request.body_exists:
         return b""
+    if request.content.is_eof() and request.content.total_bytes <= limit:
+        return request.content.read_nowait()  # It came along with the head.
     chunks: list[bytes] = []
     received = 0
     started = asyncio.get_running_loop().time()
