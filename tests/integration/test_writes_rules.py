@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from qss_core.model import PartitionId
-from qss_core.wire import CommitRequest
-from qss_store.replication.entries import Decide
 from qss_testing.http import Answer
-from qss_testing.write_cluster import Chunks, WriteCluster, Writer, reference_of, write_cluster
+from qss_testing.write_cluster import (
+    Chunks,
+    WriteCluster,
+    Writer,
+    decide,
+    reference_of,
+    write_cluster,
+)
 
 A, B = {b"k": b"a"}, {b"k": b"b"}
 
@@ -263,22 +268,6 @@ async def test_an_abort_drops_nothing_of_a_decision_that_is_not_complete(
     assert len(cluster.staged()) == 4
     (await writer.open("run-2")).json()
     assert everywhere(cluster, A)
-
-
-async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chunks) -> None:
-    """Decides as a coordinator does that dies right after it."""
-    coordination = cluster.pods[0].coordination
-    replica, coordinator = coordination._active()
-    request = CommitRequest(
-        generation=1,
-        chunks={str(p): tuple(of_it) for p, of_it in chunks.items()},
-        position={"flights": {"0": batch}},
-        fingerprint=f"batch-{batch}",
-    )
-    held = coordinator.writer(writer.name)
-    decision = coordination._decision(coordinator, held, batch, request)
-    await replica.append(Decide(decision=decision))
-    assert coordinator.unfinished is not None
 
 
 # --- Messages between pods

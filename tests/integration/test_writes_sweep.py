@@ -11,7 +11,8 @@ from qss_store.settings import Settings
 from qss_store.transactions.coordinator import ONE_OFF_RETENTION_MS, Coordinator
 from qss_testing.set_clock import SetClock
 from qss_testing.stores import open_rocksdb
-from qss_testing.write_cluster import WriteCluster, Writer, write_cluster
+from qss_testing.waiting import wait_until_async
+from qss_testing.write_cluster import WriteCluster, Writer, decide, write_cluster
 
 TIMEOUT_S = 10.0
 SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, open_batch_timeout_s=TIMEOUT_S)
@@ -95,6 +96,21 @@ async def test_without_the_coordinators_word_nothing_is_dropped(
     (await cluster.writer().renew(younger)).json()
     await sweep(cluster)
     assert cluster.staged() == {(p, f"{younger}.t.{p}") for p in (0, 1)}
+
+
+async def test_chunks_of_a_decision_are_not_dropped_but_committed(
+    cluster: WriteCluster, clock: SetClock
+) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    rows = {0: A, 1: A}
+    chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: A})
+    chunks |= await cluster.writer(1).stage(epoch, 0, f"{epoch}.t.0", {1: A})
+    await decide(cluster, writer, 0, chunks)
+    clock.now_s += TIMEOUT_S + 1
+    await cluster.pods[1].maintenance.round()
+    await wait_until_async(lambda: all(cluster.rows(p) == of_it for p, of_it in rows.items()))
+    assert coordinator(cluster).unfinished is None
 
 
 async def test_a_restart_of_the_coordinator_gives_runs_their_time_again(

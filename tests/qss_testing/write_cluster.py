@@ -22,7 +22,7 @@ from qss_core.model import (
     StoreDefinition,
     StoreSettings,
 )
-from qss_core.wire import ChunkReference
+from qss_core.wire import ChunkReference, CommitRequest
 from qss_store.batches import Batches
 from qss_store.clock import Clock, SystemClock
 from qss_store.coordination import Coordination
@@ -35,6 +35,7 @@ from qss_store.metrics import Metrics
 from qss_store.peers import Peers, new_session
 from qss_store.pod import OpenEngine, Pod
 from qss_store.replica import Replica
+from qss_store.replication.entries import Decide
 from qss_store.settings import Settings
 from qss_testing.http import Answer, Api
 from qss_testing.stores import configuration, make_definition, open_memory
@@ -292,3 +293,19 @@ class Writer:
     async def renew(self, epoch: int) -> Answer:
         """Keeps the run open."""
         return await self.api.post(f"{self.path}/{epoch}/renew", {})
+
+
+async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chunks) -> None:
+    """Decides as a coordinator does that dies right after it."""
+    coordination = cluster.pods[0].coordination
+    replica, coordinator = coordination._active()
+    request = CommitRequest(
+        generation=1,
+        chunks={str(p): tuple(of_it) for p, of_it in chunks.items()},
+        position={"flights": {"0": batch}},
+        fingerprint=f"batch-{batch}",
+    )
+    held = coordinator.writer(writer.name)
+    decision = coordination._decision(coordinator, held, batch, request)
+    await replica.append(Decide(decision=decision))
+    assert coordinator.unfinished is not None

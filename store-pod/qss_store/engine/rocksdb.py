@@ -6,6 +6,7 @@ those of an unnamed family silently become RocksDB's defaults.
 """
 
 import os
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -226,6 +227,7 @@ class RocksDbEngine:
         """Opens or makes the database; CorruptionError where its files are damaged."""
         self._path = path
         self._budget = budget
+        self._syncing = threading.Lock()
         path.mkdir(parents=True, exist_ok=True)
         present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
         named = present | {_DEFAULT_FAMILY, *FIXED_FAMILIES}
@@ -294,10 +296,11 @@ class RocksDbEngine:
 
     def sync(self) -> None:
         """Makes all earlier writes durable; releases the interpreter's lock."""
-        try:
-            self._db.flush_wal(True)  # noqa: FBT003
-        except Exception as error:
-            raise _translated(error) from error
+        with self._syncing:
+            try:
+                self._db.flush_wal(True)  # noqa: FBT003
+            except Exception as error:
+                raise _translated(error) from error
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """The newest value, or None."""
@@ -361,12 +364,13 @@ class RocksDbEngine:
         )
 
     def close(self) -> None:
-        """Closes the database."""
-        self._families.clear()
-        self._handles.clear()
-        self._db.close()
-        # Where families were made, the object holds the files' lock also when it is closed.
-        del self._db
+        """Closes the database; a sync whose caller has gone is waited for: it cannot be ended."""
+        with self._syncing:
+            self._families.clear()
+            self._handles.clear()
+            self._db.close()
+            # Where families were made, the object holds the files' lock also when it is closed.
+            del self._db
 
 
 def _translated(error: Exception) -> StoreError:
