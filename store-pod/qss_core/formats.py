@@ -24,7 +24,7 @@ TIMESTAMP_UNKNOWN = -1
 _TIMESTAMP = struct.Struct(">q")
 # No headers: the size 0, then the timestamp.
 _TIMESTAMP_WITHOUT_HEADERS = struct.Struct(">xq")
-_TIMESTAMP_BYTES = 8
+TIMESTAMP_BYTES = 8
 _NO_HEADERS = b"\x00"
 _UNKNOWN = _TIMESTAMP.pack(TIMESTAMP_UNKNOWN)
 
@@ -85,9 +85,9 @@ def decode_value(row_format: Format, row: bytes) -> bytes:
     """The value alone. Raises MalformedBytesError for what `decode_row` refuses."""
     if row_format is Format.Timestamped:
         # The path of almost every point read, without the timestamp's decoding.
-        if len(row) < _TIMESTAMP_BYTES:
+        if len(row) < TIMESTAMP_BYTES:
             raise _too_short(row)
-        return row[_TIMESTAMP_BYTES:]
+        return row[TIMESTAMP_BYTES:]
     block, _, value = _SPLITTERS[row_format](row)
     if block:
         decode_headers(block)
@@ -174,9 +174,9 @@ def _split_plain(row: bytes) -> _Parts:
 
 
 def _split_timestamped(row: bytes) -> _Parts:
-    if len(row) < _TIMESTAMP_BYTES:
+    if len(row) < TIMESTAMP_BYTES:
         raise _too_short(row)
-    return b"", _TIMESTAMP.unpack_from(row)[0], row[_TIMESTAMP_BYTES:]
+    return b"", _TIMESTAMP.unpack_from(row)[0], row[TIMESTAMP_BYTES:]
 
 
 def _split_timestamped_with_headers(row: bytes) -> _Parts:
@@ -200,7 +200,7 @@ def _split_block(row: bytes) -> tuple[bytes, int]:
 
 
 def _split_timestamp(row: bytes, offset: int) -> tuple[int, bytes]:
-    end = offset + _TIMESTAMP_BYTES
+    end = offset + TIMESTAMP_BYTES
     if end > len(row):
         raise _too_short(row)
     timestamp: int = _TIMESTAMP.unpack_from(row, offset)[0]

@@ -24,7 +24,7 @@ from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import keys_of_json, partitions_of_keys
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import Reading, open_reading
-from qss_store.reads.rows import Codec, unreadable
+from qss_store.reads.rows import Codec, RowWriter, make_row_writer, unreadable
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
 
@@ -184,14 +184,14 @@ class ManyKeys:
         """The usual case: a few keys, all there. Empty where it is not."""
         if len(places) > _AT_ONCE_MAX or self._encoded > CHUNK_ROWS_MAX:
             return {}
-        write, keys = self._reader.writer, self._keys
-        end = b',"partition":%d,"status":"FOUND"}' % partition
+        keys = self._keys
+        write = self._found_writer(partition)
         try:
             # A missing row has no length, and a failure none either.
             if sum(map(len, rows)) > CHUNK_BYTES_MAX:  # type: ignore[arg-type]
                 return {}
             found = {
-                place: write(keys[place], row)[:-1] + end  # type: ignore[arg-type]
+                place: write(keys[place], row)  # type: ignore[arg-type]
                 for place, row in zip(places, rows, strict=True)
             }
         except (TypeError, MalformedBytesError):
@@ -199,11 +199,15 @@ class ManyKeys:
         self._encoded += len(found)
         return found
 
+    def _found_writer(self, partition: PartitionId) -> RowWriter:
+        tail = b',"partition":%d,"status":"FOUND"}' % partition
+        return make_row_writer(self._codec, self._codec.shape, tail)
+
     def _encode(
         self, partition: PartitionId, rows: list[_PlacedRow], results: dict[int, bytes]
     ) -> None:
-        write, keys = self._reader.writer, self._keys
-        end = b',"partition":%d,"status":"FOUND"}' % partition
+        keys = self._keys
+        write = self._found_writer(partition)
         for place, row in rows:
             if row is None:
                 results[place] = self._result(partition, place, KeyStatus.ABSENT)
@@ -211,7 +215,7 @@ class ManyKeys:
                 results[place] = self._result(partition, place, KeyStatus.FAILED, row)
             else:
                 try:
-                    results[place] = write(keys[place], row)[:-1] + end
+                    results[place] = write(keys[place], row)
                 except MalformedBytesError as error:
                     failure = unreadable(error)
                     results[place] = self._result(partition, place, KeyStatus.FAILED, failure)

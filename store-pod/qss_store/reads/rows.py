@@ -4,6 +4,7 @@ A row is `{"key": k, "value": v}`, with `timestamp` (milliseconds, -1: unknown) 
 list of `{"key": name, "value": base64 or null}`, in order) where the query asks for them.
 """
 
+import struct
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ from functools import lru_cache
 import msgspec
 
 from qss_core.errors import MalformedBytesError, StoreError
-from qss_core.formats import Format, splitter_of
+from qss_core.formats import TIMESTAMP_BYTES, Format, splitter_of
 from qss_core.headers import decode_headers
 from qss_core.model import Partitioner, StoreDefinition, StoreId, StoreName, StoreType
 from qss_core.serde_types import Serde
 from qss_core.serdes import serde_of
 
 RowWriter = Callable[[bytes, bytes], bytes]
+ToJson = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,39 +74,53 @@ def codec_of(definition: StoreDefinition) -> Codec:
     )
 
 
-def make_row_writer(codec: Codec, shape: Shape) -> RowWriter:
-    """The function (key bytes, row bytes) -> JSON bytes of the row.
+def make_row_writer(codec: Codec, shape: Shape, tail: bytes = b"}") -> RowWriter:
+    """The function (key bytes, row bytes) -> JSON bytes of the row, which `tail` ends.
 
     It raises MalformedBytesError for bytes that another serde or format wrote.
     """
-    split = splitter_of(codec.format)
     key_json, value_json = codec.key.json_bytes, codec.value.json_bytes
+    if codec.format is Format.Timestamped and shape == TIMESTAMPED:
+        return _timestamped_writer(key_json, value_json, tail)
+    split = splitter_of(codec.format)
 
     def write_bare(key: bytes, row: bytes) -> bytes:
-        return b'{"key":%b,"value":%b}' % (key_json(key), value_json(split(row)[2]))
+        return b'{"key":%b,"value":%b%b' % (key_json(key), value_json(split(row)[2]), tail)
 
     def write_timestamped(key: bytes, row: bytes) -> bytes:
         _, timestamp, value = split(row)
         assert timestamp is not None, "a plan asks for what the format keeps"
-        return b'{"key":%b,"value":%b,"timestamp":%d}' % (
-            key_json(key),
-            value_json(value),
-            timestamp,
-        )
+        stamp = b',"timestamp":%d%b' % (timestamp, tail)
+        return b'{"key":%b,"value":%b%b' % (key_json(key), value_json(value), stamp)
 
     def write_full(key: bytes, row: bytes) -> bytes:
         block, timestamp, value = split(row)
         stamp = b"" if timestamp is None else b'"timestamp":%d,' % timestamp
-        return b'{"key":%b,"value":%b,%b"headers":%b}' % (
+        return b'{"key":%b,"value":%b,%b"headers":%b%b' % (
             key_json(key),
             value_json(value),
             stamp,
             headers_json(block),
+            tail,
         )
 
     if shape.headers:
         return write_full
     return write_timestamped if shape.timestamp else write_bare
+
+
+def _timestamped_writer(key_json: ToJson, value_json: ToJson, tail: bytes) -> RowWriter:
+    """The usual format's writer, without a call and a tuple for each row."""
+    template = b'{"key":%b,"value":%b,"timestamp":%d' + tail.replace(b"%", b"%%")
+    timestamp_of = struct.Struct(">q").unpack_from
+
+    def write(key: bytes, row: bytes) -> bytes:
+        if len(row) < TIMESTAMP_BYTES:
+            raise MalformedBytesError(f"a row of {len(row)} bytes ends inside its timestamp")
+        value = value_json(row[TIMESTAMP_BYTES:])
+        return template % (key_json(key), value, timestamp_of(row)[0])
+
+    return write
 
 
 def headers_json(block: bytes) -> bytes:
