@@ -119,7 +119,8 @@ class Replica:
 
     async def start(self) -> None:
         """Finishes the commit that was being applied, applies the log's durable tail, serves."""
-        self._write_configuration()
+        if not self._is_kept():
+            self._write_configuration()
         self.engine.create_family(self.family)
         for family in self.engine.families():
             if family.startswith("rows-") and family != self.family:
@@ -129,6 +130,11 @@ class Replica:
         await self._apply_all()
         self._show_state()
         self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
+
+    def _is_kept(self) -> bool:
+        """Whether the engine has the configuration: a full disk can be opened and read."""
+        kept = (self.engine.get(META, _CONFIGURATION), self.engine.get(META, _DEFINITION))
+        return kept == (encode(self.log.configuration), encode(self.definition))
 
     def _write_configuration(self) -> None:
         batch = self.engine.batch()

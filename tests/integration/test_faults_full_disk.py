@@ -84,6 +84,7 @@ def test_staging_on_a_full_disk_is_refused_and_goes_on_when_there_is_room(
     assert "full" in refused.value.message
     # Reads go on, after a restart too, and the writer's other requests.
     assert len(writer.values(stage2.pod)) == 2
+    stage2.disk.fill(leave_bytes=KEPT_FREE_BYTES // 2)
     stage2.pod.kill()
     stage2.pod.start()
     wait_until(lambda: stage2.cluster.assign(stage2.pod).ready)

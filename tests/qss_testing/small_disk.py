@@ -74,7 +74,7 @@ class SmallDisk:
         assert size > 0, f"only {self.free_bytes} bytes are free"
         file = os.open(self._ballast, os.O_CREAT | os.O_WRONLY)
         try:
-            os.posix_fallocate(file, 0, size)
+            os.posix_fallocate(file, os.fstat(file).st_size, size)
         finally:
             os.close(file)
 

@@ -87,7 +87,7 @@ class Driver:
         return opened
 
     async def _write(self, opened: WriterOpened, batch: int) -> None:
-        chunks = {}
+        chunks: dict[str, tuple[ChunkReference, ...]] = {}
         try:
             for partition in range(PARTITIONS):
                 if (batch + partition) % 4:  # Some partitions get no rows of some batches.
@@ -192,8 +192,8 @@ def assert_whole(cluster: FaultyCluster, drivers: list[Driver]) -> None:
         wanted = [(number + partition) % 4 != 0 for partition in range(PARTITIONS)]
         assert [batch in rows for rows in shown] == wanted, f"batch {batch} is not whole"
     for driver in drivers:
-        for generation, batch in driver.acknowledged:
-            assert f"{generation}/{batch}" in runs, f"acknowledged {generation}/{batch} is lost"
+        for generation, number in driver.acknowledged:
+            assert f"{generation}/{number}" in runs, f"acknowledged {generation}/{number} is lost"
 
 
 def assert_one_state(cluster: FaultyCluster) -> None:
