@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from qss_store.engine.base import CHANGELOG, FIXED_FAMILIES, META, Engine
 from qss_store.engine.memory import MemoryEngine
@@ -209,11 +215,12 @@ class EnginesAgree(RuleBasedStateMachine):
 
 def test_rocksdb_and_its_twin_agree_move_by_move(tmp_path: Path) -> None:
     EnginesAgree.base = tmp_path
-    case = EnginesAgree.TestCase()
-    case.settings = settings(
-        max_examples=20,
-        stateful_step_count=15,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
+    run_state_machine_as_test(
+        EnginesAgree,
+        settings=settings(
+            max_examples=20,
+            stateful_step_count=15,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
     )
-    case.runTest()
