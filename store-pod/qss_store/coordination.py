@@ -7,7 +7,7 @@ complete is driven on by the next active of partition 0, without any driver.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from qss_core.errors import (
     BatchInProgressError,
@@ -16,10 +16,9 @@ from qss_core.errors import (
     StaleWriterError,
     StoreError,
     TooLargeError,
-    UnreachableError,
     WrongStoreError,
 )
-from qss_core.model import Epoch, Ordinal, Sequence, WriterEpoch
+from qss_core.model import Epoch, Sequence, WriterEpoch
 from qss_core.positions import COMPONENTS_MAX, Position
 from qss_core.wire import (
     AbortAnswer,
@@ -30,17 +29,15 @@ from qss_core.wire import (
     CommitRequest,
     Decision,
     OpenWriterRequest,
-    PartitionsAnswer,
     PrepareRequest,
-    Problem,
     ResolveAnswer,
     ResolveRequest,
     WriterOpened,
     error_of,
     metadata_of,
-    problem_of,
 )
 from qss_store.batches import Batches, outcome_of
+from qss_store.participants import MakeMessage, Participants
 from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.replica import Replica
@@ -54,9 +51,6 @@ _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.02
 _LAST_RETRY_S = 1.0
 
-Message = PrepareRequest | CommitPartitionsRequest | AbortPartitionsRequest
-MakeMessage = Callable[[dict[str, Epoch]], Message]
-
 
 class Coordination:
     """Partition 0's service on the pod that has its active."""
@@ -64,11 +58,11 @@ class Coordination:
     def __init__(self, pod: Pod, batches: Batches, peers: Peers, settings: Settings) -> None:
         """Holds nothing that the log does not: locks, a running task, and who was heard when."""
         self._pod = pod
-        self._batches = batches
-        self._peers = peers
+        self._participants = Participants(pod, batches, peers, settings)
         self._settings = settings
         self._deciding = asyncio.Lock()
         self._finishing: asyncio.Task[None] | None = None
+        self._commits: set[asyncio.Task[CommitAnswer]] = set()
         self._heard: dict[tuple[str, WriterEpoch], float] = {}
 
     def _active(self) -> tuple[Replica, Coordinator]:
@@ -131,7 +125,24 @@ class Coordination:
     async def commit(
         self, name: str, writer_epoch: WriterEpoch, batch: int, request: CommitRequest
     ) -> CommitAnswer:
-        """Prepares, decides and commits a batch; answers when every partition has applied it."""
+        """Prepares, decides and commits a batch; answers when every partition has applied it.
+
+        It goes on when the driver goes away: a decision that nobody drives would wait for the next
+        round of maintenance.
+        """
+        task = asyncio.create_task(self._commit(name, writer_epoch, batch, request))
+        self._commits.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[CommitAnswer]) -> None:
+        self._commits.discard(task)
+        if not task.cancelled():
+            task.exception()  # Whoever asked has it, or went away.
+
+    async def _commit(
+        self, name: str, writer_epoch: WriterEpoch, batch: int, request: CommitRequest
+    ) -> CommitAnswer:
         replica, coordinator = self._active()
         self._check_request(request)
         async with self._deciding:
@@ -220,7 +231,7 @@ class Coordination:
                 },
             )
 
-        failures = await self._ask_all("prepare", message, self._all_partitions())
+        failures = await self._participants.ask("prepare", message, self._participants.everybody)
         if failures:
             # What only another request can mend is said before what a repeat may.
             errors = [error_of(problem) for problem in failures.values()]
@@ -252,7 +263,7 @@ class Coordination:
             )
 
         # Only a hint: what does not hear of it is swept later.
-        await self._ask_all("abort", message, self._all_partitions())
+        await self._participants.ask("abort", message, self._participants.everybody)
         return AbortAnswer(decided=False)
 
     def resolve(self, request: ResolveRequest) -> ResolveAnswer:
@@ -270,9 +281,9 @@ class Coordination:
     # --- Seeing a decision through
 
     @property
-    def tasks(self) -> list[asyncio.Task[None]]:
+    def tasks(self) -> list[asyncio.Task[Any]]:
         """What runs on its own; whoever stops the pod cancels it."""
-        return [self._finishing] if self._finishing else []
+        return [*self._commits, *([self._finishing] if self._finishing else [])]
 
     def go_on(self) -> None:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""
@@ -307,10 +318,12 @@ class Coordination:
         decision = coordinator.unfinished
         if decision is None:
             return
-        remaining = self._all_partitions()
+        remaining = self._participants.everybody
         delay_s = _FIRST_RETRY_S
         while remaining:
-            failures = await self._ask_all("commit", self._commit_message(decision), remaining)
+            failures = await self._participants.ask(
+                "commit", self._commit_message(decision), remaining
+            )
             remaining = list(failures)
             if remaining:
                 _LOG.info("sequence %s waits for partitions %s", decision.sequence, remaining)
@@ -328,53 +341,6 @@ class Coordination:
             )
 
         return message
-
-    # --- Asking the participants
-
-    def _all_partitions(self) -> list[str]:
-        return [str(partition) for partition in range(self._pod.placed().definition.partitions)]
-
-    async def _ask_all(
-        self, what: str, message: MakeMessage, partitions: list[str]
-    ) -> dict[str, Problem]:
-        """Asks the actives of the partitions, one request a pod; the failures by partition."""
-        by_pod: dict[Ordinal, dict[str, Epoch]] = {}
-        for partition in partitions:
-            configuration = self._pod.configuration(int(partition))
-            by_pod.setdefault(configuration.active, {})[partition] = configuration.epoch
-        answers = await asyncio.gather(
-            *(self._ask_pod(what, ordinal, message(epochs)) for ordinal, epochs in by_pod.items())
-        )
-        return {
-            partition: problem
-            for answer in answers
-            for partition, problem in answer.items()
-            if problem is not None
-        }
-
-    async def _ask_pod(
-        self, what: str, ordinal: Ordinal, message: Message
-    ) -> Mapping[str, Problem | None]:
-        try:
-            if ordinal == self._pod.ordinal:
-                return (await self._ask_here(message)).partitions
-            url = f"{self._pod.address(ordinal).changelog}/transactions/{what}"
-            timeout_s = self._settings.peer_timeout_s
-            answer = await self._peers.post(url, message, PartitionsAnswer, timeout_s)
-        except StoreError as error:
-            return dict.fromkeys(message.epochs, problem_of(error))
-        missing = message.epochs.keys() - answer.partitions.keys()
-        silent = problem_of(UnreachableError("the pod did not answer for this partition"))
-        return {**answer.partitions, **dict.fromkeys(missing, silent)}
-
-    def _ask_here(self, message: Message) -> Awaitable[PartitionsAnswer]:
-        match message:
-            case PrepareRequest():
-                return self._batches.prepare(message)
-            case CommitPartitionsRequest():
-                return self._batches.commit(message)
-            case AbortPartitionsRequest():
-                return self._batches.abort(message)
 
     # --- Writers that went away
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from qss_core.errors import (
+    DiskFullError,
     NotPresentError,
     NotReadyError,
     PartitionDoesNotExistError,
@@ -156,6 +157,13 @@ class Pod:
 
     def _keep(self, assignment: StoreAssignment) -> None:
         """Writes the assignment: a crash leaves the old one or the new one, never half of it."""
+        try:
+            self._replace_file(assignment)
+        except OSError as error:
+            raise DiskFullError(f"the assignment cannot be kept on the volume: {error}") from error
+        self.assignment = assignment
+
+    def _replace_file(self, assignment: StoreAssignment) -> None:
         path = self._volume / _ASSIGNMENT_FILE
         draft = path.with_suffix(".new")
         with draft.open("wb") as file:
@@ -168,7 +176,6 @@ class Pod:
             os.fsync(directory)
         finally:
             os.close(directory)
-        self.assignment = assignment
 
     # --- What it is
 

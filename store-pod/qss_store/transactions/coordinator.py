@@ -172,6 +172,7 @@ class Coordinator:
         other_query = () if same_query else (held.query_id,)
         return _replace(
             fresh,
+            one_off=held.one_off,  # A streaming writer is never forgotten, whoever opens it.
             generation=held.generation if same_query else held.generation + 1,
             last_batch=held.last_batch if same_query else None,
             batches=held.batches if same_query else {},

@@ -1,0 +1,80 @@
+"""How the coordinator asks the participants: one request a pod, an answer for each partition."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from qss_core.errors import StoreError, UnreachableError
+from qss_core.model import Epoch, Ordinal
+from qss_core.wire import (
+    AbortPartitionsRequest,
+    CommitPartitionsRequest,
+    PartitionsAnswer,
+    PrepareRequest,
+    Problem,
+    problem_of,
+)
+from qss_store.batches import Batches
+from qss_store.peers import Peers
+from qss_store.pod import Pod
+from qss_store.settings import Settings
+
+Message = PrepareRequest | CommitPartitionsRequest | AbortPartitionsRequest
+MakeMessage = Callable[[dict[str, Epoch]], Message]
+
+
+class Participants:
+    """The actives of the store's partitions, this pod's own among them."""
+
+    def __init__(self, pod: Pod, batches: Batches, peers: Peers, settings: Settings) -> None:
+        """Asks `batches` for what is here and `peers` for the rest."""
+        self._pod = pod
+        self._batches = batches
+        self._peers = peers
+        self._settings = settings
+
+    @property
+    def everybody(self) -> list[str]:
+        """All partitions, as messages name them."""
+        return [str(partition) for partition in range(self._pod.placed().definition.partitions)]
+
+    async def ask(
+        self, what: str, message: MakeMessage, partitions: list[str]
+    ) -> dict[str, Problem]:
+        """Asks the actives of the partitions; the failures by partition."""
+        by_pod: dict[Ordinal, dict[str, Epoch]] = {}
+        for partition in partitions:
+            configuration = self._pod.configuration(int(partition))
+            by_pod.setdefault(configuration.active, {})[partition] = configuration.epoch
+        answers = await asyncio.gather(
+            *(self._ask_pod(what, ordinal, message(epochs)) for ordinal, epochs in by_pod.items())
+        )
+        return {
+            partition: problem
+            for answer in answers
+            for partition, problem in answer.items()
+            if problem is not None
+        }
+
+    async def _ask_pod(
+        self, what: str, ordinal: Ordinal, message: Message
+    ) -> Mapping[str, Problem | None]:
+        try:
+            if ordinal == self._pod.ordinal:
+                return (await self._ask_here(message)).partitions
+            url = f"{self._pod.address(ordinal).changelog}/transactions/{what}"
+            timeout_s = self._settings.peer_timeout_s
+            answer = await self._peers.post(url, message, PartitionsAnswer, timeout_s)
+        except StoreError as error:
+            return dict.fromkeys(message.epochs, problem_of(error))
+        missing = message.epochs.keys() - answer.partitions.keys()
+        silent = problem_of(UnreachableError("the pod did not answer for this partition"))
+        return {**answer.partitions, **dict.fromkeys(missing, silent)}
+
+    def _ask_here(self, message: Message) -> Awaitable[PartitionsAnswer]:
+        match message:
+            case PrepareRequest():
+                return self._batches.prepare(message)
+            case CommitPartitionsRequest():
+                return self._batches.commit(message)
+            case AbortPartitionsRequest():
+                return self._batches.abort(message)
