@@ -8,6 +8,7 @@ same checkpoint, the job goes on where the store is.
 """
 
 import argparse
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -51,13 +52,15 @@ def main() -> None:
     parser.add_argument(
         "--input", type=Path, help="a directory of daily CSV files; made when left out"
     )
-    parser.add_argument("--files-per-trigger", type=int, default=5)
+    parser.add_argument("--files-per-trigger", type=int, default=7, help="days; default: a week")
     parser.add_argument("--progress", action="store_true", help="a JSON line after each batch")
     arguments = parser.parse_args()
 
     directory = arguments.input or arguments.checkpoint / "input"
-    write_days(directory)
-    spark = local_session("aircraft-stats")
+    with ThreadPoolExecutor(1) as beside:  # The files are written while Java starts.
+        written = beside.submit(write_days, directory)
+        spark = local_session("aircraft-stats")
+        written.result()
     if arguments.progress:
         spark.streams.addListener(ProgressLines())
     flights = read_flights(spark, directory, arguments.files_per_trigger)

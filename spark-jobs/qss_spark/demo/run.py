@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,12 @@ class Demo:
         self._prepare()
         run_qss("down", *self._cluster)
         self._console.print("Starting a cluster of three store pods ...")
-        run_qss("up", "--detach", *self._cluster, str(self._play.jobs / "aircraft_stats.yaml"))
+        with ThreadPoolExecutor(1) as beside:
+            computed = beside.submit(self._play.expected)
+            run_qss("up", "--detach", *self._cluster, str(self._play.jobs / "aircraft_stats.yaml"))
         try:
             url = self._url()
-            expected = self._play.expected()
+            expected = computed.result()
             self._stream(url, sorted(expected))
             found = self._compare(url, expected)
             seconds = time.monotonic() - started
