@@ -1,42 +1,60 @@
 """Where a streaming query keeps its offset log, and the raw bytes of a batch's entry in it.
 
-Inside `foreachBatch` the DataFrame's session is a clone that knows no queries: the query is found
-through the session that this program started.
+Inside `foreachBatch` the DataFrame's session is a clone that knows no queries; what it shares with
+the session that started the query knows them all.
 """
 
+import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from qss_core.errors import StoreError
 
+_LOCAL = re.compile("file:(?://)?(?=/)|(?=/)")
 
-def running_query(query_id: str) -> StreamingQuery | None:
-    """The query with that id in this program, None where it has ended."""
-    sessions = [
-        SparkSession.getActiveSession(),
-        getattr(SparkSession, "_instantiatedSession", None),
-    ]
-    for session in sessions:
-        found = session.streams.get(query_id) if session is not None else None
-        if found is not None:
-            return found
-    return None
+
+class RunningQuery:
+    """A streaming query while it runs: the JVM's StreamExecution."""
+
+    def __init__(self, session: SparkSession, query_id: str) -> None:
+        """Any session of the program will do. StoreError where no such query runs."""
+        self._session = session
+        jvm: Any = session._jvm  # noqa: SLF001 Python has no other way to it.
+        queries = session._jsparkSession.sharedState().activeStreamingQueries()  # noqa: SLF001
+        self._query = queries.get(jvm.java.util.UUID.fromString(query_id))
+        if self._query is None:
+            raise StoreError(f"the streaming query {query_id} does not run in this program")
+
+    @property
+    def output_mode(self) -> str:
+        """append, update or complete."""
+        return str(self._query.outputMode()).lower()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has not ended, and its Spark neither."""
+        try:
+            return bool(self._query.isActive())
+        except (Py4JError, OSError):
+            return False
+
+    def offset_log(self) -> "OffsetLog":
+        """Its offset log; asks the query for its checkpoint."""
+        return OffsetLog(self._session, str(self._query.resolvedCheckpointRoot()))
 
 
 class OffsetLog:
-    """One query's offset log."""
+    """The offset log of one checkpoint."""
 
-    def __init__(self, query: StreamingQuery) -> None:
-        """Asks the query for its checkpoint, once."""
-        self._jvm_query = query._jsq.streamingQuery()  # noqa: SLF001 Python has no other way to it.
-        root = str(self._jvm_query.resolvedCheckpointRoot())
-        parsed = urlparse(root)
-        self._local = Path(parsed.path) if parsed.scheme in ("", "file") else None
+    def __init__(self, session: SparkSession, root: str) -> None:
+        """`root` is a path of Hadoop's: nothing in it is escaped."""
+        self._session = session
         self._root = root
+        scheme = _LOCAL.match(root)
+        self._local = Path(root[scheme.end() :]) if scheme else None
 
     def raw(self, batch: int) -> bytes:
         """The entry's file as it is; Spark wrote it before the batch began."""
@@ -51,13 +69,10 @@ class OffsetLog:
         return self._through_hadoop(batch)
 
     def _through_hadoop(self, batch: int) -> bytes:
-        session = self._jvm_query.sparkSession()
-        started = SparkSession._instantiatedSession  # noqa: SLF001
-        assert started is not None, "a query runs in a session"
-        jvm: Any = started._jvm  # noqa: SLF001
+        jvm: Any = self._session._jvm  # noqa: SLF001
         path = jvm.org.apache.hadoop.fs.Path(f"{self._root}/offsets/{batch}")
-        files = path.getFileSystem(session.sessionState().newHadoopConf())
-        stream = files.open(path)
+        state = self._session._jsparkSession.sessionState()  # noqa: SLF001
+        stream = path.getFileSystem(state.newHadoopConf()).open(path)
         try:
             return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
         finally:

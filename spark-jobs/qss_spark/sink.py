@@ -7,33 +7,31 @@ to its offset log before the batch began.
 
 import logging
 import threading
-from contextlib import suppress
 from typing import Literal
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
-from pyspark.sql.streaming.query import StreamingQuery
 
+from qss_client.conversation import checked_url
 from qss_client.http_sync import SyncHttp
-from qss_client.routing import RetryLimits
 from qss_client.writing import (
     WRITE_LIMITS,
     Run,
     Staged,
-    abort,
     discover,
     open_writer,
     renew,
 )
-from qss_core.errors import BatchClosedError, MalformedRequestError, StoreError
+from qss_core.errors import BatchClosedError, BatchGapError, MalformedRequestError, StoreError
 from qss_core.model import StoreDefinition
-from qss_spark.offset_log import OffsetLog, running_query
+from qss_spark.offset_log import RunningQuery
 from qss_spark.options import BATCH_OPTION, SinkBatch
 from qss_spark.positions import read_offsets
 from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder
-from qss_spark.writer import commit_batch, stage_rows
+from qss_spark.writer import commit_batch, give_up, stage_rows
 
 _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000
@@ -78,8 +76,10 @@ class StoreSink:
             )
         _check_choice("onNewCheckpoint", onNewCheckpoint, ("refuse", "takeOver"))
         _check_choice("collect", collect, ("auto", "always", "never"))
+        _check_names("keyColumns", keyColumns)
+        _check_names("valueColumns", valueColumns)
         self._store = store
-        self._url = url.rstrip("/")
+        self._url = checked_url(url)
         self._writer = writer or store
         self._take_over = onNewCheckpoint == "takeOver"
         self._replace = replace
@@ -103,6 +103,7 @@ class StoreSink:
             replace=self._replace,
         )
         last = query.run.opened.last_batch
+        self._check_first(batch, last)
         if last is not None and batch <= last:
             # The batch was decided by an earlier run. Its plan has to run all the same: the state
             # of a stateful query is made by it.
@@ -114,23 +115,25 @@ class StoreSink:
     # --- Opening
 
     def _opened(self, rows: DataFrame) -> "_OpenQuery":
-        context = rows.sparkSession.sparkContext
-        query_id = context.getLocalProperty("sql.streaming.queryId")
-        run_id = context.getLocalProperty("spark.jobGroup.id")
+        session = rows.sparkSession
+        query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
+        run_id = session.sparkContext.getLocalProperty("spark.jobGroup.id")
         if query_id is None or run_id is None:
             raise MalformedRequestError("a StoreSink is called by foreachBatch, not by a program")
         if self._query is None or self._query.run_id != run_id:
             if self._query is not None:
                 self._query.stop_renewing()
-            self._query = self._open(query_id, run_id)
+            self._query = self._open(session, query_id, run_id)
             self._last_records = None
         return self._query
 
-    def _open(self, query_id: str, run_id: str) -> "_OpenQuery":
-        query = running_query(query_id)
-        if query is None:
-            raise StoreError("the streaming query was not found in this program's Spark session")
-        self._check_output_mode(query)
+    def _open(self, session: SparkSession, query_id: str, run_id: str) -> "_OpenQuery":
+        query = RunningQuery(session, query_id)
+        if query.output_mode == "complete" and not self._replace:
+            raise MalformedRequestError(
+                "complete mode sends the whole result each time, and rows that left it have to go: "
+                "use StoreSink(..., replace=True), or output mode update"
+            )
         metadata = discover(self._http, self._url, self._store, WRITE_LIMITS)
         run = open_writer(
             self._http,
@@ -140,14 +143,16 @@ class StoreSink:
             run_id=run_id,
             take_over=self._take_over,
         )
-        return _OpenQuery(query_id, run_id, run, OffsetLog(query))
+        return _OpenQuery(query, run_id, run)
 
-    def _check_output_mode(self, query: StreamingQuery) -> None:
-        mode = str(query._jsq.streamingQuery().outputMode()).lower()  # noqa: SLF001
-        if mode == "complete" and not self._replace:
-            raise MalformedRequestError(
-                "complete mode sends the whole result each time, and rows that left it have to go: "
-                "use StoreSink(..., replace=True), or output mode update"
+    def _check_first(self, batch: int, last: int | None) -> None:
+        """A checkpoint that goes on where the store has nothing of it: rows would be missing."""
+        if last is None and batch > 0 and not self._take_over:
+            raise BatchGapError(
+                f"store {self._store} has no batch of writer {self._writer}, and the checkpoint goes "
+                f"on at batch {batch}: the store was made anew, or the sink was added later. Start "
+                "with a new checkpoint; or go on without the rows before, with "
+                'onNewCheckpoint="takeOver"'
             )
 
     # --- Writing
@@ -182,11 +187,13 @@ class StoreSink:
         nested = len(names) > 1 or kind in ("struct", "map", "array", "variant")
         if definition.value_serde != "json" or not nested:
             return rows, self._columns
-        value = F.struct(*map(F.col, names)) if len(names) > 1 else F.col(names[0])
+        value = F.struct(*map(_column, names)) if len(names) > 1 else _column(names[0])
         beside = [name for name in BESIDE_COLUMNS if name in rows.columns and name not in names]
         kept = dict.fromkeys([*self._columns.key, *beside])
         text = F.to_json(value, {"ignoreNullFields": "false"}).alias(MADE_JSON_COLUMN)
-        return rows.select(*kept, text), Columns(key=self._columns.key, value=(MADE_JSON_COLUMN,))
+        return rows.select(*map(_column, kept), text), Columns(
+            key=self._columns.key, value=(MADE_JSON_COLUMN,)
+        )
 
     def _collects(self, rows: DataFrame) -> bool:
         if self._collect != "auto":
@@ -201,7 +208,7 @@ class StoreSink:
         """The rows; None where they are too many for the driver."""
         try:
             return rows.toArrow()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:  # It comes as either.
             if "maxResultSize" not in str(error):
                 raise
             _LOG.info("the batch is too large for the driver: the executors stage it")
@@ -216,8 +223,7 @@ class StoreSink:
         except BatchClosedError:
             pass  # It was applied: the coordinator tells, by the commit, whether it was this one.
         except BaseException:
-            with suppress(StoreError):  # A hint: what does not hear of it is swept later.
-                abort(self._http, batch.run, batch.batch, RetryLimits(deadline_s=5.0))
+            give_up(self._http, batch)
             raise
         commit_batch(self._http, batch, staged)
 
@@ -225,11 +231,11 @@ class StoreSink:
 class _OpenQuery:
     """A run of a query and its opened writer, which a thread keeps open while the run lasts."""
 
-    def __init__(self, query_id: str, run_id: str, run: Run, log: OffsetLog) -> None:
-        self.query_id = query_id
+    def __init__(self, query: RunningQuery, run_id: str, run: Run) -> None:
         self.run_id = run_id
         self.run = run
-        self.log = log
+        self.log = query.offset_log()
+        self._query = query
         self._ended = threading.Event()
         threading.Thread(target=self._renew, name="qss-renew", daemon=True).start()
 
@@ -243,13 +249,23 @@ class _OpenQuery:
     def _renew(self) -> None:
         http = SyncHttp()
         while not self._ended.wait(_RENEW_INTERVAL_S):
-            if running_query(self.query_id) is None:
+            if not self._query.is_active:
                 return
             try:
                 renew(http, self.run)
             except StoreError as error:
                 _LOG.warning("the writer is no longer open: %s", error.code)
                 return
+
+
+def _column(name: str) -> Column:
+    """The column of that name, also where it has dots."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _check_names(name: str, columns: object) -> None:
+    if not columns or not isinstance(columns, list | tuple):
+        raise MalformedRequestError(f'{name} is a list of names like ["key"], not {columns!r}')
 
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ user's process: all that they share travels in the writer itself.
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,11 +14,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from qss_client.http_sync import SyncHttp
+from qss_client.routing import RetryLimits
 from qss_client.writing import WRITE_LIMITS, Staged, abort, commit, discover, open_writer, stage
-from qss_core.errors import BatchClosedError
+from qss_core.errors import BatchClosedError, StoreError
 from qss_core.model import StoreDefinition
 from qss_spark.options import SinkBatch
 from qss_spark.rows import Columns, RowEncoder
+
+_ABORT_LIMITS = RetryLimits(deadline_s=5.0)
 
 
 @dataclass
@@ -77,7 +81,7 @@ class StoreWriter(DataSourceArrowWriter):
         """The job has failed; a batch that was decided all the same is not touched."""
         http = SyncHttp()
         try:
-            abort(http, self._batch.run, self._batch.batch)
+            give_up(http, self._batch)
         finally:
             http.close()
 
@@ -94,6 +98,12 @@ def stage_rows(
     for number, slices in enumerate(encoder.slices(batches)):
         staged += stage(http, batch.run, batch.batch, f"{task}-{number}", slices)
     return staged
+
+
+def give_up(http: SyncHttp, batch: SinkBatch) -> None:
+    """A hint, which must not hide why: what does not hear of it is swept later."""
+    with suppress(StoreError):
+        abort(http, batch.run, batch.batch, _ABORT_LIMITS)
 
 
 def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from qss_client.chunks import Slice
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits, active_of
-from qss_core.errors import Retry, StoreError
+from qss_core.errors import Retry, StoreError, StoreNotFoundError
 from qss_core.model import PartitionId
 from qss_core.wire import (
     AbortAnswer,
@@ -62,6 +62,8 @@ def discover(http: SyncHttp, url: str, store: str, limits: RetryLimits) -> Store
     while True:
         try:
             return http.get(f"{url}/state/instances/{store}", StoreMetadata)
+        except StoreNotFoundError:
+            raise  # A pod that serves another store will not serve this one later.
         except StoreError as error:
             patience.after(error)
 

@@ -81,5 +81,6 @@ def spark() -> "Iterator[SparkSession]":
 @pytest.fixture(scope="session")
 def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
     """Three pods of the store `words`: each test has rows and writers of its own there."""
-    with PodCluster(tmp_path_factory.mktemp("words"), pods=3, partitions=12) as cluster:
+    directory = tmp_path_factory.mktemp("words")
+    with PodCluster(directory, pods=3, partitions=12, format="TimestampedWithHeaders") as cluster:
         yield cluster

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -141,7 +142,7 @@ class WriterProxy:
         url = URL(pod.internal + request.raw_path, encoded=True)
         try:
             async with self._session.request(
-                request.method, url, data=body or None, headers=headers
+                request.method, url, data=BytesIO(body) if body else None, headers=headers
             ) as response:
                 answer = await response.read()
         except aiohttp.ClientError:
