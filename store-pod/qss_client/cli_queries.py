@@ -203,8 +203,15 @@ def _options(
     bound = None
     if position_bound is not None:
         is_json = position_bound.lstrip().startswith("{")
-        bound = parse_bound(json.loads(position_bound) if is_json else position_bound)
+        bound = parse_bound(_json_of(position_bound) if is_json else position_bound)
     return ReadOptions(position_bound=bound, require_active=require_active, timeout_s=timeout_s)
+
+
+def _json_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise MalformedRequestError(f"no JSON: {text[:80]!r}: {error}") from error
 
 
 # --- Printing

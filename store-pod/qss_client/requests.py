@@ -124,7 +124,7 @@ def page_request(
         parameters["cursor"] = cursor
     if partitions is not None:
         parameters["partitions"] = ",".join(str(partition) for partition in partitions)
-    only = PartitionId(partitions[0]) if partitions and len(partitions) == 1 else None
+    only = _only(definition, partitions)
     return HttpRequest(
         method="GET",
         path=f"/state/stores/{definition.name}",
@@ -148,7 +148,7 @@ def query_request(
         body["partitions"] = list(partitions)
     if execution_info:
         body["executionInfo"] = True
-    only = PartitionId(partitions[0]) if partitions and len(partitions) == 1 else None
+    only = _only(definition, partitions)
     return HttpRequest(
         method="POST",
         path=f"/state/query/{definition.name}",
@@ -166,6 +166,13 @@ def count_request(definition: StoreDefinition, options: ReadOptions) -> HttpRequ
         parameters=_parameters(options),
         timeout_s=options.timeout_s,
     )
+
+
+def _only(definition: StoreDefinition, partitions: Sequence[int] | None) -> PartitionId | None:
+    """The one partition that is asked, if the store has it: any pod tells that it has not."""
+    if partitions is None or len(partitions) != 1 or partitions[0] >= definition.partitions:
+        return None
+    return PartitionId(partitions[0])
 
 
 def _partition(definition: StoreDefinition, key: bytes, given: int | None) -> PartitionId:

@@ -1,6 +1,6 @@
 """Which pod to ask, and what to do after a failure. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qss_core.errors import Retry, StoreError
 from qss_core.model import PartitionId
@@ -14,6 +14,10 @@ class RetryLimits:
     deadline_s: float = 30.0
     first_wait_s: float = 0.02
     longest_wait_s: float = 2.0
+
+    def within(self, timeout_s: float) -> "RetryLimits":
+        """The same, and over after `timeout_s` at the latest."""
+        return replace(self, deadline_s=min(self.deadline_s, timeout_s))
 
 
 @dataclass(frozen=True, slots=True)

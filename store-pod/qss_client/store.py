@@ -12,7 +12,7 @@ from qss_client.http_sync import Patience, SyncHttp
 from qss_client.operations import Exchange, Result
 from qss_client.requests import DEFAULTS, PAGE_ROWS, HttpRequest, ReadOptions
 from qss_client.routing import RetryLimits
-from qss_core.errors import StoreError
+from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position
 from qss_core.wire import StoreMetadata, decode
@@ -198,7 +198,7 @@ class Store:
             return result
 
     def _ask(self, request: HttpRequest) -> HttpAnswer:
-        patience = Patience(self._limits)
+        patience = Patience(self._limits.within(request.timeout_s))
         while True:
             try:
                 return self._http.request(
@@ -218,14 +218,16 @@ class Store:
     def _discover(self) -> None:
         patience = Patience(self._limits)
         while True:
-            failure: StoreError | None = None
+            failures: list[StoreError] = []
             for url in self._conversation.discovery_urls:
                 try:
                     answer = self._http.request("GET", url, timeout_s=_ANSWER_MARGIN_S)
                 except StoreError as error:
-                    failure = error
+                    failures.append(error)
                 else:
                     self._conversation.metadata = decode(answer.body, StoreMetadata)
                     return
-            assert failure is not None, "there is always one address"
-            patience.after(failure)
+            # Pods that serve other stores will not serve this one later.
+            if all(isinstance(one, StoreNotFoundError) for one in failures):
+                raise failures[-1]
+            patience.after(failures[-1])

@@ -38,8 +38,8 @@ def decode(data: bytes, kind: type[Message]) -> Message:
     """The message in JSON bytes; MalformedRequestError says which member is wrong."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedRequestError(f"the body is not a {kind.__name__}: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedRequestError(f"the body is not a valid {kind.__name__}: {error}") from error
 
 
 class Problem(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):

@@ -13,6 +13,7 @@ from typing import Any
 import qss_spark
 
 JOB_STARTS_MAX = 5
+_WITHOUT_JAVA = ("Py4JNetworkError", "Answer from Java side is empty", "Connection refused")
 
 
 class ProgramError(Exception):
@@ -68,8 +69,9 @@ class Job:
             code = process.wait()
             if code == 0 or self._is_stopped:
                 return
-            # A negative code is a signal: somebody killed it, and that must not matter.
-            if code > 0 or self.starts >= JOB_STARTS_MAX:
+            # Somebody killed it, or its Java: that must not matter.
+            was_killed = code < 0 or self._lost_its_java()
+            if not was_killed or self.starts >= JOB_STARTS_MAX:
                 raise ProgramError(f"the job ended with {code}: see {self._log}\n{self._tail()}")
 
     def _start(self) -> subprocess.Popen[str]:
@@ -83,8 +85,13 @@ class Job:
             )
         return self._process
 
-    def _tail(self) -> str:
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
+    def _tail(self, lines: int = 15) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _lost_its_java(self) -> bool:
+        """Whether its last words are of a Java that does not answer any more."""
+        last_words = self._tail(60)
+        return any(words in last_words for words in _WITHOUT_JAVA)
 
     def stop(self) -> None:
         """Ends the job, if it still runs, for good."""

@@ -1,12 +1,15 @@
 """The demo from its first line to its last."""
 
+import fcntl
 import json
 import shutil
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from rich.table import Table
 from qss_client import Store
 from qss_spark.demo.asking import Asking
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, differences, expected_aircraft_stats
-from qss_spark.demo.processes import Job, jobs_directory, run_qss
+from qss_spark.demo.processes import Job, ProgramError, jobs_directory, run_qss
 from qss_spark.flights import FLIGHTS
 
 _STORE = "aircraft-stats"
@@ -209,11 +212,28 @@ class Display:
 
 
 def run_demo(state: Path) -> int:
-    """The demo on this terminal, or without one."""
+    """The demo on this terminal, or without one. Raises ProgramError where another one runs it."""
     interactive = sys.stdout.isatty()
     play = Play(jobs_directory(), expected_aircraft_stats)
     demo = Demo(Console(), state, play, keeps_serving=interactive)
-    try:
-        return demo.run(threading.Event().wait)
-    except KeyboardInterrupt:
-        return 0 if (state / _DONE).exists() else 130
+    # Ended politely it ends its programs too, as by Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with _alone(state):
+        try:
+            return demo.run(threading.Event().wait)
+        except KeyboardInterrupt:
+            return 0 if (state / _DONE).exists() else 130
+
+
+@contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    """Holds the state directory; a second demo would stop the first one's cluster."""
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with state.with_name(f"{state.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ProgramError(
+                f"another demo runs in {state}: stop it, or choose another --state-dir"
+            ) from error
+        yield
