@@ -103,7 +103,9 @@ class StoreSink:
             replace=self._replace,
         )
         last = query.run.opened.last_batch
-        self._check_first(batch, last)
+        if not query.has_begun:
+            self._check_first(batch, last)
+            query.has_begun = True
         if last is not None and batch <= last:
             # The batch was decided by an earlier run. Its plan has to run all the same: the state
             # of a stateful query is made by it.
@@ -149,8 +151,8 @@ class StoreSink:
         """A checkpoint that goes on where the store has nothing of it: rows would be missing."""
         if last is None and batch > 0 and not self._take_over:
             raise BatchGapError(
-                f"store {self._store} has no batch of writer {self._writer}, and the checkpoint goes "
-                f"on at batch {batch}: the store was made anew, or the sink was added later. Start "
+                f"store {self._store} has no batch of writer {self._writer}, and the checkpoint "
+                f"goes on at batch {batch}: the store was made anew, or the sink came later. Start "
                 "with a new checkpoint; or go on without the rows before, with "
                 'onNewCheckpoint="takeOver"'
             )
@@ -235,6 +237,7 @@ class _OpenQuery:
         self.run_id = run_id
         self.run = run
         self.log = query.offset_log()
+        self.has_begun = False
         self._query = query
         self._ended = threading.Event()
         threading.Thread(target=self._renew, name="qss-renew", daemon=True).start()
