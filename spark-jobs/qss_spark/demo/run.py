@@ -54,12 +54,9 @@ class Demo:
         self._prepare()
         run_qss("down", *self._cluster)
         self._console.print("Starting a cluster of three store pods ...")
-        with ThreadPoolExecutor(1) as beside:
-            computed = beside.submit(self._play.expected)
-            run_qss("up", "--detach", *self._cluster, str(self._play.jobs / "aircraft_stats.yaml"))
         try:
+            expected = self._start()
             url = self._url()
-            expected = computed.result()
             self._stream(url, sorted(expected))
             found = self._compare(url, expected)
             seconds = time.monotonic() - started
@@ -70,6 +67,13 @@ class Demo:
         finally:
             run_qss("down", *self._cluster)
         return 1 if found else 0
+
+    def _start(self) -> Mapping[str, Any]:
+        """Starts the pods, and computes meanwhile what their store must hold at the end."""
+        with ThreadPoolExecutor(1) as beside:
+            computed = beside.submit(self._play.expected)
+            run_qss("up", "--detach", *self._cluster, str(self._play.jobs / "aircraft_stats.yaml"))
+            return computed.result()
 
     def _prepare(self) -> None:
         """A run that has ended begins anew; one that was cut short goes on."""
