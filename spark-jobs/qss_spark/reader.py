@@ -25,7 +25,11 @@ from pyspark.sql.types import (
 )
 
 from qss_client import ReadOptions, Row, Store
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import (
+    MalformedRequestError,
+    PartitionDoesNotExistError,
+    RangeReversedError,
+)
 from qss_core.formats import Format
 from qss_core.model import Partitioner, StoreDefinition
 from qss_core.partitioning import partition_of
@@ -100,6 +104,7 @@ class StoreReader(DataSourceReader):
         known = schema_of(definition).names
         if unknown := set(schema.names) - set(known):
             raise MalformedRequestError(f"store columns are {known}, not {sorted(unknown)}")
+        self._check_range()
         given = [self._key is not None, self._prefix is not None]
         if sum(given) + (self._lower is not None or self._upper is not None) > 1:
             raise MalformedRequestError("give one of key, prefix, or from and to")
@@ -111,10 +116,23 @@ class StoreReader(DataSourceReader):
         serde = serde_of(self._definition.key_serde)
         return serde.to_json(serde.decode(serde.key_from_text(text)))
 
+    def _check_range(self) -> None:
+        """Told here, and not by tasks that are tried again."""
+        if self._lower is None or self._upper is None:
+            return
+        serde = serde_of(self._definition.key_serde)
+        lower, upper = (
+            serde.encode(serde.from_json(bound)) for bound in (self._lower, self._upper)
+        )
+        if lower > upper:
+            raise RangeReversedError(
+                f"from {self._lower!r} lies above to {self._upper!r}, by serialized bytes"
+            )
+
     def _chosen(self, text: str | None) -> list[int]:
         everything = range(self._definition.partitions)
         if text is not None:
-            return [int(number) for number in text.split(",")]
+            return _numbers(text, self._definition)
         if self._key is None or self._definition.partitioner is not Partitioner.MURMUR2:
             return list(everything)
         serde = serde_of(self._definition.key_serde)
@@ -184,7 +202,23 @@ def _spark_headers(row: Row) -> list[dict[str, Any]] | None:
     ]
 
 
+def _numbers(text: str, definition: StoreDefinition) -> list[int]:
+    try:
+        numbers = [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise MalformedRequestError(f"partitions are numbers like 0,3, not {text!r}") from error
+    if not set(numbers) <= set(range(definition.partitions)):
+        raise PartitionDoesNotExistError(
+            f"store {definition.name} has the partitions 0..{definition.partitions - 1}, "
+            f"not {text!r}"
+        )
+    return numbers
+
+
 def _bound(text: str | None) -> Position | None:
     if text is None:
         return None
-    return parse_bound(json.loads(text) if text.lstrip().startswith("{") else text)
+    try:
+        return parse_bound(json.loads(text) if text.lstrip().startswith("{") else text)
+    except ValueError as error:
+        raise MalformedRequestError(f"positionBound: no JSON: {text[:80]!r}: {error}") from error
