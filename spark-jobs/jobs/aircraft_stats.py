@@ -58,9 +58,10 @@ def main() -> None:
 
     directory = arguments.input or arguments.checkpoint / "input"
     with ThreadPoolExecutor(1) as beside:  # The files are written while Java starts.
-        written = beside.submit(write_days, directory)
+        written = None if arguments.input else beside.submit(write_days, directory)
         spark = local_session("aircraft-stats")
-        written.result()
+        if written is not None:
+            written.result()
     if arguments.progress:
         spark.streams.addListener(ProgressLines())
     flights = read_flights(spark, directory, arguments.files_per_trigger)

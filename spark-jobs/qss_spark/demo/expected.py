@@ -1,6 +1,6 @@
 """What the stores must hold at the end, computed in batch, in plain Python, from the same files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,12 @@ class _Aircraft:
 
 
 def expected_aircraft_stats() -> dict[str, dict[str, Any]]:
-    """Value by key of the store aircraft-stats. Sums of whole minutes are exact in any order."""
-    rows = read_rows()
+    """Value by key of the store aircraft-stats, after all flights."""
+    return aircraft_stats_of(read_rows())
+
+
+def aircraft_stats_of(rows: Iterator[list[str]]) -> dict[str, dict[str, Any]]:
+    """The same after some flights, the header first. Sums of minutes are exact in any order."""
     column = {name: index for index, name in enumerate(next(rows))}
     aircraft: dict[str, _Aircraft] = {}
     for row in rows:
