@@ -31,4 +31,6 @@ def murmur2(data: bytes) -> int:
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition of a serialized key in a store of `partitions` partitions."""
     assert partitions > 0, "a store has at least one partition"
+    if partitions == 1:
+        return 0
     return (murmur2(key) & 0x7FFFFFFF) % partitions
