@@ -190,8 +190,10 @@ class AsyncStore:
         try:
             request = next(exchange)
             while True:
+                if request.after is None:
+                    patience = AsyncPatience(self._limits.within(request.timeout_s))
                 try:
-                    answer = await self._ask(request)
+                    answer = await self._ask(request, patience)
                 except StoreError as error:
                     request = exchange.throw(error)
                 else:
@@ -200,9 +202,11 @@ class AsyncStore:
             result: Result = end.value
             return result
 
-    async def _ask(self, request: HttpRequest) -> HttpAnswer:
-        patience = AsyncPatience(self._limits.within(request.timeout_s))
+    async def _ask(self, request: HttpRequest, patience: AsyncPatience) -> HttpAnswer:
+        failure = request.after
         while True:
+            if failure is not None and (await patience.after(failure)).refresh:
+                await self._discover()
             try:
                 return await self._http.request(
                     request.method,
@@ -212,8 +216,7 @@ class AsyncStore:
                     timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
                 )
             except StoreError as error:
-                if (await patience.after(error)).refresh:
-                    await self._discover()
+                failure = error
 
     async def _definition(self) -> StoreDefinition:
         return (await self.metadata()).definition

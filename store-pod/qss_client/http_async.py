@@ -11,6 +11,7 @@ from qss_client.routing import Again, RetryLimits, after_failure
 from qss_core.errors import StoreError, UnreachableError
 
 CONNECTIONS_MAX = 64
+_HEADER_BYTES_MAX = 65536
 
 
 class AsyncHttp:
@@ -23,6 +24,9 @@ class AsyncHttp:
             headers={"Authorization": f"Bearer {token}"} if token else {},
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0),
+            # A position of many topics is a long header.
+            max_line_size=_HEADER_BYTES_MAX,
+            max_field_size=_HEADER_BYTES_MAX,
         )
 
     async def close(self) -> None:

@@ -1,11 +1,12 @@
 """What a client does, as exchanges: each yields a request, is sent its answer, and returns a value.
 
 A shell (sync or async) sends the requests, repeats them where the rules say so, and throws the
-failure into the exchange where they say to give up.
+failure into the exchange where they say to give up. An exchange that is answered with a failure
+inside yields the request once more, with that failure.
 """
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from qss_client.answers import (
@@ -81,16 +82,10 @@ def _get_some(
     keys: Sequence[Any],
     options: ReadOptions,
 ) -> Exchange[list[Row | None]]:
-    answer = yield many_request(definition, keys, options)
-    document = read_json(answer.body)
+    request = many_request(definition, keys, options)
+    document = yield from _whole(request, lambda document: document["results"])
     _saw_partitions(conversation, document)
-    return [_found(one) for one in document["results"]]
-
-
-def _found(document: Mapping[str, Any]) -> Row | None:
-    if document["status"] == "FAILED":
-        raise failure_of(document["failure"])
-    return row_of(document) if document["status"] == "FOUND" else None
+    return [row_of(one) if one["status"] == "FOUND" else None for one in document["results"]]
 
 
 def page(
@@ -105,7 +100,7 @@ def page(
     options: ReadOptions,
 ) -> Exchange[Page]:
     """One page of a range, a prefix or a scan; raises a partition's failure."""
-    answer = yield page_request(
+    request = page_request(
         definition,
         bounds,
         order=order,
@@ -114,11 +109,8 @@ def page(
         partitions=partitions,
         options=options,
     )
-    document = read_json(answer.body)
+    document = yield from _whole(request, lambda document: document["partitions"].values())
     _saw_partitions(conversation, document)
-    for partition in document["partitions"].values():
-        if "failure" in partition:
-            raise failure_of(partition["failure"])
     return Page(tuple(row_of(row) for row in document["rows"]), document.get("cursor"))
 
 
@@ -145,10 +137,24 @@ def count(
     definition: StoreDefinition,
     options: ReadOptions,
 ) -> Exchange[int]:
-    """About how many entries the store has."""
-    answer = yield count_request(definition, options)
-    counted: int = read_json(answer.body)["count"]
+    """About how many entries the store has; raises the failure of a partition."""
+    request = count_request(definition, options)
+    document = yield from _whole(request, lambda document: document["partitions"].values())
+    counted: int = document["count"]
     return counted
+
+
+def _whole(
+    request: HttpRequest, parts: Callable[[Any], Iterable[Mapping[str, Any]]]
+) -> Exchange[Any]:
+    """An answer without a failure in its parts: while they have one, it is asked for again."""
+    while True:
+        answer = yield request
+        document = read_json(answer.body)
+        failed = next((part["failure"] for part in parts(document) if "failure" in part), None)
+        if failed is None:
+            return document
+        request = replace(request, after=failure_of(failed))
 
 
 def _saw_partitions(conversation: Conversation, document: Mapping[str, Any]) -> None:

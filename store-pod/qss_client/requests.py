@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import Partitioner, PartitionId, StoreDefinition
 from qss_core.partitioning import partition_of
-from qss_core.positions import Position, encode_token
+from qss_core.positions import Position, decode_token, encode_token
 from qss_core.serdes import serde_of
 
 PATH_KEY_BYTES_MAX = 2048
@@ -38,7 +38,10 @@ DEFAULTS = ReadOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """One request; `partition` says whose active is asked first, None: any pod."""
+    """One request; `partition` says whose active is asked first, None: any pod.
+
+    after: this request was answered with a failure inside: it is asked again as the rules say.
+    """
 
     method: str
     path: str
@@ -46,6 +49,7 @@ class HttpRequest:
     body: Any = None
     partition: PartitionId | None = None
     timeout_s: float = DEFAULTS.timeout_s
+    after: StoreError | None = None
 
     @property
     def target(self) -> str:
@@ -59,14 +63,14 @@ class HttpRequest:
         return None if self.body is None else json.dumps(self.body).encode()
 
     def bounded(self, position: Position | None) -> "HttpRequest":
-        """With a position bound, unless it has one."""
+        """With a position bound, beside the one that it has."""
         if position is None or not position.topics:
             return self
-        if self.body is not None:
-            body = {"positionBound": encode_token(position), **self.body}
-            return replace(self, body=body)
-        parameters = {"positionBound": encode_token(position), **self.parameters}
-        return replace(self, parameters=parameters)
+        members: Mapping[str, Any] = self.parameters if self.body is None else self.body
+        if "positionBound" in members:
+            position = decode_token(members["positionBound"]).merge(position)
+        bound = {**members, "positionBound": encode_token(position)}
+        return replace(self, parameters=bound) if self.body is None else replace(self, body=bound)
 
 
 def get_request(definition: StoreDefinition, key: Any, options: ReadOptions) -> HttpRequest:
@@ -186,10 +190,15 @@ def _partition(definition: StoreDefinition, key: bytes, given: int | None) -> Pa
 
 
 def _parameters(options: ReadOptions) -> dict[str, str]:
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in _members(options).items()
-    }
+    return {name: _text(value) for name, value in _members(options).items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")  # Never with an exponent.
+    return str(value)
 
 
 def _members(options: ReadOptions) -> dict[str, Any]:

@@ -187,8 +187,10 @@ class Store:
         try:
             request = next(exchange)
             while True:
+                if request.after is None:
+                    patience = Patience(self._limits.within(request.timeout_s))
                 try:
-                    answer = self._ask(request)
+                    answer = self._ask(request, patience)
                 except StoreError as error:
                     request = exchange.throw(error)
                 else:
@@ -197,9 +199,11 @@ class Store:
             result: Result = end.value
             return result
 
-    def _ask(self, request: HttpRequest) -> HttpAnswer:
-        patience = Patience(self._limits.within(request.timeout_s))
+    def _ask(self, request: HttpRequest, patience: Patience) -> HttpAnswer:
+        failure = request.after
         while True:
+            if failure is not None and (patience.after(failure)).refresh:
+                self._discover()
             try:
                 return self._http.request(
                     request.method,
@@ -209,8 +213,7 @@ class Store:
                     timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
                 )
             except StoreError as error:
-                if (patience.after(error)).refresh:
-                    self._discover()
+                failure = error
 
     def _definition(self) -> StoreDefinition:
         return (self.metadata()).definition
