@@ -1,0 +1,112 @@
+"""What a client remembers: routes, and the newest position, which bounds what it asks next."""
+
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from qss_client.conversation import Conversation, checked_url
+from qss_client.requests import DEFAULTS, ReadOptions, count_request, get_request, many_request
+from qss_core.errors import MalformedBytesError, MalformedRequestError
+from qss_core.positions import Position, decode_token, encode_token
+from qss_testing.pod_process import PodCluster
+
+SEEN = Position.of({"in": {0: 5, 1: 7}})
+ASKED = Position.of({"in": {0: 9, 1: 3}, "other": {0: 1}})
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> PodCluster:
+    """Never started: only its addresses are of interest."""
+    return PodCluster(tmp_path, pods=3, partitions=6)
+
+
+@pytest.fixture
+def conversation(cluster: PodCluster) -> Conversation:
+    return Conversation("http://given:1", "words", monotonic=True, metadata=cluster.metadata)
+
+
+def bound_of(url: str) -> Position | None:
+    """The bound in a URL."""
+    given = parse_qs(urlsplit(url).query).get("positionBound")
+    return None if given is None else decode_token(given[0])
+
+
+def test_the_known_pods_are_asked_where_the_store_is_before_the_address_given(
+    conversation: Conversation, cluster: PodCluster
+) -> None:
+    found = [f"{pod.query}/state/instances/words" for pod in cluster.pods]
+    assert conversation.discovery_urls == [*found, "http://given:1/state/instances/words"]
+    conversation.metadata = None
+    assert conversation.discovery_urls == ["http://given:1/state/instances/words"]
+
+
+def test_a_key_is_asked_of_its_active(conversation: Conversation, cluster: PodCluster) -> None:
+    request = get_request(cluster.metadata.definition, "k", DEFAULTS)
+    assert request.partition is not None
+    assert conversation.target(request) == (
+        f"{cluster.pods[request.partition % 3].query}/state/stores/words/k"
+    )
+
+
+def test_what_any_pod_answers_is_asked_of_each_in_turn(
+    conversation: Conversation, cluster: PodCluster
+) -> None:
+    request = count_request(cluster.metadata.definition, DEFAULTS)
+    asked = {conversation.target(request) for _ in range(3)}
+    assert asked == {f"{pod.query}/state/count/words" for pod in cluster.pods}
+
+
+def test_the_newest_position_bounds_every_request(
+    conversation: Conversation, cluster: PodCluster
+) -> None:
+    point = get_request(cluster.metadata.definition, "k", DEFAULTS)
+    many = many_request(cluster.metadata.definition, ["k"], DEFAULTS)
+    assert bound_of(conversation.target(point)) is None
+    conversation.saw(Position.of({"in": {0: 5}}))
+    conversation.saw_token(encode_token(Position.of({"in": {0: 2, 1: 7}})))
+    conversation.saw_token(None)
+    assert conversation.position == SEEN
+    assert bound_of(conversation.target(point)) == SEEN
+    data = conversation.data(many)
+    assert data is not None
+    assert json.loads(data) == {"keys": ["k"], "positionBound": encode_token(SEEN)}
+
+
+def test_a_bound_of_ones_own_joins_it(conversation: Conversation, cluster: PodCluster) -> None:
+    conversation.saw(SEEN)
+    options = ReadOptions(position_bound=ASKED)
+    both = Position.of({"in": {0: 9, 1: 7}, "other": {0: 1}})
+    point = get_request(cluster.metadata.definition, "k", options)
+    assert bound_of(conversation.target(point)) == both
+    data = conversation.data(many_request(cluster.metadata.definition, ["k"], options))
+    assert data is not None
+    assert json.loads(data)["positionBound"] == encode_token(both)
+
+
+def test_a_client_that_is_not_monotonic_asks_for_what_it_is_told_only(
+    conversation: Conversation, cluster: PodCluster
+) -> None:
+    conversation.monotonic = False
+    conversation.saw(SEEN)
+    definition = cluster.metadata.definition
+    assert bound_of(conversation.target(get_request(definition, "k", DEFAULTS))) is None
+    asked = get_request(definition, "k", ReadOptions(position_bound=ASKED))
+    assert bound_of(conversation.target(asked)) == ASKED
+
+
+def test_a_position_that_is_none_is_refused(conversation: Conversation) -> None:
+    with pytest.raises((MalformedBytesError, MalformedRequestError)):
+        conversation.saw_token("!")
+
+
+@pytest.mark.parametrize("url", ["http://a:1", "http://a:1/", "https://a/b//"])
+def test_a_url_has_no_slash_at_its_end(url: str) -> None:
+    assert checked_url(url) == url.rstrip("/")
+
+
+@pytest.mark.parametrize("url", ["", "a:1", "//a", "http:", "ftp://a", "http:///x"])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(MalformedRequestError, match="a URL like"):
+        checked_url(url)
