@@ -127,9 +127,13 @@ class AsyncStore:
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
         execution_info: bool = False,
+        limit: int | None = None,
         **fields: Any,
     ) -> StateQueryResult:
-        """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`."""
+        """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`.
+
+        limit: of the rows of all partitions; for what may be more, page by `range`.
+        """
         definition = await self._definition()
         return await self._run(
             operations.query(
@@ -139,6 +143,7 @@ class AsyncStore:
                 partitions,
                 options,
                 execution_info=execution_info,
+                limit=limit,
             )
         )
 

@@ -35,14 +35,15 @@ def exit_code_of(error: StoreError) -> int:
     return 1 if error.retry is Retry.NEVER else 4
 
 
-def main() -> None:
-    """Run `qss`."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs `qss`, by default with the arguments of this process; ends it with an exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         import typer  # noqa: F401
     except ModuleNotFoundError:
         _fail("MISSING_EXTRA: qss needs: pip install 'queryable-state[cli]'", 1)
     try:
-        make_app(sys.argv[1:2])()
+        make_app(given[:1])(given, prog_name="qss")
     except StoreError as error:
         for line in error.message.splitlines() or [""]:
             sys.stderr.write(f"error: {error.code}: {line}\n")
@@ -53,6 +54,8 @@ def main() -> None:
         # The reader of a pipe has seen enough.
         sys.stderr.close()
         raise SystemExit(1) from None
+    except OSError as error:
+        _fail(str(error), 1)  # A file or the output that cannot be written.
 
 
 def make_app(wanted: Sequence[str] = ()) -> Any:

@@ -11,10 +11,12 @@ from typing import Annotated, Any
 import typer
 import yaml
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from qss_client.answers import PartitionResult, Row
 from qss_client.requests import ReadOptions
+from qss_client.routing import RetryLimits
 from qss_client.store import Store
 from qss_core.errors import KeyNotFoundError, MalformedRequestError, StoreNotFoundError
 from qss_core.positions import parse_bound
@@ -64,7 +66,7 @@ def get(
 ) -> None:
     """Look keys up; exit code 3 when one of them is not there."""
     options = _options(position_bound, timeout, require_active=require_active)
-    with _open(store, url, state_dir) as client:
+    with _open(store, url, state_dir, timeout) as client:
         serde = _key_serde(client)
         wanted = [_key(serde, text) for text in keys]
         if len(wanted) == 1:
@@ -98,7 +100,7 @@ def scan(
     options = _options(position_bound, timeout)
     order = "DESCENDING" if descending else "ASCENDING"
     chosen = _numbers(partitions)
-    with _open(store, url, state_dir) as client:
+    with _open(store, url, state_dir, timeout) as client:
         serde = _key_serde(client)
         if prefix is not None:
             rows = client.prefix(
@@ -121,6 +123,7 @@ def query(
     type_: Annotated[str, typer.Argument(metavar="TYPE", help="KeyQuery, RangeQuery, ...")],
     fields: Annotated[list[str] | None, typer.Argument(help="its fields, as lower=a")] = None,
     partitions: Partitions = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="so many rows of a range")] = None,
     execution_info: ExecutionInfo = False,  # noqa: FBT002
     url: Url = None,
     state_dir: StateDir = Path(".qss"),
@@ -131,13 +134,14 @@ def query(
 ) -> None:
     """Send an IQv2 query; each partition answers for itself. Exit code 1 when one failed."""
     options = _options(position_bound, timeout, require_active=require_active)
-    with _open(store, url, state_dir) as client:
+    with _open(store, url, state_dir, timeout) as client:
         serde = _key_serde(client)
         result = client.query(
             type_,
             partitions=_numbers(partitions),
             options=options,
             execution_info=execution_info,
+            limit=limit,
             **dict(_field(serde, text) for text in fields or []),
         )
     _print_results(list(result.partition_results.values()), output)
@@ -149,8 +153,9 @@ def query(
 
 
 @contextmanager
-def _open(store: str, url: str | None, state_dir: Path) -> Iterator[Store]:
-    with Store(url or os.environ.get("QSS_URL") or _local_url(store, state_dir), store) as client:
+def _open(store: str, url: str | None, state_dir: Path, timeout_s: float) -> Iterator[Store]:
+    found = url or os.environ.get("QSS_URL") or _local_url(store, state_dir)
+    with Store(found, store, limits=RetryLimits(deadline_s=timeout_s)) as client:
         yield client
 
 
@@ -228,10 +233,15 @@ def _print_rows(rows: Iterable[Row], output: Output) -> None:
         typer.echo(json.dumps(everything, indent=2, ensure_ascii=False))
         return
     names = [name for name in ("key", "value", "timestamp", "headers") if _has(everything, name)]
-    table = Table(*[name.upper() for name in names or ["KEY", "VALUE"]], box=None)
+    table = _table(*[name.upper() for name in names or ["KEY", "VALUE"]])
     for document in everything:
         table.add_row(*[_cell(document.get(name)) for name in names])
-    Console().print(table, markup=False)
+    Console().print(table)
+
+
+def _table(*headers: str) -> Table:
+    """Long cells are folded: what is cut cannot be copied."""
+    return Table(*[Column(header, overflow="fold") for header in headers], box=None)
 
 
 def _has(documents: list[dict[str, Any]], name: str) -> bool:
@@ -256,7 +266,7 @@ def _print_results(results: list[PartitionResult], output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
         return
-    table = Table("PARTITION", "RESULT", "SEQUENCE", "SERVED BY", box=None)
+    table = _table("PARTITION", "RESULT", "SEQUENCE", "SERVED BY")
     for result, document in zip(results, documents, strict=True):
         answer = document.get("failure", document.get("result"))
         for number, one in enumerate(answer if isinstance(answer, list) else [answer]):
@@ -267,7 +277,7 @@ def _print_results(results: list[PartitionResult], output: Output) -> None:
                 str(result.sequence or "") if first else "",
                 result.served_by or "" if first else "",
             )
-    Console().print(table, markup=False)
+    Console().print(table)
     for result in results:
         for line in result.execution_info:
             typer.echo(f"{result.partition}: {line}")
@@ -294,5 +304,6 @@ def _line(document: Any) -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def _cell(value: Any) -> str:
-    return value if isinstance(value, str) else _line(value)
+def _cell(value: Any) -> Text:
+    """A text as it is, unless a terminal would take it for something else."""
+    return Text(value if isinstance(value, str) and value.isprintable() else _line(value))

@@ -122,10 +122,11 @@ def query(
     options: ReadOptions,
     *,
     execution_info: bool,
+    limit: int | None,
 ) -> Exchange[StateQueryResult]:
     """Any query; each partition's failure is a value in the result."""
     answer = yield query_request(
-        definition, request, partitions, options, execution_info=execution_info
+        definition, request, partitions, options, execution_info=execution_info, limit=limit
     )
     result = read_query_answer(answer.body)
     conversation.saw(result.position)

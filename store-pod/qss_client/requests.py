@@ -145,9 +145,12 @@ def query_request(
     options: ReadOptions,
     *,
     execution_info: bool,
+    limit: int | None = None,
 ) -> HttpRequest:
     """A whole IQv2 request (KIP-796)."""
     body: dict[str, Any] = {"query": dict(query), **_members(options)}
+    if limit is not None:
+        body["limit"] = limit
     if partitions is not None:
         body["partitions"] = list(partitions)
     if execution_info:

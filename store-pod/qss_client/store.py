@@ -125,9 +125,13 @@ class Store:
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
         execution_info: bool = False,
+        limit: int | None = None,
         **fields: Any,
     ) -> StateQueryResult:
-        """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`."""
+        """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`.
+
+        limit: of the rows of all partitions; for what may be more, page by `range`.
+        """
         definition = self._definition()
         return self._run(
             operations.query(
@@ -137,6 +141,7 @@ class Store:
                 partitions,
                 options,
                 execution_info=execution_info,
+                limit=limit,
             )
         )
 

@@ -1,0 +1,306 @@
+"""`qss get`, `qss scan` and `qss query`: what they print, and how they end."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qss_client.cli import main
+from qss_core.positions import Position, encode_token
+from qss_testing.pod_process import PodCluster
+from qss_testing.qss_command import REAL_POD, Finished, Qss
+from qss_testing.writer import Record, Writer, write_values
+
+LONG = "x" * 300
+ROWS: dict[str, Any] = {
+    "a1": {"n": 1},
+    "a2": [1, "two", None],
+    "b1": LONG,
+    "b/2 %": ":smile: [red]x[/red]",
+    "c\x1b[31m\n": "esc \x1b[31m",
+    "": None,
+    "ä": True,
+}
+QUERY = ("query", "words", "KeyQuery", "key=a1", "--output", "json")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    with PodCluster(tmp_path_factory.mktemp("pods"), pods=2, partitions=4) as cluster:
+        with Writer(cluster.url, cluster.store) as job:
+            rows = [Record(key, value, 1000) for key, value in ROWS.items() if value is not None]
+            job.write([*rows, Record("", "empty", 1000)], position={"in": {"0": 5}})
+        yield cluster
+
+
+class Terminal:
+    """Runs commands against the store, in this process."""
+
+    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
+        self._url = url
+        self._capture = capture
+
+    def run(self, *arguments: str) -> Finished:
+        """With the store's URL, unless there is one already."""
+        url = () if "--url" in arguments else ("--url", self._url)
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, *url])
+        out, err = self._capture.readouterr()
+        code = ended.value.code
+        return Finished(code if isinstance(code, int) else 0, out, err)
+
+    def json(self, *arguments: str) -> Any:
+        """The JSON that a command prints."""
+        done = self.run(*arguments, "-o", "json")
+        assert (done.code, done.err) == (0, ""), done.err
+        return json.loads(done.out)
+
+    def refused(self, code: int, *arguments: str) -> str:
+        """What a command that fails says, in one line."""
+        done = self.run(*arguments)
+        assert done.code == code, (done.out, done.err)
+        assert done.out == ""
+        assert len(done.err.splitlines()) == 1
+        return done.err
+
+
+@pytest.fixture
+def terminal(
+    cluster: PodCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("QSS_URL", raising=False)
+    return Terminal(cluster.url, capsys)
+
+
+# --- get
+
+
+def test_a_key_is_shown_as_a_table(terminal: Terminal) -> None:
+    done = terminal.run("get", "words", "a1")
+    assert (done.code, done.err) == (0, "")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines == [["KEY", "VALUE", "TIMESTAMP"], ["a1", '{"n":1}', "1000"]]
+
+
+def test_a_key_is_shown_as_json_and_as_lines(terminal: Terminal) -> None:
+    row = {"key": "a1", "value": {"n": 1}, "timestamp": 1000}
+    assert terminal.json("get", "words", "a1") == [row]
+    done = terminal.run("get", "words", "a1", "a2", "-o", "ndjson")
+    assert [json.loads(line) for line in done.out.splitlines()] == [
+        row,
+        {"key": "a2", "value": [1, "two", None], "timestamp": 1000},
+    ]
+
+
+@pytest.mark.parametrize("key", ["b/2 %", "", "ä", "c\x1b[31m\n"])
+def test_a_key_may_be_any_text(terminal: Terminal, key: str) -> None:
+    assert [row["key"] for row in terminal.json("get", "words", key)] == [key]
+
+
+def test_a_key_that_is_not_there_ends_with_3(terminal: Terminal) -> None:
+    said = terminal.refused(3, "get", "words", "nope")
+    assert said == "error: KEY_NOT_FOUND: store words has no 'nope'\n"
+
+
+def test_of_many_keys_those_that_are_there_are_shown(terminal: Terminal) -> None:
+    done = terminal.run("get", "words", "a1", "nope", "a2", "no", "-o", "ndjson")
+    assert done.code == 3
+    assert [json.loads(line)["key"] for line in done.out.splitlines()] == ["a1", "a2"]
+    assert done.err == "error: KEY_NOT_FOUND: store words has no 'nope', 'no'\n"
+
+
+# --- Tables
+
+
+def test_a_long_value_is_folded_and_not_cut(terminal: Terminal) -> None:
+    out = terminal.run("get", "words", "b1").out
+    assert out.count("x") == len(LONG)
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 60
+    assert terminal.run("query", "words", "KeyQuery", "key=b1").out.count("x") == len(LONG)
+
+
+def test_a_value_is_no_markup_and_no_command_to_the_terminal(terminal: Terminal) -> None:
+    assert ":smile: [red]x[/red]" in terminal.run("get", "words", "b/2 %").out
+    done = terminal.run("get", "words", "c\x1b[31m\n")
+    assert "\x1b" not in done.out
+    assert r'"c\u001b[31m\n"' in done.out
+    assert r'"esc \u001b[31m"' in done.out
+
+
+# --- scan
+
+
+def test_a_scan_prints_everything_or_a_part(terminal: Terminal) -> None:
+    def scanned(*arguments: str) -> list[str]:
+        return sorted(row["key"] for row in terminal.json("scan", "words", *arguments))
+
+    assert scanned() == sorted(ROWS)
+    assert scanned("--prefix", "b") == ["b/2 %", "b1"]
+    assert scanned("--from", "a2", "--to", "b1") == ["a2", "b/2 %", "b1"]
+    assert len(scanned("--limit", "3")) == 3
+    assert sorted(scanned("--partitions", "0,1") + scanned("--partitions", "2,3")) == sorted(ROWS)
+    assert scanned("--prefix", "zz") == []
+    forwards = terminal.json("scan", "words", "--partitions", "0")
+    assert terminal.json("scan", "words", "--partitions", "0", "--descending") == forwards[::-1]
+
+
+def test_a_scan_that_finds_nothing_is_no_failure(terminal: Terminal) -> None:
+    done = terminal.run("scan", "words", "--prefix", "zz")
+    assert (done.code, done.out.split()) == (0, ["KEY", "VALUE"])
+    assert terminal.run("scan", "words", "--prefix", "zz", "-o", "ndjson").out == ""
+
+
+# --- query
+
+
+def test_a_query_shows_each_partitions_answer(terminal: Terminal) -> None:
+    done = terminal.run("query", "words", "RangeQuery", "lower=a", "upper=b")
+    assert done.code == 0
+    assert done.out.split()[:5] == ["PARTITION", "RESULT", "SEQUENCE", "SERVED", "BY"]
+    (answer,) = terminal.json("query", "words", "KeyQuery", "key=a1")
+    assert answer["result"] == {"key": "a1", "value": {"n": 1}}
+    assert answer["position"] == {"@batch.test": {"1": 0}, "in": {"0": 5}}
+    assert (answer["sequence"], answer["role"], answer["epoch"]) == (1, "active", 1)
+
+
+def test_a_query_may_be_limited_and_explained(terminal: Terminal) -> None:
+    answers = terminal.json("query", "words", "RangeQuery", "--limit", "2")
+    assert sum(len(answer["result"]) for answer in answers) == 2
+    done = terminal.run("query", "words", "KeyQuery", "key=a1", "--execution-info")
+    assert done.code == 0
+    assert len(done.out.splitlines()) > 2
+
+
+def test_a_query_of_which_a_partition_fails_ends_with_1(terminal: Terminal) -> None:
+    done = terminal.run("query", "words", "RangeQuery", "--partitions", "0,99", "-o", "ndjson")
+    assert done.code == 1
+    first, second = map(json.loads, done.out.splitlines())
+    assert "result" in first
+    assert second["failure"].startswith("DOES_NOT_EXIST: ")
+
+
+# --- How they end
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("scan", "words", "--prefix", "a", "--from", "b"), "MALFORMED_REQUEST: give either"),
+        (("scan", "words", "--from", "b", "--to", "a"), "RANGE_REVERSED: "),
+        (("scan", "words", "--partitions", "0,x"), "MALFORMED_REQUEST: partitions are numbers"),
+        (("scan", "words", "--position-bound", "{no"), "MALFORMED_REQUEST: "),
+        (("scan", "words", "--position-bound", "[1]"), "MALFORMED_REQUEST: positionBound"),
+        (("get", "words", "a1", "--position-bound", "!"), "MALFORMED_REQUEST: positionBound"),
+        (("get", "words", "a1", "--timeout", "-1"), "MALFORMED_REQUEST: timeout"),
+        (("query", "words", "KeysQuery", "key=a"), "UNKNOWN_QUERY_TYPE: "),
+        (("query", "words", "KeyQuery", "key"), "MALFORMED_REQUEST: a field is written name=value"),
+        (("query", "words", "KeyQuery", "keys=a"), "MALFORMED_REQUEST: "),
+        (("get", "words", "a1", "--url", "127.0.0.1"), "MALFORMED_REQUEST: a URL like"),
+    ],
+)
+def test_wrong_input_ends_with_2(terminal: Terminal, arguments: Any, said: str) -> None:
+    assert terminal.refused(2, *arguments).startswith(f"error: {said}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("scan", "words", "--limit", "0"),
+        ("scan", "words", "--output", "xml"),
+        ("scan", "words", "--nothing"),
+        ("scan",),
+    ],
+)
+def test_wrong_usage_ends_with_2(terminal: Terminal, arguments: Any) -> None:
+    done = terminal.run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "Usage: qss scan" in done.err
+
+
+def test_a_store_or_partition_that_is_not_there_ends_with_3(terminal: Terminal) -> None:
+    assert "STORE_NOT_FOUND: this pod serves store words" in terminal.refused(3, "get", "word", "a")
+    assert "DOES_NOT_EXIST" in terminal.refused(3, "scan", "words", "--partitions", "99")
+
+
+def test_what_is_not_available_now_ends_with_4(terminal: Terminal) -> None:
+    ahead = encode_token(Position.of({"in": {0: 6}}))
+    waiting = ("--timeout", "0.2", "--position-bound")
+    assert "NOT_UP_TO_BOUND" in terminal.refused(4, "get", "words", "a1", *waiting, ahead)
+    bound = '{"in": {"0": 6}}'
+    assert "NOT_UP_TO_BOUND" in terminal.refused(4, "scan", "words", *waiting, bound)
+    assert terminal.json("get", "words", "a1", "--position-bound", '{"in": {"0": 5}}')
+
+
+# --- As processes
+
+
+def qss(*arguments: str, **environment: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "qss_client", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_url_may_be_in_the_environment(cluster: PodCluster) -> None:
+    out, err = qss(*QUERY, QSS_URL=cluster.url).communicate(timeout=60)
+    assert json.loads(out)[0]["result"]["value"] == {"n": 1}, err
+
+
+@pytest.mark.parametrize("output", ["ndjson", "json", "table"])
+def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path, output: str) -> None:
+    with PodCluster(tmp_path) as large:
+        write_values(large.url, large.store, {f"{number:05}": LONG for number in range(3000)})
+        process = qss("scan", "words", "--limit", "3000", "-o", output, "--url", large.url)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+        process.stderr.close()
+        assert process.wait(timeout=60) in (0, 1)
+        assert said == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_an_output_that_cannot_be_written_is_a_failure(cluster: PodCluster) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "qss_client", *QUERY, "--url", cluster.url],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_the_local_cluster_is_found_by_its_directory(tmp_path: Path) -> None:
+    local = Qss(tmp_path, REAL_POD)
+    try:
+        assert local.up().code == 0
+        url = local.status()["status"]["endpoints"]["query"]
+        write_values(url, "word-counts", {"a": 7})
+        done = local.run("get", "word-counts", "a", "-o", "json")
+        assert [row["value"] for row in json.loads(done.out)] == [7], done.err
+    finally:
+        local.down()
+    gone = local.run("get", "word-counts", "a", "--timeout", "0.5")
+    assert gone.code == 4
+    assert gone.err.startswith("error: UNREACHABLE: ")
+    assert len(gone.err.splitlines()) == 1
+    nowhere = Qss(tmp_path / "nowhere").run("get", "words", "a")
+    assert nowhere.code == 3
+    assert "give --url, or run `qss up`" in nowhere.err
