@@ -158,10 +158,10 @@ def test_the_first_batch_is_judged_by_sparks_estimate(
     spark: SparkSession, words: PodCluster, proxy: WriterProxy, tmp_path: Path
 ) -> None:
     unknown = (spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()).select(
-        F.concat(F.lit("rate/"), "value").alias("key"), F.lit("1").alias("value")
+        F.concat(F.lit("unknown/"), "value").alias("key"), F.lit("1").alias("value")
     )
-    run_query(unknown, StoreSink("words", proxy.url, "rate"), tmp_path / "rate")
-    assert ways(proxy, "rate")[0] == "tasks", "this source has no estimate"
+    run_query(unknown, StoreSink("words", proxy.url, "unknown"), tmp_path / "c")
+    assert ways(proxy, "unknown")[0] == "tasks", "this source has no estimate"
 
     stream = JsonStream(spark, tmp_path, KEY_VALUE)
     stream.write(big("large", 10, '"' + "x" * 900_000 + '"'))
