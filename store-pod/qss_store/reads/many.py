@@ -19,6 +19,7 @@ from qss_core.queries import (
     failure_of,
 )
 from qss_store.reads.execution import Execution
+from qss_store.reads.found import found_rows
 from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import keys_of_json, partitions_of_keys
@@ -41,10 +42,10 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One partition's share: its state, and the results of its keys by their place."""
+    """One partition's share: its state, and what msgspec encodes as the results of its keys."""
 
     answer: PartitionAnswer
-    results: dict[int, bytes]
+    results: list[Any]
 
 
 class ManyKeys:
@@ -83,17 +84,16 @@ class ManyKeys:
             pod = self._reader.pod
             deadline = self._reader.deadline(self._options)
             found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
-        results: dict[int, bytes] = {}
+        results: list[Any] = [None] * len(self._keys)
         partitions: dict[str, PartitionAnswer] = {}
         for partition in sorted(found):
             part = found[partition]
             if isinstance(part, StoreError):
                 part = self._failed(partition, part)
-            results.update(part.results)
+            for place, result in zip(self._places[partition], part.results, strict=True):
+                results[place] = result
             partitions[str(partition)] = part.answer
-        # Put together by hand: what was encoded once is not looked at again.
-        ordered = b",".join(map(results.__getitem__, range(len(self._keys))))
-        return b'{"results":[%b],"partitions":%b}' % (ordered, msgspec.json.encode(partitions))
+        return msgspec.json.encode({"results": results, "partitions": partitions})
 
     async def _read_here(
         self, partition: PartitionId, turns: dict[PartitionId, Turn]
@@ -116,10 +116,10 @@ class ManyKeys:
         return None
 
     def _failed(self, partition: PartitionId, error: StoreError) -> _Part:
-        results = {
-            place: self._result(partition, place, KeyStatus.FAILED, error)
+        results = [
+            self._result(partition, place, KeyStatus.FAILED, error)
             for place in self._places[partition]
-        }
+        ]
         return _Part(PartitionAnswer(failure=failure_of(error)), results)
 
     async def _ask(
@@ -144,13 +144,9 @@ class ManyKeys:
         with execution.layer("PointPlan"):
             # All rows at once, from one state; what takes longer, their JSON, in turns with others.
             rows = self._rows(reading, places)
-            results = self._encoded_at_once(partition, places, rows)
-            for some in _slices(places, rows) if not results else ():
-                self._encode(partition, some, results)
-                self._encoded += len(some)
-                if self._encoded >= CHUNK_ROWS_MAX or len(some) < len(rows):
-                    self._encoded = 0
-                    await asyncio.sleep(0)
+            results = self._found_at_once(partition, places, rows)
+            if results is None:
+                results = await self._in_turns(partition, places, rows)
         answer = reading.answer()
         if execution.lines() is not None:
             answer = msgspec.structs.replace(answer, execution_info=execution.lines())
@@ -178,47 +174,51 @@ class ManyKeys:
         self._bytes_left -= len(row or b"")
         return row
 
-    def _encoded_at_once(
+    def _found_at_once(
         self, partition: PartitionId, places: list[int], rows: list[bytes | StoreError | None]
-    ) -> dict[int, bytes]:
-        """The usual case: a few keys, all there. Empty where it is not."""
+    ) -> list[Any] | None:
+        """The usual case: a few keys, all there. None where it is not."""
         if len(places) > _AT_ONCE_MAX or self._encoded > CHUNK_ROWS_MAX:
-            return {}
-        keys = self._keys
-        write = self._found_writer(partition)
+            return None
         try:
             # A missing row has no length, and a failure none either.
             if sum(map(len, rows)) > CHUNK_BYTES_MAX:  # type: ignore[arg-type]
-                return {}
-            found = {
-                place: write(keys[place], row)  # type: ignore[arg-type]
-                for place, row in zip(places, rows, strict=True)
-            }
-        except (TypeError, MalformedBytesError):
-            return {}
-        self._encoded += len(found)
-        return found
+                return None
+        except TypeError:
+            return None
+        keys = [self._keys[place] for place in places]
+        self._encoded += len(keys)
+        return found_rows(self._codec, partition, keys, rows)  # type: ignore[arg-type]
 
-    def _found_writer(self, partition: PartitionId) -> RowWriter:
+    async def _in_turns(
+        self, partition: PartitionId, places: list[int], rows: list[bytes | StoreError | None]
+    ) -> list[Any]:
         tail = b',"partition":%d,"status":"FOUND"}' % partition
-        return make_row_writer(self._codec, self._codec.shape, tail)
+        write = make_row_writer(self._codec, self._codec.shape, tail)
+        results: list[Any] = []
+        for some in _slices(places, rows):
+            results += [self._encode(partition, place, row, write) for place, row in some]
+            self._encoded += len(some)
+            if self._encoded >= CHUNK_ROWS_MAX or len(some) < len(rows):
+                self._encoded = 0
+                await asyncio.sleep(0)
+        return results
 
     def _encode(
-        self, partition: PartitionId, rows: list[_PlacedRow], results: dict[int, bytes]
-    ) -> None:
-        keys = self._keys
-        write = self._found_writer(partition)
-        for place, row in rows:
-            if row is None:
-                results[place] = self._result(partition, place, KeyStatus.ABSENT)
-            elif isinstance(row, StoreError):
-                results[place] = self._result(partition, place, KeyStatus.FAILED, row)
-            else:
-                try:
-                    results[place] = write(keys[place], row)
-                except MalformedBytesError as error:
-                    failure = unreadable(error)
-                    results[place] = self._result(partition, place, KeyStatus.FAILED, failure)
+        self,
+        partition: PartitionId,
+        place: int,
+        row: bytes | StoreError | None,
+        write: RowWriter,
+    ) -> msgspec.Raw:
+        if row is None:
+            return self._result(partition, place, KeyStatus.ABSENT)
+        if isinstance(row, StoreError):
+            return self._result(partition, place, KeyStatus.FAILED, row)
+        try:
+            return msgspec.Raw(write(self._keys[place], row))
+        except MalformedBytesError as error:
+            return self._result(partition, place, KeyStatus.FAILED, unreadable(error))
 
     def _check_room(self) -> None:
         if self._bytes_left <= 0:
@@ -234,7 +234,7 @@ class ManyKeys:
         place: int,
         status: KeyStatus,
         error: StoreError | None = None,
-    ) -> bytes:
+    ) -> msgspec.Raw:
         members: dict[str, Any] = {
             "key": msgspec.Raw(self._codec.key.json_bytes(self._keys[place])),
             "partition": partition,
@@ -242,7 +242,7 @@ class ManyKeys:
         }
         if error is not None:
             members["failure"] = failure_of(error)
-        return msgspec.json.encode(members)
+        return msgspec.Raw(msgspec.json.encode(members))
 
     # --- On another pod
 
@@ -265,7 +265,7 @@ class ManyKeys:
         body = await self._reader.peers.read(address, request, timeout_s)
         try:
             answer = msgspec.json.decode(body, type=BatchAnswer)
-            by_place = dict(zip(places, map(bytes, answer.results), strict=True))
+            by_place = dict(zip(places, answer.results, strict=True))
             answers = {partition: answer.partitions[str(partition)] for partition in partitions}
         except (ValueError, KeyError) as error:
             raise MalformedBytesError(f"pod {address.name} answered something else") from error
@@ -275,11 +275,11 @@ class ManyKeys:
         }
 
     def _from_peer(
-        self, partition: PartitionId, answer: PartitionAnswer, by_place: dict[int, bytes]
+        self, partition: PartitionId, answer: PartitionAnswer, by_place: dict[int, msgspec.Raw]
     ) -> _Part | StoreError:
         if answer.failure is not None:
             return error_of_failure(answer.failure)
-        return _Part(answer, {place: by_place[place] for place in self._places[partition]})
+        return _Part(answer, [by_place[place] for place in self._places[partition]])
 
 
 def _slices(places: list[int], rows: list[bytes | StoreError | None]) -> Iterator[list[_PlacedRow]]:
