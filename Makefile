@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TESTBED := tests/e2e/testbed/testbed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint lock test bench
+.PHONY: help install demo lint lock test bench testbed testbed-down
 
 help: ## Show the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 install: $(INSTALLED) ## Make .venv with everything, at the versions of requirements.lock
 
@@ -38,3 +39,10 @@ test: lint ## Lint, then all tests
 
 bench: install ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench
+
+testbed: ## Run a real Kubernetes of two nodes on this machine (as root; the first time it is built, 15 minutes)
+	@$(TESTBED) build
+	@$(TESTBED) up 2
+
+testbed-down: ## Stop that Kubernetes and forget what was in it
+	@$(TESTBED) down

