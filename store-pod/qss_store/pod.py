@@ -7,7 +7,6 @@ to it. What is on the volume names its store id: a volume of another store is ne
 import asyncio
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
@@ -35,10 +34,10 @@ from qss_store.clock import Clock
 from qss_store.engine.base import Engine
 from qss_store.metrics import Metrics
 from qss_store.replica import Replica, Surroundings
+from qss_store.syncs import Syncs
 
 _LOG = logging.getLogger(__name__)
 _ASSIGNMENT_FILE = "assignment.json"
-_SYNC_THREADS = 4
 
 
 class OpenEngine(Protocol):
@@ -76,7 +75,7 @@ class Pod:
         self._changed = asyncio.Condition()
         self._assigning = asyncio.Lock()
         self._gate = asyncio.Lock()
-        self._executor = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="sync")
+        self._syncs = Syncs()
 
     # --- Life
 
@@ -99,7 +98,7 @@ class Pod:
             for replica in self.replicas.values():
                 await replica.close()
             self.replicas.clear()
-        self._executor.shutdown()
+        self._syncs.close()
 
     # --- Assignment
 
@@ -139,7 +138,7 @@ class Pod:
         surroundings = Surroundings(
             pod=self.ordinal,
             clock=self.clock,
-            executor=self._executor,
+            syncs=self._syncs,
             gate=self._gate,
             metrics=self.metrics,
             settings=assignment.settings,

@@ -7,7 +7,6 @@ when its rows are durable.
 
 import asyncio
 import logging
-from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -36,6 +35,7 @@ from qss_store.replication.entries import (
     Entry,
     encode_offset,
 )
+from qss_store.syncs import Syncs
 from qss_store.transactions.machine import Machine, Outcome
 from qss_store.view import View
 
@@ -51,7 +51,7 @@ class Surroundings:
 
     pod: Ordinal
     clock: Clock
-    executor: Executor  # For `sync`, which blocks and lets other threads run.
+    syncs: Syncs
     gate: asyncio.Lock  # One replica at a time writes rows, so that readers wait for one slice.
     metrics: Metrics
     settings: StoreSettings
@@ -248,8 +248,7 @@ class Replica:
         )
 
     async def _sync(self) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._surroundings.executor, self.engine.sync)
+        await self._surroundings.syncs.sync(self.engine)
 
     def _fail(self, error: Exception) -> None:
         self.failure = (
