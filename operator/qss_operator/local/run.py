@@ -10,9 +10,9 @@ from uuid import uuid4
 import aiohttp
 
 from qss_core.model import StoreName
+from qss_operator.clock import SystemClock
 from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
-from qss_operator.local.clock import SystemClock
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.resources import LocalResources

@@ -3,8 +3,8 @@
 import asyncio
 
 from qss_core.model import StoreName
+from qss_operator.clock import SystemClock
 from qss_operator.errors import AlreadyRunningError
-from qss_operator.local.clock import SystemClock
 from qss_operator.local.cluster import end_leftovers
 from qss_operator.local.processes import end_process
 from qss_operator.local.state import StateDirectory

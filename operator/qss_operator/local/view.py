@@ -12,7 +12,7 @@ from rich.table import Table
 
 from qss_core.errors import StoreNotFoundError
 from qss_core.model import StoreName
-from qss_operator.local.clock import SystemClock
+from qss_operator.clock import SystemClock
 from qss_operator.local.state import StateDirectory
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import stopped_status
