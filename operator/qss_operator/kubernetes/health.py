@@ -1,0 +1,156 @@
+"""The operator's ops port: whether the kubelet should restart it, and its metrics.
+
+A follower watches nothing and reconciles nothing: what was never begun is not missed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+
+from aiohttp import web
+
+from qss_operator.metrics import OperatorMetrics
+
+_TICK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthLimits:
+    """From when on a silence, a delay or a round is too long. Bookmarks come every minute."""
+
+    watch_silent_s: float = 180.0
+    watch_silent_s_of: Mapping[str, float] = field(default_factory=dict)  # By kind.
+    loop_lag_s: float = 10.0
+    round_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    store: str
+    started_s: float
+
+
+class Health:
+    """What the parts of the operator say of themselves."""
+
+    def __init__(self, limits: HealthLimits, *, monotonic_s: Callable[[], float]) -> None:
+        """A follower that has not reached the API server yet."""
+        self._limits = limits
+        self._monotonic_s = monotonic_s
+        self._heard_s: dict[str, float] = {}
+        self._rounds: dict[int, _Round] = {}
+        self._numbers = count()
+        self._turned_s = monotonic_s()
+        self._lag_s = 0.0
+        self.is_leader = False
+        self.has_reached_api = False
+
+    def heard(self, kind: str) -> None:
+        """A watch of this kind began, or brought an event or a bookmark."""
+        self._heard_s[kind] = self._monotonic_s()
+
+    def unwatched(self, kind: str) -> None:
+        """That kind is not watched any more."""
+        self._heard_s.pop(kind, None)
+
+    def requested(self, _verb: str, _resource: str, code: str, _seconds: float) -> None:
+        """A try of a request ended (what KubernetesApi observes)."""
+        self.has_reached_api = self.has_reached_api or (code.isdigit() and code < "500")
+
+    @contextmanager
+    def round_of(self, store: str) -> Iterator[None]:
+        """A round of this store, for as long as the block runs."""
+        number = next(self._numbers)
+        self._rounds[number] = _Round(store, self._monotonic_s())
+        try:
+            yield
+        finally:
+            del self._rounds[number]
+
+    async def watch_loop(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Measures how late the event loop turns, until cancelled."""
+        while True:
+            before_s = self._turned_s = self._monotonic_s()
+            await sleep(_TICK_S)
+            self._lag_s = max(self._lag_s, self._monotonic_s() - before_s - _TICK_S)
+
+    def watch_ages_s(self) -> dict[str, float]:
+        """How long each watch has been silent."""
+        now_s = self._monotonic_s()
+        return {kind: now_s - heard_s for kind, heard_s in self._heard_s.items()}
+
+    def take_lag_s(self) -> float:
+        """The longest delay since the last call."""
+        lag_s, self._lag_s = self._lag_s, 0.0
+        return lag_s
+
+    def problems(self) -> list[str]:
+        """Why this process should be restarted."""
+        limits = self._limits
+        now_s = self._monotonic_s()
+        problems = [
+            f"the watch of {kind} is silent for {age_s:.0f} s"
+            for kind, age_s in self.watch_ages_s().items()
+            if age_s > limits.watch_silent_s_of.get(kind, limits.watch_silent_s)
+        ]
+        problems += [
+            f"a round of {round_.store} runs for {now_s - round_.started_s:.0f} s"
+            for round_ in self._rounds.values()
+            if now_s - round_.started_s > limits.round_s
+        ]
+        if (late_s := now_s - self._turned_s) > limits.loop_lag_s:
+            problems.append(f"the event loop is late by {late_s:.0f} s")
+        return problems
+
+
+def make_ops_app(health: Health, metrics: OperatorMetrics) -> web.Application:
+    """The application of the ops port."""
+
+    def refresh() -> None:
+        metrics.looked(
+            watch_ages_s=health.watch_ages_s(),
+            is_leader=health.is_leader,
+            loop_lag_s=health.take_lag_s(),
+        )
+
+    async def get_metrics(_: web.Request) -> web.Response:
+        body = metrics.render(refresh)
+        return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4"})
+
+    async def livez(_: web.Request) -> web.Response:
+        problems = health.problems()
+        return web.Response(status=503 if problems else 200, text=_lines(problems or ["ok"]))
+
+    async def readyz(_: web.Request) -> web.Response:
+        # Followers are ready too: a rollout waits for them, and they take over when they must.
+        if not health.has_reached_api:
+            return web.Response(status=503, text="the API server has not answered yet\n")
+        return web.Response(text="leader\n" if health.is_leader else "follower\n")
+
+    app = web.Application()
+    app.add_routes(
+        [web.get("/metrics", get_metrics), web.get("/livez", livez), web.get("/readyz", readyz)]
+    )
+    return app
+
+
+@asynccontextmanager
+async def serve_ops(
+    health: Health, metrics: OperatorMetrics, host: str, port: int
+) -> AsyncIterator[int]:
+    """The ops port, open while the block runs; its number, which 0 leaves to the system."""
+    runner = web.AppRunner(make_ops_app(health, metrics), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    ticking = asyncio.create_task(health.watch_loop(asyncio.sleep))
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield int(runner.addresses[0][1])
+    finally:
+        ticking.cancel()
+        await runner.cleanup()
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

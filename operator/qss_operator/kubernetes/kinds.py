@@ -1,0 +1,71 @@
+"""The kinds of objects that the operator reads or writes, and where the API server has them."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind in one version; an empty group is the core one."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    is_stored: bool = True  # A review is answered and forgotten: it has no name, and no harm.
+
+    @property
+    def api_version(self) -> str:
+        """As objects say it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(
+        self, namespace: str | None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """Where one object is, or all of them; without a namespace those of all namespaces."""
+        assert self.namespaced or namespace is None, f"{self.plural} have no namespace"
+        assert name is None or namespace is not None or not self.namespaced, "which namespace?"
+        assert subresource is None or name is not None, "a subresource is one object's"
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace is not None:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part is not None]
+        assert all(part not in ("", ".", "..") for part in parts), f"no path: {parts}"
+        return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+STORES = Kind("queryablestate.dev", "v1alpha1", "queryablestatestores", "QueryableStateStore")
+STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet")
+PODS = Kind("", "v1", "pods", "Pod")
+SERVICES = Kind("", "v1", "services", "Service")
+SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount")
+CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
+SECRETS = Kind("", "v1", "secrets", "Secret")
+PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+NETWORK_POLICIES = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+# The core version: one patch of `count` and `lastTimestamp` makes an event one that came again,
+# and every tool shows it so. events.k8s.io wants a series instead, which fewer of them show.
+EVENTS = Kind("", "v1", "events", "Event")
+NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
+TOKEN_REVIEWS = Kind(
+    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False, is_stored=False
+)
+SUBJECT_ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io",
+    "v1",
+    "subjectaccessreviews",
+    "SubjectAccessReview",
+    namespaced=False,
+    is_stored=False,
+)
+CUSTOM_RESOURCE_DEFINITIONS = Kind(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)

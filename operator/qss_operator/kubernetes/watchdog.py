@@ -1,0 +1,50 @@
+"""A thread that ends the process when its lease ran out and its event loop does not notice."""
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+_LOST = "ran out while the event loop was blocked"
+
+
+class Watchdog:
+    """Looks at the lease from outside the event loop, while the block runs."""
+
+    def __init__(
+        self,
+        held_until_s: Callable[[], float | None],
+        *,
+        monotonic_s: Callable[[], float],
+        on_lost: Callable[[str], None],
+        grace_s: float = 1.0,
+        interval_s: float = 0.5,
+    ) -> None:
+        """`grace_s` is for the event loop to do the same; it must end before the lease does."""
+        self._held_until_s = held_until_s
+        self._monotonic_s = monotonic_s
+        self._on_lost = on_lost
+        self._grace_s = grace_s
+        self._interval_s = interval_s
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease-watchdog", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval_s):
+            until_s = self._held_until_s()
+            if until_s is not None and self._monotonic_s() > until_s + self._grace_s:
+                self._on_lost(_LOST)
+                return

@@ -1,0 +1,113 @@
+"""What the operator tells Prometheus. Labels hold no key and no value of a store, nor its name.
+
+A name in a label would make the number of series grow with the number of stores.
+"""
+
+from collections.abc import Callable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_ROUND_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_QUEUE_BUCKETS_S = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+
+
+class OperatorMetrics:
+    """The operator's metrics, in a registry of their own unless one is given."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        """All counters at zero."""
+        self.registry = registry = registry or CollectorRegistry()
+        self._reconciles = Counter(
+            "qss_operator_reconciles",
+            "Rounds by result: settled, unsettled, gone, failed.",
+            ["result"],
+            registry=registry,
+        )
+        self._reconcile_seconds = Histogram(
+            "qss_operator_reconcile_seconds",
+            "Seconds that a round took.",
+            registry=registry,
+            buckets=_ROUND_BUCKETS_S,
+        )
+        self._queue_seconds = Histogram(
+            "qss_operator_queue_seconds",
+            "Seconds from the wake of a store to the start of its round.",
+            registry=registry,
+            buckets=_QUEUE_BUCKETS_S,
+        )
+        self._errors = Counter(
+            "qss_operator_errors", "Failures by code.", ["code"], registry=registry
+        )
+        self._steps = Counter(
+            "qss_operator_steps", "Steps taken by kind.", ["kind"], registry=registry
+        )
+        self._requests = Counter(
+            "qss_operator_api_requests",
+            "Requests to the API server, each try.",
+            ["verb", "resource", "code"],
+            registry=registry,
+        )
+        self._request_seconds = Histogram(
+            "qss_operator_api_request_seconds",
+            "Seconds of a request to the API server.",
+            ["verb"],
+            registry=registry,
+            buckets=_REQUEST_BUCKETS_S,
+        )
+        self._watch_age = Gauge(
+            "qss_operator_watch_age_seconds",
+            "Seconds since a watch last said anything, also that nothing happened.",
+            ["kind"],
+            registry=registry,
+        )
+        self._lease_held = self._gauge("lease_held", "1 for the operator that acts.")
+        self._stores = self._gauge("stores", "Stores looked after.")
+        self._loop_lag = self._gauge(
+            "loop_lag_seconds",
+            "How late the event loop turned, at its latest since the last scrape.",
+        )
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"qss_operator_{name}", text, registry=self.registry)
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """A round ended."""
+        self._reconciles.labels(result).inc()
+        self._reconcile_seconds.observe(seconds)
+
+    def started(self, waited_s: float) -> None:
+        """A round began so long after it was asked for."""
+        self._queue_seconds.observe(waited_s)
+
+    def failed(self, code: str) -> None:
+        """A StoreError with this code, or `INTERNAL` for a bug."""
+        self._errors.labels(code).inc()
+
+    def stepped(self, kind: str) -> None:
+        """A step was taken; `kind` is the name of its class."""
+        self._steps.labels(kind).inc()
+
+    def requested(self, verb: str, resource: str, code: str, seconds: float) -> None:
+        """One try of a request to the API server (what KubernetesApi observes)."""
+        self._requests.labels(verb, resource, code).inc()
+        self._request_seconds.labels(verb).observe(seconds)
+
+    def has_stores(self, count: int) -> None:
+        """How many stores there are now."""
+        self._stores.set(count)
+
+    def looked(
+        self, *, watch_ages_s: Mapping[str, float], is_leader: bool, loop_lag_s: float
+    ) -> None:
+        """What only a look shows; set before each scrape."""
+        self._watch_age.clear()  # Of what is not watched any more nothing is said.
+        for kind, age_s in watch_ages_s.items():
+            self._watch_age.labels(kind).set(age_s)
+        self._lease_held.set(1 if is_leader else 0)
+        self._loop_lag.set(loop_lag_s)
+
+    def render(self, refresh: Callable[[], None]) -> bytes:
+        """The text of all metrics, after `refresh` has set those that are only looked at."""
+        refresh()
+        return generate_latest(self.registry)

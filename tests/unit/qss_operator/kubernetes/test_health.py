@@ -1,0 +1,142 @@
+"""What the kubelet and Prometheus hear of the operator."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from qss_operator.kubernetes.health import Health, HealthLimits, serve_ops
+from qss_operator.metrics import OperatorMetrics
+
+
+class Seconds:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def health(seconds: Seconds) -> Health:
+    limits = HealthLimits(
+        watch_silent_s=180.0,
+        watch_silent_s_of={"pods": 30.0},
+        round_s=60.0,
+        loop_lag_s=1000.0,
+    )
+    return Health(limits, monotonic_s=seconds)
+
+
+@pytest.fixture
+def metrics() -> OperatorMetrics:
+    return OperatorMetrics()
+
+
+@pytest.fixture
+async def url(health: Health, metrics: OperatorMetrics) -> AsyncIterator[str]:
+    async with serve_ops(health, metrics, "127.0.0.1", 0) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def get(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status, await response.text()
+
+
+async def test_a_silent_watch_makes_the_operator_restart(
+    url: str, health: Health, seconds: Seconds
+) -> None:
+    assert await get(f"{url}/livez") == (200, "ok\n")
+    health.heard("pods")
+    health.heard("queryablestatestores")
+    seconds.now += 31
+    assert await get(f"{url}/livez") == (503, "the watch of pods is silent for 31 s\n")
+    health.heard("pods")
+    assert await get(f"{url}/livez") == (200, "ok\n")
+    seconds.now += 150
+    health.unwatched("pods")
+    assert await get(f"{url}/livez") == (
+        503,
+        "the watch of queryablestatestores is silent for 181 s\n",
+    )
+
+
+async def test_a_round_that_never_ends_makes_the_operator_restart(
+    url: str, health: Health, seconds: Seconds
+) -> None:
+    with health.round_of("shop/words"):
+        seconds.now += 61
+        assert await get(f"{url}/livez") == (503, "a round of shop/words runs for 61 s\n")
+    assert await get(f"{url}/livez") == (200, "ok\n")
+
+
+def test_an_event_loop_that_does_not_turn_is_a_problem(health: Health, seconds: Seconds) -> None:
+    seconds.now += 1001
+    assert health.problems() == ["the event loop is late by 1001 s"]
+
+
+async def test_leader_and_follower_are_ready_once_the_api_server_answered(
+    url: str, health: Health
+) -> None:
+    for code in ("timeout", "unreachable", "503"):
+        health.requested("get", "leases", code, 1.0)
+        assert (await get(f"{url}/readyz"))[0] == 503
+    health.requested("get", "leases", "404", 1.0)
+    assert await get(f"{url}/readyz") == (200, "follower\n")
+    health.is_leader = True
+    health.requested("get", "leases", "timeout", 1.0)
+    assert await get(f"{url}/readyz") == (200, "leader\n")
+
+
+async def test_the_metrics_show_what_happened(
+    url: str, health: Health, metrics: OperatorMetrics, seconds: Seconds
+) -> None:
+    health.heard("pods")
+    health.is_leader = True
+    seconds.now += 7
+    metrics.reconciled("settled", 0.2)
+    metrics.started(0.05)
+    metrics.failed("CONFLICT")
+    metrics.stepped("SetReplicas")
+    metrics.requested("list", "pods", "200", 0.01)
+    metrics.has_stores(3)
+    status, text = await get(f"{url}/metrics")
+    assert status == 200
+    for line in (
+        'qss_operator_reconciles_total{result="settled"} 1.0',
+        "qss_operator_reconcile_seconds_count 1.0",
+        "qss_operator_queue_seconds_sum 0.05",
+        'qss_operator_errors_total{code="CONFLICT"} 1.0',
+        'qss_operator_steps_total{kind="SetReplicas"} 1.0',
+        'qss_operator_api_requests_total{code="200",resource="pods",verb="list"} 1.0',
+        'qss_operator_api_request_seconds_count{verb="list"} 1.0',
+        'qss_operator_watch_age_seconds{kind="pods"} 7.0',
+        "qss_operator_lease_held 1.0",
+        "qss_operator_stores 3.0",
+    ):
+        assert line in text.splitlines(), line
+
+
+async def test_the_longest_delay_of_the_event_loop_is_told_once(
+    health: Health, seconds: Seconds
+) -> None:
+    delays = iter([0.1, 2.1, 0.1])
+
+    async def sleep(_: float) -> None:
+        delay = next(delays, None)
+        if delay is None:
+            raise TimeoutError
+        seconds.now += delay
+
+    with pytest.raises(TimeoutError):
+        await health.watch_loop(sleep)
+    assert health.take_lag_s() == pytest.approx(2.0)
+    assert health.take_lag_s() == 0.0

@@ -1,0 +1,36 @@
+"""The thread that does what a blocked event loop cannot."""
+
+import threading
+
+from qss_operator.kubernetes.watchdog import Watchdog
+
+
+def test_a_lease_that_ran_out_is_lost_without_the_event_loop() -> None:
+    lost = threading.Event()
+    seconds = iter([10.0, 10.9, 11.1])
+    watchdog = Watchdog(
+        lambda: 10.0,
+        monotonic_s=lambda: next(seconds),
+        on_lost=lambda _: lost.set(),
+        grace_s=1.0,
+        interval_s=0.001,
+    )
+    with watchdog:
+        assert lost.wait(10)
+    assert next(seconds, None) is None
+
+
+def test_what_is_not_held_is_not_lost() -> None:
+    looks = threading.Semaphore(0)
+    lost: list[str] = []
+
+    def held_until_s() -> None:
+        looks.release()
+
+    watchdog = Watchdog(
+        held_until_s, monotonic_s=lambda: 1e9, on_lost=lost.append, interval_s=0.001
+    )
+    with watchdog:
+        assert looks.acquire(timeout=10)
+        assert looks.acquire(timeout=10)
+    assert lost == []
