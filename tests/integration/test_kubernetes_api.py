@@ -80,12 +80,19 @@ async def test_an_apply_is_a_server_side_apply(server: ToyApiServer, api: Kubern
     assert (asked.body["apiVersion"], asked.body["kind"]) == ("v1", "ConfigMap")
 
 
-async def test_an_apply_to_an_older_version_is_a_conflict(api: KubernetesApi) -> None:
+async def test_an_apply_to_another_version_or_object_is_a_conflict(api: KubernetesApi) -> None:
     old = await api.apply(CONFIG_MAPS, "shop", config_map("a"))
     await api.apply(CONFIG_MAPS, "shop", config_map("a", data={"x": "1"}))
-    version = {"name": "a", "resourceVersion": old["metadata"]["resourceVersion"]}
-    with pytest.raises(ConflictError, match="configmaps a in the namespace shop"):
-        await api.apply(CONFIG_MAPS, "shop", {"metadata": version, "data": {"x": "2"}})
+    uid, version = old["metadata"]["uid"], old["metadata"]["resourceVersion"]
+
+    async def conflicts(metadata: dict[str, str]) -> None:
+        with pytest.raises(ConflictError, match="configmaps a in the namespace shop"):
+            await api.apply(CONFIG_MAPS, "shop", {"metadata": {"name": "a", **metadata}})
+
+    await conflicts({"uid": uid, "resourceVersion": version})
+    await conflicts({"uid": "another"})
+    await api.delete(CONFIG_MAPS, "shop", "a", uid=uid)
+    await conflicts({"uid": uid})
 
 
 async def test_a_status_is_patched_by_itself(server: ToyApiServer, api: KubernetesApi) -> None:
@@ -138,7 +145,7 @@ async def test_only_the_servers_word_is_an_absence(
     with pytest.raises(NotFoundError):
         await api.get(CONFIG_MAPS, "shop", "a")
     server.unserved.add("queryablestatestores")
-    with pytest.raises(KindNotServedError):
+    with pytest.raises(KindNotServedError, match="not serve queryablestatestores of query"):
         await api.find(STORES, "shop", "words")
     server.next_bytes(404, b"<html>no such host</html>")
     with pytest.raises(KindNotServedError):

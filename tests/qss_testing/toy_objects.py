@@ -123,6 +123,14 @@ class ToyObjects:
 
     def apply(self, place: Place, body: Object) -> Object:
         """As a merge: a toy that knows no owners of fields."""
+        uid = body["metadata"].get("uid")
+        held = self.objects.get(place.key)
+        if uid is not None and held is None:
+            message = f"uid mismatch: the provided object specified uid {uid}"
+            raise RefusalError(409, "Conflict", message, name=place.name, kind=place.plural)
+        if uid is not None and held is not None and held["metadata"]["uid"] != uid:
+            cause = {"field": "metadata.uid", "message": "field is immutable"}
+            raise RefusalError(422, "Invalid", "metadata.uid: field is immutable", causes=[cause])
         return self.patch(place, body) if place.key in self.objects else self.create(place, body)
 
     def delete(self, place: Place, options: Object) -> Object:

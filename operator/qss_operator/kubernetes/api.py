@@ -110,7 +110,8 @@ class KubernetesApi:
     ) -> Object:
         """Have these fields, whoever wrote them before; makes the object if there is none.
 
-        With `metadata.resourceVersion` only that version is changed: ConflictError otherwise.
+        With `metadata.resourceVersion` and `metadata.uid` only that version is changed, and with
+        the uid alone only that object: ConflictError otherwise, also where it was deleted.
         """
         return await self._send(apply_request(kind, namespace, body, subresource, force=force))
 

@@ -165,10 +165,13 @@ def _refusal(status: int, said: _Status, request: ApiRequest, message: str) -> S
         case 403:
             return _forbidden(said, request, message)
         case 404:
-            return NotFoundError(message) if _is_absence(said) else KindNotServedError(message)
+            return NotFoundError(message) if _is_absence(said) else _not_served(request, message)
         case 409 if said.reason == "AlreadyExists":
             return AlreadyExistsError(message)
         case 409:
+            return ConflictError(message)
+        case 422 if {cause.field for cause in _causes(said)} == {"metadata.uid"}:
+            # An apply to a namesake: a precondition that failed, not a body that is wrong.
             return ConflictError(message)
         case 410:
             return GoneError(message)
@@ -176,6 +179,13 @@ def _refusal(status: int, said: _Status, request: ApiRequest, message: str) -> S
             return InvalidError(message, causes=_causes(said))
         case _:
             return RefusedError(f"{message} ({status})", status=status)
+
+
+def _not_served(request: ApiRequest, message: str) -> KindNotServedError:
+    kind = request.kind
+    return KindNotServedError(
+        f"the API server does not serve {kind.plural} of {kind.api_version}: {message}"
+    )
 
 
 def _is_absence(said: _Status) -> bool:

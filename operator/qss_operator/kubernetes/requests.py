@@ -95,12 +95,16 @@ def apply_request(
     kind: Kind, namespace: str | None, body: Object, subresource: str | None, *, force: bool
 ) -> ApiRequest:
     """Server-side apply: own the fields of the body, and no others."""
-    assert "managedFields" not in body["metadata"], "an applied body is written, not read"
+    metadata = body["metadata"]
+    assert "managedFields" not in metadata, "an applied body is written, not read"
+    # The server checks the version of what exists; of what was deleted it makes a new one, unless
+    # the uid says that it must not.
+    assert "uid" in metadata or "resourceVersion" not in metadata, "a version without its uid"
     return ApiRequest(
         verb="patch",
         kind=kind,
         namespace=namespace,
-        name=body["metadata"]["name"],
+        name=metadata["name"],
         subresource=subresource,
         method="PATCH",
         query=(*_WRITTEN_BY, ("force", "true" if force else "false")),
