@@ -66,13 +66,13 @@ class Syncs:
                 wish.done.set_exception(failure)
 
 
-def _sync_all(engines: Sequence[Engine]) -> list[Exception | None]:
+def _sync_all(engines: Sequence[Engine]) -> list[BaseException | None]:
     return [_sync(engine) for engine in engines]
 
 
-def _sync(engine: Engine) -> Exception | None:
+def _sync(engine: Engine) -> BaseException | None:
     try:
         engine.sync()
-    except Exception as error:  # noqa: BLE001 it belongs to whoever waits for this engine.
+    except BaseException as error:  # noqa: BLE001 it belongs to whoever waits for this engine.
         return error
     return None
