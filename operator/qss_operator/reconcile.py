@@ -104,7 +104,7 @@ class StoreReconciler:
 
     async def _reports(self, cluster: ClusterState) -> dict[Ordinal, ReplicasReport]:
         running = [pod for pod in cluster.pods if pod.is_running]
-        reports = await asyncio.gather(*(self._pods.report(pod.address) for pod in running))
+        reports = await asyncio.gather(*(self._pods.report(pod.reached_at) for pod in running))
         return {
             pod.ordinal: report
             for pod, report in zip(running, reports, strict=True)
@@ -130,7 +130,7 @@ class StoreReconciler:
     async def _send(self, step: SendAssignment, observation: Observation) -> None:
         pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
         try:
-            report = await self._pods.assign(pod.address, step.assignment)
+            report = await self._pods.assign(pod.reached_at, step.assignment)
         except StoreError as error:
             # One pod's refusal must not keep the others from being told; the next round, which
             # sees why, tries again.

@@ -5,7 +5,7 @@ published below what a pod holds, so such a status is corrected from the pods, a
 pod that has a volume has answered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from qss_core.model import PartitionConfiguration, PartitionId, StoreId
@@ -14,6 +14,8 @@ from qss_operator.planning.assign import Site, first_configurations, place
 from qss_operator.planning.model import ConditionType, Observation, PodState
 
 PODS_STARTING = "PodsStarting"
+HIBERNATED = "Hibernated"
+PODS_FAILING = "PodsFailing"
 ASSIGNMENT_UNKNOWN = "AssignmentUnknown"
 RETAINED_VOLUMES_FOUND = "RetainedVolumesFound"
 NO_IN_SYNC_REPLICA = "NoInSyncReplica"
@@ -37,6 +39,33 @@ class Unknown:
 
     reason: str
     message: str
+
+
+def wanted_replicas(observation: Observation) -> int:
+    """How many pods there should be: what the spec says, as far as no partition has to move."""
+    wanted, placed = observation.resource.spec.replicas, _pods_placed(observation)
+    current = observation.cluster.replicas
+    if wanted == 0 or placed == 0:
+        return wanted
+    # Pods that hibernate, or whose set was deleted, come back as many as hold partitions.
+    return max(placed, wanted if current == 0 else current)
+
+
+def scaling_message(observation: Observation) -> str | None:
+    """Why there are not as many pods as the spec says."""
+    wanted, has = observation.resource.spec.replicas, wanted_replicas(observation)
+    if wanted == has:
+        return None
+    return (
+        f"spec.replicas is {wanted}, and the store stays at {has} pods: partitions cannot move "
+        f"between pods yet. Set spec.replicas to {has} (or to 0, which hibernates)"
+    )
+
+
+def _pods_placed(observation: Observation) -> int:
+    status = observation.resource.status
+    used = (pod for entry in (status and status.assignment) or () for pod in entry.replicas)
+    return max(used, default=-1) + 1
 
 
 def store_id_of(observation: Observation) -> StoreId:
@@ -89,7 +118,11 @@ def assess(observation: Observation) -> Known | Unknown:
     """The assignment that holds, or why it is not known."""
     partitions = observation.resource.spec.partitions
     pods = observation.cluster.pods
-    if len(pods) < observation.resource.spec.replicas:
+    wanted = wanted_replicas(observation)
+    if wanted == 0:
+        message = "spec.replicas is 0: the pods are stopped and the volumes are kept"
+        return Unknown(reason=HIBERNATED, message=message)
+    if len(pods) < wanted:
         return Unknown(reason=PODS_STARTING, message="the pods are being made")
     status = observation.resource.status
     published = {entry.partition: entry for entry in (status.assignment if status else None) or ()}
@@ -103,7 +136,7 @@ def assess(observation: Observation) -> Known | Unknown:
     silent = [pod for pod in pods if _may_hold_more(pod, observation.reports.get(pod.ordinal))]
     return (
         _retained(observation)
-        or _waiting(silent)
+        or _waiting(silent, is_new=not published and not held)
         or _adopted(observation, published, held)
     )  # fmt: skip
 
@@ -170,14 +203,33 @@ def _retained(observation: Observation) -> Unknown | None:
     return None
 
 
-def _waiting(silent: list[PodState]) -> Unknown | None:
+def _waiting(silent: list[PodState], *, is_new: bool) -> Unknown | None:
     if not silent:
         return None
     names = shown([pod.address.name for pod in silent])
+    if is_new:
+        # What the volumes hold decides, as they may be those of an earlier store.
+        reason = PODS_FAILING if any(pod.trouble for pod in silent) else PODS_STARTING
+        message = f"waiting for {names} to start"
+        return Unknown(reason=reason, message="; ".join([*troubles_of(silent), message]))
     return Unknown(
         reason=ASSIGNMENT_UNKNOWN,
-        message=f"waiting for {names}: the volume may hold a newer assignment than the status",
+        message="; ".join(
+            [
+                *troubles_of(silent),
+                f"waiting for {names}: the volume may hold a newer assignment than the status",
+            ]
+        ),
     )
+
+
+def troubles_of(pods: Iterable[PodState]) -> list[str]:
+    """What keeps pods from running, the same trouble once."""
+    troubles: dict[str, list[str]] = {}
+    for pod in pods:
+        if pod.trouble is not None:
+            troubles.setdefault(pod.trouble, []).append(pod.address.name)
+    return [f"{shown(names)} {trouble}" for trouble, names in troubles.items()]
 
 
 def _adopted(

@@ -124,21 +124,34 @@ class PodState:
     has_data: bool | None
     zone: str = ""
     trouble: str | None = None
+    control: PodAddress | None = None  # Where the operator reaches it, if not at its address.
 
     @property
     def ordinal(self) -> Ordinal:
         """The pod's number within the store."""
         return self.address.ordinal
 
+    @property
+    def reached_at(self) -> PodAddress:
+        """Where the operator calls it."""
+        return self.control or self.address
+
+
+Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """The pods of a store by ordinal, and how many were asked for last."""
+    """The pods of a store by ordinal, and how many were asked for last.
+
+    `findings` is what the cluster itself is doing (a restart, a volume that grows), by condition.
+    """
 
     replicas: int
     pods: tuple[PodState, ...] = ()
     endpoints: Endpoints = field(default_factory=Endpoints)
     selector: str | None = None
+    findings: Mapping[ConditionType, Finding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from qss_operator.planning.knowledge import (
     assess,
     emptied_pods,
     foreign_pods,
+    wanted_replicas,
 )
 from qss_operator.planning.model import (
     Observation,
@@ -25,7 +26,7 @@ from qss_operator.planning.model import (
 def plan(observation: Observation) -> list[Step]:
     """Steps in the order in which they have to be done; none when there is nothing to do."""
     steps: list[Step] = []
-    wanted = observation.resource.spec.replicas
+    wanted = wanted_replicas(observation)
     if observation.cluster.replicas != wanted:
         steps.append(SetReplicas(replicas=wanted))
     known = assess(observation)

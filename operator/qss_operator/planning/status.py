@@ -8,7 +8,9 @@ from qss_core.model import PartitionConfiguration
 from qss_core.wire import ReplicaReport
 from qss_operator.planning.knowledge import (
     CREATING,
+    HIBERNATED,
     NO_IN_SYNC_REPLICA,
+    PODS_FAILING,
     PODS_STARTING,
     RETAINED_VOLUMES_FOUND,
     Known,
@@ -19,12 +21,15 @@ from qss_operator.planning.knowledge import (
     foreign_pods,
     is_creating,
     retained_message,
+    scaling_message,
     shown,
+    troubles_of,
 )
 from qss_operator.planning.model import (
     Condition,
     ConditionStatus,
     ConditionType,
+    Finding,
     Moves,
     Observation,
     StoreStatus,
@@ -32,9 +37,10 @@ from qss_operator.planning.model import (
 
 _MESSAGE_CHARS_MAX = 1024
 _SERVING = "serving"
+# Reasons that give way to what the cluster says.
+_QUIET = ("UpToDate", "NoResize", "Healthy")
+MOVES_NOT_SUPPORTED = "MovesNotSupported"
 _FAILED = "failed"
-
-Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.
 
 
 def status_of(observation: Observation, now: str) -> StoreStatus:
@@ -142,15 +148,22 @@ def _conditions(
     observation: Observation, known: Known | Unknown, served: int, now: str
 ) -> tuple[Condition, ...]:
     no = ConditionStatus.FALSE
+    scaling = scaling_message(observation)
     findings: dict[ConditionType, Finding] = {
         ConditionType.READY: _ready(observation, known, served),
         ConditionType.PROGRESSING: _progressing(observation, known, served),
         ConditionType.DEGRADED: _degraded(observation, known),
         ConditionType.REBALANCING: (no, "NothingToMove", "every replica is where it should be"),
-        ConditionType.SCALE_DOWN_BLOCKED: (no, "NoScaleDown", "no pod is to be removed"),
+        ConditionType.SCALE_DOWN_BLOCKED: (ConditionStatus.TRUE, MOVES_NOT_SUPPORTED, scaling)
+        if scaling
+        else (no, "NoScaleDown", "no pod is to be removed"),
         ConditionType.STORAGE_RESIZING: (no, "NoResize", "no volume is to grow"),
         ConditionType.FORMAT_MIGRATING: (no, "NoMigration", "every row has the store's format"),
     }
+    for kind, finding in observation.cluster.findings.items():
+        # What partitions and pods say of themselves comes first.
+        if findings[kind][1] in _QUIET:
+            findings[kind] = finding
     before = observation.resource.status or StoreStatus()
     generation = observation.resource.generation
     return tuple(
@@ -187,7 +200,7 @@ def _ready(observation: Observation, known: Known | Unknown, served: int) -> Fin
         _obstacles(observation)
     )
     if _broken_pods(observation):
-        return ConditionStatus.FALSE, "PodsFailing", message
+        return ConditionStatus.FALSE, PODS_FAILING, message
     return ConditionStatus.FALSE, PODS_STARTING, message
 
 
@@ -195,6 +208,9 @@ def _progressing(observation: Observation, known: Known | Unknown, served: int) 
     yes = ConditionStatus.TRUE
     if isinstance(known, Unknown) and known.reason == PODS_STARTING:
         return yes, PODS_STARTING, known.message
+    scaling = scaling_message(observation)
+    if scaling is not None:
+        return ConditionStatus.FALSE, MOVES_NOT_SUPPORTED, scaling
     if isinstance(known, Unknown):
         return ConditionStatus.FALSE, known.reason, known.message
     if served < observation.resource.spec.partitions and not _volume_trouble(observation, known):
@@ -205,14 +221,14 @@ def _progressing(observation: Observation, known: Known | Unknown, served: int) 
 
 def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
     yes = ConditionStatus.TRUE
-    if isinstance(known, Unknown) and known.reason != PODS_STARTING:
+    if isinstance(known, Unknown) and known.reason not in (PODS_STARTING, HIBERNATED):
         return yes, known.reason, known.message
     lost = _volume_trouble(observation, known)
     if lost:
         return yes, *lost
     broken = _broken_pods(observation)
     if broken:
-        return yes, "PodsFailing", "; ".join(broken)
+        return yes, PODS_FAILING, "; ".join(broken)
     failed = [f"partition {r.configuration.partition}: {r.error}" for r in _failed(observation)]
     if failed:
         return yes, "ReplicaFailed", shown(failed)
@@ -252,12 +268,10 @@ def _obstacles(observation: Observation) -> list[str]:
 
 
 def _broken_pods(observation: Observation) -> list[str]:
-    troubles: dict[str, list[str]] = {}
-    for pod in observation.cluster.pods:
-        # A pod that answers has got over it.
-        if pod.trouble is not None and pod.ordinal not in observation.reports:
-            troubles.setdefault(pod.trouble, []).append(pod.address.name)
-    return [f"{shown(names)} {trouble}" for trouble, names in troubles.items()]
+    # A pod that answers has got over it.
+    return troubles_of(
+        pod for pod in observation.cluster.pods if pod.ordinal not in observation.reports
+    )
 
 
 def _failed(observation: Observation) -> Iterator[ReplicaReport]:
