@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 TESTBED := tests/e2e/testbed/testbed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint lock test bench testbed testbed-down
+.PHONY: help install demo lint lock test bench testbed testbed-down images
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -46,3 +46,6 @@ testbed: ## Run a real Kubernetes of two nodes on this machine (as root; the fir
 
 testbed-down: ## Stop that Kubernetes and forget what was in it
 	@$(TESTBED) down
+
+images: ## Build the three images, and load them into the nodes that run
+	@tests/e2e/images/images load

@@ -20,15 +20,18 @@ import_archives() { # index archive...
   for archive in "${@:2}"; do ctr_in "$1" images import "$(realpath "$archive")" > /dev/null; done
 }
 
-# An image by its name, where a node does not have it yet; what the node has of the same repository goes.
+# An image by its name, where a node does not have it yet; what the node has of the same repository goes, unless a pod runs it.
 replace_image() { # index reference archive
-  local index=$1 reference=$2 archive=$3 name present=
-  for name in $(ctr_in "$index" images list --quiet); do
-    if [ "$name" = "$reference" ]; then
-      present=yes
-    elif [[ $name == "${reference%:*}":* ]]; then
-      ctr_in "$index" images remove "$name" > /dev/null
-    fi
+  local index=$1 reference=$2 archive=$3 name names used
+  names=$(ctr_in "$index" images list --quiet)
+  used=$(ctr_in "$index" containers list | awk '{print $2}')
+  for name in $names; do
+    [[ $name == "${reference%:*}":* && $name != "$reference" ]] || continue
+    grep -qxF "$name" <<< "$used" || ctr_in "$index" images remove "$name" > /dev/null
   done
-  [ -n "$present" ] || import_archives "$index" "$archive"
+  grep -qxF "$reference" <<< "$names" || import_archives "$index" "$archive"
+  # The kubelet's side gives each image a second name, its digest, which keeps the content.
+  for name in $(ctr_in "$index" images list | awk '/^sha256:/ {digest[$1] = $3} !/^sha256:/ {named[$3]} END {for (name in digest) if (!(digest[name] in named)) print name}'); do
+    ctr_in "$index" images remove "$name" > /dev/null
+  done
 }

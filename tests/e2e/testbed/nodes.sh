@@ -26,7 +26,7 @@ node_start() { # index
   local index=$1 node=$STATE/node$1 file
   [ -z "$(node_pid "$index")" ] || return 0
   rm -f "$node"/{ready,go}
-  mkdir -p "$node"/{log,cni,state/containerd,state/kubelet,state/cni}
+  mkdir -p "$node"/{log,cni,state/containerd,state/kubelet,state/cni,state/log}
   for file in cni.conflist kubelet.yaml kube-proxy.yaml; do
     sed "s#@STATE@#$STATE#g; s#@INDEX@#$index#g" "$HERE/config/$file" > "$node/$file"
   done
