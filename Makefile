@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTBED := tests/e2e/testbed/testbed
+SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo lint lock test bench testbed testbed-down images
@@ -28,6 +29,7 @@ lint: install ## Format, lint, types and the rules of the architecture
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy --no-error-summary
+	$(BIN)/shellcheck --external-sources --source-path SCRIPTDIR $(SCRIPTS)
 	$(BIN)/lint-imports --no-logo >.import_linter.log 2>&1 || { cat .import_linter.log; exit 1; }
 
 lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
