@@ -94,6 +94,7 @@ build_pause() ( # The program that keeps a pod's namespaces, as an image.
   printf 'FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"]\n' > Dockerfile
   buildah bud --quiet --pull-never --format docker --tag "$PAUSE_IMAGE" . > /dev/null
   buildah push --quiet "$PAUSE_IMAGE" "docker-archive:pause.tar:$PAUSE_IMAGE"
+  buildah rmi "$PAUSE_IMAGE" > /dev/null
   mv pause.tar "$(pause_archive)"
   echo "built the pause image"
 )
