@@ -4,7 +4,7 @@ from typing import Protocol
 
 from qss_core.model import PodAddress, StoreAssignment, StoreName
 from qss_core.wire import ReplicasReport
-from qss_operator.planning.model import ClusterState, StoreResource, StoreStatus
+from qss_operator.planning.model import ClusterState, Observation, StoreResource, StoreStatus
 
 
 class Resources(Protocol):
@@ -24,6 +24,10 @@ class Cluster(Protocol):
 
     async def observe(self, store: StoreName) -> ClusterState:
         """The pods of a store, whether they run or not."""
+        ...
+
+    async def keep(self, observation: Observation) -> None:
+        """Bring what the pods need beside themselves to what the resource says."""
         ...
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:

@@ -84,6 +84,7 @@ class StoreReconciler:
         observation = await self._observe()
         if observation is None:
             return None
+        await self._cluster.keep(observation)
         steps = plan(observation)
         for step in steps:
             await self._act(step, observation)

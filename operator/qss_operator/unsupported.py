@@ -35,6 +35,28 @@ def refuse_unsupported_locally(spec: StoreSpec, old: StoreSpec | None = None) ->
         raise UnsupportedError("\n".join(lines), problems=lines)
 
 
+def supported_spec(spec: StoreSpec, stored_as: Format | None) -> tuple[StoreSpec, list[str]]:
+    """What a cluster can do of a spec, and a line for each field that it cannot.
+
+    A store that exists keeps what it has, so an edit that asks for too much changes nothing; one
+    that is new is not made while there are lines.
+    """
+    lines = [f"{field}: {reason}" for field, reason in _not_yet(spec)]
+    usual = RebalanceSpec(paused=spec.rebalance.paused)
+    kept = msgspec.structs.replace(
+        spec, standbys=0, isolation=Isolation.READ_COMMITTED, rebalance=usual
+    )
+    if stored_as is not None and stored_as is not spec.format:
+        lines.append(f"spec.store.format: {_no_migration(stored_as, spec.format)}")
+        rows = msgspec.structs.replace(spec.store, format=stored_as)
+        kept = msgspec.structs.replace(kept, store=rows)
+    return kept, lines
+
+
+def _no_migration(old: Format, new: Format) -> str:
+    return f"cannot change from {old} to {new} yet: rows are not migrated"
+
+
 def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
     if spec.store.type is not StoreType.KEY_VALUE:
         yield "spec.store.type", f"{spec.store.type} is not supported yet. Use KeyValue"
@@ -47,12 +69,15 @@ def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
         )
     if spec.isolation is not Isolation.READ_COMMITTED:
         yield "spec.isolation", f"{spec.isolation} is not supported yet. Use READ_COMMITTED"
-    if spec.replicas == 0:
-        yield "spec.replicas", "0 (hibernation) is not supported yet. `qss down` stops the pods"
-    yield from _other_than(spec.rebalance, RebalanceSpec(), "spec.rebalance", _NO_MOVES)
+    usual = RebalanceSpec(paused=spec.rebalance.paused)
+    yield from _other_than(spec.rebalance, usual, "spec.rebalance", _NO_MOVES)
 
 
 def _not_locally(spec: StoreSpec) -> Iterator[tuple[str, str]]:
+    if spec.replicas == 0:
+        yield "spec.replicas", "0 (hibernation) is for Kubernetes. `qss down` stops the pods"
+    if spec.rebalance.paused:
+        yield "spec.rebalance.paused", "has no effect locally: `qss up` restarts every pod"
     if spec.access.authentication is not Authentication.NONE:
         yield (
             "spec.access.authentication",
@@ -75,7 +100,7 @@ def _changes(spec: StoreSpec, old: StoreSpec | None) -> Iterator[tuple[str, str]
     if spec.format is not old.format:
         yield (
             "spec.store.format",
-            f"cannot change from {old.format} to {spec.format} yet: rows are not migrated",
+            _no_migration(old.format, spec.format),
         )
     if spec.replicas != old.replicas:
         yield (

@@ -154,6 +154,7 @@ class World:
     wanted: int = 0
     sent: dict[Ordinal, SentAssignment] = field(default_factory=dict)
     seconds: float = 0.0
+    kept: int = 0
     are_volumes_opaque: bool = False
     published: list[StoreStatus] = field(default_factory=list)
 
@@ -239,6 +240,9 @@ class World:
 
     async def observe(self, store: StoreName) -> ClusterState:
         return self.cluster()
+
+    async def keep(self, observation: Observation) -> None:
+        self.kept += 1
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         self.scale(replicas)

@@ -12,7 +12,13 @@ from qss_operator.local.ports import LOOPBACK, PodPorts, choose_ports
 from qss_operator.local.processes import end_process
 from qss_operator.local.state import StateDirectory
 from qss_operator.local.supervisor import STOP_GRACE_S, PodSupervisor
-from qss_operator.planning.model import ClusterState, Endpoints, PodEndpoints, PodState
+from qss_operator.planning.model import (
+    ClusterState,
+    Endpoints,
+    Observation,
+    PodEndpoints,
+    PodState,
+)
 
 POD_COMMAND = (sys.executable, "-m", "qss_store")
 
@@ -57,6 +63,9 @@ class LocalCluster:
             for address, supervisor in zip(pods.addresses, pods.supervisors, strict=True)
         )
         return ClusterState(replicas=len(states), pods=states, endpoints=_endpoints(pods.addresses))
+
+    async def keep(self, observation: Observation) -> None:
+        """A local pod needs nothing beside its process."""
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         """Start the pods of a store, or stop those of the highest ordinals."""

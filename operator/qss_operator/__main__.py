@@ -1,0 +1,24 @@
+"""`python -m qss_operator`: the operator on Kubernetes."""
+
+import asyncio
+import logging
+import os
+
+from qss_operator.kubernetes.program import run_operator
+from qss_operator.kubernetes.settings import parse_settings
+
+
+def main() -> None:
+    """Parses the command line and runs."""
+    settings = parse_settings()
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    if settings.kubeconfig is not None:
+        os.environ["KUBECONFIG"] = settings.kubeconfig  # For the watches, which have their own way.
+    asyncio.run(run_operator(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The pods of one store as Kubernetes knows them (the port Cluster)."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from qss_core.model import StoreName
+from qss_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from qss_operator.kubernetes.live import LiveReads
+from qss_operator.kubernetes.names import StoreNames
+from qss_operator.kubernetes.nodes import Zones
+from qss_operator.kubernetes.pod_trouble import trouble_of
+from qss_operator.kubernetes.upkeep import Upkeep
+from qss_operator.planning.model import ClusterState, Observation, PodState
+
+Object = dict[str, Any]
+
+
+class KubernetesCluster:
+    """One store's pods. The kubelets start a container that ended again by themselves."""
+
+    def __init__(self, names: StoreNames, live: LiveReads, upkeep: Upkeep, zones: Zones) -> None:
+        """Looks by `live`; has the StatefulSet changed by `upkeep`."""
+        self._names = names
+        self._live = live
+        self._upkeep = upkeep
+        self._zones = zones
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something changed."""
+        self._changed.set()
+
+    async def observe(self, store: StoreName) -> ClusterState:
+        """The pods of a store, whether they run or not."""
+        found = (await self._live.children(STATEFUL_SETS)).get(store)
+        replicas = _replicas_of(found)
+        pods = await self._live.children(PODS)
+        claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+        # A set that is being replaced leaves its pods alone.
+        present = sum(self._names.pod(ordinal) in pods for ordinal in range(len(pods)))
+        states = [
+            await self._state(ordinal, pods, claims) for ordinal in range(max(replicas, present))
+        ]
+        return ClusterState(
+            replicas=replicas,
+            pods=tuple(states),
+            endpoints=self._names.endpoints(),
+            selector=self._names.selector,
+            findings=self._upkeep.findings,
+        )
+
+    async def keep(self, observation: Observation) -> None:
+        """Bring the other children, the templates of pods and the volumes up to date."""
+        await self._upkeep.run_round(observation)
+
+    async def set_replicas(self, store: StoreName, replicas: int) -> None:
+        """Have this many pods; returns before they run."""
+        assert store == self._names.store, "one cluster for each store"
+        await self._upkeep.set_replicas(replicas)
+
+    async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
+        """Return when something of the store changed, or after the timeout."""
+        assert store == self._names.store, "one cluster for each store"
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), timeout_s)
+        self._changed.clear()
+
+    async def _state(
+        self, ordinal: int, pods: Mapping[str, Object], claims: Mapping[str, Object]
+    ) -> PodState:
+        pod = pods.get(self._names.pod(ordinal))
+        claim = claims.get(self._names.claim(ordinal))
+        ip = _ip_of(pod)
+        return PodState(
+            address=self._names.address(ordinal),
+            is_running=ip is not None,
+            # Nobody but the pod can look inside a volume.
+            has_data=None,
+            zone=await self._zones.of((pod or {}).get("spec", {}).get("nodeName")),
+            trouble=trouble_of(pod, claim),
+            control=None if ip is None else self._names.address_by_ip(ordinal, ip),
+        )
+
+
+def _replicas_of(stateful_set: Object | None) -> int:
+    """How many pods were asked for; none where there is no set, or one that is being deleted."""
+    if stateful_set is None or "deletionTimestamp" in stateful_set["metadata"]:
+        return 0
+    replicas: int = stateful_set["spec"]["replicas"]
+    return replicas
+
+
+def _ip_of(pod: Object | None) -> str | None:
+    """The address of a pod whose container runs."""
+    if pod is None or "deletionTimestamp" in pod["metadata"]:
+        return None
+    status = pod.get("status") or {}
+    running = any(
+        "running" in (one.get("state") or {}) for one in status.get("containerStatuses") or []
+    )
+    ip: str | None = status.get("podIP")
+    return ip if running else None

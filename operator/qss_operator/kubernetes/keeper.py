@@ -1,0 +1,243 @@
+"""One store's loop: it is woken by watches, and does its work by live reads."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from qss_core.errors import Retry, StoreError
+from qss_core.model import StoreName
+from qss_core.spec import decode_spec
+from qss_operator.clock import SystemClock
+from qss_operator.crd import without_nulls
+from qss_operator.errors import ConflictError
+from qss_operator.kubernetes.api import KubernetesApi
+from qss_operator.kubernetes.cluster import KubernetesCluster
+from qss_operator.kubernetes.deletion import Deletion
+from qss_operator.kubernetes.event_rules import EventType, Subject
+from qss_operator.kubernetes.events import Events
+from qss_operator.kubernetes.health import Health
+from qss_operator.kubernetes.kinds import STORES, Kind
+from qss_operator.kubernetes.live import LiveReads
+from qss_operator.kubernetes.names import StoreNames
+from qss_operator.kubernetes.nodes import Zones
+from qss_operator.kubernetes.refusals import refused_status, troubled_status
+from qss_operator.kubernetes.requests import Object
+from qss_operator.kubernetes.resources import (
+    KubernetesResources,
+    decode_status,
+    resource_of,
+    unsupported_lines,
+)
+from qss_operator.kubernetes.template import PodDefaults
+from qss_operator.kubernetes.upkeep import UNSUPPORTED, Upkeep
+from qss_operator.metrics import OperatorMetrics
+from qss_operator.planning.model import ConditionType, StoreStatus
+from qss_operator.ports import Pods
+from qss_operator.reconcile import Intervals, StoreReconciler
+
+logger = logging.getLogger(__name__)
+
+INTERVALS = Intervals(unsettled_s=0.5, settled_s=2.0, publish_s=1.0)
+_FAILED_S = 2.0
+_FAILED_S_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all stores of an operator share."""
+
+    api: KubernetesApi
+    pods: Pods
+    events: Events
+    health: Health
+    metrics: OperatorMetrics
+    clock: SystemClock
+    defaults: PodDefaults
+    may_act: Callable[[], bool]
+    rounds: asyncio.Semaphore  # How many stores are worked on at the same time.
+
+
+class StoreKeeper:
+    """One store, for as long as its resource exists."""
+
+    def __init__(self, namespace: str, store: StoreName, shared: Surroundings) -> None:
+        """Begins with nothing but the name."""
+        self.names = StoreNames(namespace=namespace, store=store)
+        self._shared = shared
+        self._live = LiveReads(
+            shared.api,
+            namespace,
+            store,
+            self.names.selector,
+            monotonic_s=shared.clock.monotonic_s,
+        )
+        self._resources = KubernetesResources(shared.api, self._live)
+        self._deletion = Deletion(shared.api, self._live, self.names)
+        self._scheme: str | None = None
+        self._spread_key: str | None = None
+        self._cluster: KubernetesCluster | None = None
+        self._reconciler: StoreReconciler | None = None
+        self._woken = asyncio.Event()
+        self._woken_at_s: float | None = None
+        self._failures = 0
+        self._subject: Subject | None = None
+
+    def changed(self, kind: Kind, name: str, version: str | None) -> None:
+        """A watch saw this."""
+        if self._live.changed(kind, name, version):
+            self.wake()
+
+    def wake(self) -> None:
+        """Look at once."""
+        if self._woken_at_s is None:
+            self._woken_at_s = self._shared.clock.monotonic_s()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Rounds until the resource is gone or the task is cancelled."""
+        while True:
+            async with self._shared.rounds:
+                pause_s = await self._timed_round()
+            if pause_s is None:
+                return
+            await self._wait(pause_s)
+
+    async def _wait(self, pause_s: float) -> None:
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+        self._woken.clear()
+
+    async def _timed_round(self) -> float | None:
+        """One round; how long to wait after it, None when the store is gone."""
+        clock, metrics = self._shared.clock, self._shared.metrics
+        started_s = clock.monotonic_s()
+        if self._woken_at_s is not None:
+            metrics.started(started_s - self._woken_at_s)
+            self._woken_at_s = None
+        with self._shared.health.round_of(f"{self.names.namespace}/{self.names.store}"):
+            result, pause_s = await self._caught_round()
+        metrics.reconciled(result, clock.monotonic_s() - started_s)
+        return pause_s
+
+    async def _caught_round(self) -> tuple[str, float | None]:
+        try:
+            is_settled = await self._round()
+        except ConflictError as error:
+            # Somebody else was faster; the next round sees what they did.
+            logger.debug("%s: %s", self.names.store, error.message)
+            self._live.forget(STORES)
+            return "unsettled", INTERVALS.unsettled_s
+        except StoreError as error:
+            self._shared.metrics.failed(error.code)
+            logger.warning("%s: %s: %s", self.names.store, error.code, error.message)
+            await self._publish_trouble(error)
+            return "failed", self._pause_after_failure()
+        except Exception:
+            self._shared.metrics.failed("INTERNAL")
+            # One bad round must not be the last one.
+            logger.exception("%s: a round failed", self.names.store)
+            return "failed", self._pause_after_failure()
+        self._failures = 0
+        if is_settled is None:
+            return "gone", None
+        if is_settled:
+            return "settled", INTERVALS.settled_s
+        return "unsettled", INTERVALS.unsettled_s
+
+    def _pause_after_failure(self) -> float:
+        self._failures += 1
+        pause_s: float = _FAILED_S * 2 ** min(self._failures - 1, 10)
+        return min(_FAILED_S_MAX, pause_s)
+
+    async def _round(self) -> bool | None:
+        if not self._shared.may_act():
+            return False
+        store = await self._live.store()
+        if store is None:
+            return None
+        metadata = store["metadata"]
+        self._subject = Subject(
+            kind=STORES,
+            namespace=self.names.namespace,
+            name=self.names.store,
+            uid=metadata["uid"],
+        )
+        if "deletionTimestamp" in metadata:
+            await self._deletion.run_round(store)
+            return False
+        await self._deletion.hold(store)
+        if (lines := unsupported_lines(store)) and not _is_made(store):
+            await self._refuse(store, "; ".join(lines))
+            return True
+        return await self._reconciler_for(store).run_round()
+
+    def _reconciler_for(self, store: Object) -> StoreReconciler:
+        """The loop's body; made anew where the addresses of the pods change their scheme."""
+        spec = decode_spec(without_nulls(store["spec"]))
+        scheme = "http" if spec.access.tls_secret_name is None else "https"
+        key = (scheme, spec.topology.spread_key)
+        if self._reconciler is None or key != (self._scheme, self._spread_key):
+            self._scheme, self._spread_key = key
+            shared = self._shared
+            names = StoreNames(
+                namespace=self.names.namespace, store=self.names.store, scheme=scheme
+            )
+            upkeep = Upkeep(shared.api, self._live, names, shared.defaults, self._tell)
+            zones = Zones(shared.api, spec.topology.spread_key)
+            self._cluster = KubernetesCluster(names, self._live, upkeep, zones)
+            self._reconciler = StoreReconciler(
+                self.names.store,
+                resources=self._resources,
+                cluster=self._cluster,
+                pods=shared.pods,
+                clock=shared.clock,
+                intervals=INTERVALS,
+            )
+        return self._reconciler
+
+    # --- What is told
+
+    def _tell(self, reason: str, message: str) -> None:
+        kind = EventType.WARNING if reason.endswith("Refused") else EventType.NORMAL
+        if self._subject is not None:
+            self._shared.events.post(self._subject, kind, reason, message)
+
+    async def _refuse(self, store: Object, message: str) -> None:
+        before = decode_status(store.get("status"))
+        generation = store["metadata"]["generation"]
+        now = self._shared.clock.now()
+        await self._publish(store, refused_status(before, generation, UNSUPPORTED, message, now))
+
+    async def _publish_trouble(self, error: StoreError) -> None:
+        """Says in the status what keeps the operator from its work, if that may be written."""
+        if error.retry is not Retry.NEVER:
+            return
+        try:
+            store = await self._live.store()
+            if store is None:
+                return
+            before = decode_status(store.get("status"))
+            generation = store["metadata"]["generation"]
+            status = troubled_status(before, generation, error, self._shared.clock.now())
+            await self._publish(store, status)
+        except StoreError as further:
+            logger.debug("%s: %s", self.names.store, further.message)
+
+    async def _publish(self, store: Object, status: StoreStatus) -> None:
+        if status == decode_status(store.get("status")):
+            return
+        ready = status.condition(ConditionType.READY)
+        if ready is not None and self._subject is not None:
+            self._shared.events.post(self._subject, EventType.WARNING, ready.reason, ready.message)
+        await self._resources.publish(resource_of(store), status)
+
+
+def _is_made(store: Any) -> bool:
+    """Whether the store has, or had, its partitions."""
+    status = decode_status(store.get("status"))
+    return status is not None and status.assignment is not None

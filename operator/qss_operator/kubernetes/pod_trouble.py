@@ -1,0 +1,60 @@
+"""Why a pod does not run, in the words of whoever keeps it from running. Pure."""
+
+from typing import Any
+
+Object = dict[str, Any]
+
+_LINE_CHARS_MAX = 300
+# A pod that is on its way says these; they are no trouble.
+_ON_THE_WAY = ("ContainerCreating", "PodInitializing", "")
+
+
+def trouble_of(pod: Object | None, claim: Object | None) -> str | None:
+    """What to tell, or None for a pod that runs or is on its way."""
+    if pod is None:
+        return None
+    status = pod.get("status") or {}
+    for container in status.get("containerStatuses") or []:
+        if trouble := _container_trouble(container):
+            return trouble
+    unscheduled = _condition(status, "PodScheduled")
+    if unscheduled is not None and unscheduled.get("status") == "False":
+        return _cut(f"has no node: {unscheduled.get('message') or unscheduled.get('reason')}")
+    if status.get("phase") == "Pending" and claim is not None and _is_pending(claim):
+        return "waits for its volume: the claim is Pending"
+    if status.get("phase") == "Failed":
+        return _cut(f"failed: {status.get('message') or status.get('reason') or 'no reason given'}")
+    return None
+
+
+def _container_trouble(container: Object) -> str | None:
+    waiting = (container.get("state") or {}).get("waiting")
+    last = (container.get("lastState") or {}).get("terminated")
+    if waiting is not None and waiting.get("reason", "") not in _ON_THE_WAY:
+        said = _ending(last) if last else waiting.get("message", "")
+        restarts = container.get("restartCount", 0)
+        often = f" ({restarts} restarts)" if restarts else ""
+        return _cut(f"is in {waiting['reason']}{often}: {said}")
+    ended = (container.get("state") or {}).get("terminated")
+    if ended is not None:
+        return _cut(_ending(ended))
+    return None
+
+
+def _ending(terminated: Object) -> str:
+    lines = [line for line in (terminated.get("message") or "").splitlines() if line.strip()]
+    how = terminated.get("reason") or "ended"
+    said = f"; it said last: {lines[-1].strip()}" if lines else ""
+    return f"{how} with exit code {terminated.get('exitCode')}{said}"
+
+
+def _is_pending(claim: Object) -> bool:
+    return (claim.get("status") or {}).get("phase") == "Pending"
+
+
+def _condition(status: Object, kind: str) -> Object | None:
+    return next((one for one in status.get("conditions") or [] if one.get("type") == kind), None)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LINE_CHARS_MAX else f"{text[:_LINE_CHARS_MAX]}..."

@@ -1,0 +1,130 @@
+"""The operator's process: wires its parts, leads when it may, and ends when it may no longer."""
+
+import asyncio
+import logging
+import os
+import random  # noqa: TID251 this is a shell: it draws.
+import signal
+import uuid
+
+import aiohttp
+
+from qss_operator.clock import SystemClock
+from qss_operator.http_pods import HttpPods
+from qss_operator.kubernetes.api import KubernetesApi, connect
+from qss_operator.kubernetes.events import Events
+from qss_operator.kubernetes.health import Health, HealthLimits, serve_ops
+from qss_operator.kubernetes.keeper import Surroundings
+from qss_operator.kubernetes.lease import Leadership
+from qss_operator.kubernetes.lease_rules import LeaseSettings
+from qss_operator.kubernetes.settings import OperatorSettings
+from qss_operator.kubernetes.stores import Stores
+from qss_operator.kubernetes.watchdog import Watchdog
+from qss_operator.kubernetes.watches import watch
+from qss_operator.metrics import OperatorMetrics
+
+logger = logging.getLogger(__name__)
+
+# A watch that brings nothing for long is usual in a quiet cluster; kopf itself ends one that does
+# not bring bookmarks either.
+_SILENT_S = 24 * 3600.0
+_LOST_THE_LEASE = 3
+
+
+async def run_operator(settings: OperatorSettings) -> None:
+    """Runs until SIGTERM or SIGINT; the process ends at once when the lease is lost."""
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    clock, metrics = SystemClock(), OperatorMetrics()
+    health = Health(HealthLimits(watch_silent_s=_SILENT_S), monotonic_s=clock.monotonic_s)
+
+    def observe(verb: str, resource: str, code: str, seconds: float) -> None:
+        metrics.requested(verb, resource, code, seconds)
+        health.requested(verb, resource, code, seconds)
+
+    async with (
+        serve_ops(health, metrics, settings.ops_host, settings.ops_port),
+        connect(settings.kubeconfig, on_request=observe) as api,
+        aiohttp.ClientSession() as session,
+    ):
+        leadership = _leadership(api, settings, clock)
+        leading = asyncio.create_task(
+            _lead(api, session, leadership, settings, clock, metrics, health, stop)
+        )
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait([leading, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
+        if not leadership.is_held:
+            leading.cancel()
+        stopping.cancel()
+        await asyncio.gather(leading, stopping, return_exceptions=True)
+        if leading.done() and not leading.cancelled() and (error := leading.exception()):
+            raise error
+
+
+async def _lead(
+    api: KubernetesApi,
+    session: aiohttp.ClientSession,
+    leadership: Leadership,
+    settings: OperatorSettings,
+    clock: SystemClock,
+    metrics: OperatorMetrics,
+    health: Health,
+    stop: asyncio.Event,
+) -> None:
+    events = Events(
+        api,
+        reporter=settings.identity,
+        clock=clock,
+        token=lambda: uuid.uuid4().hex[:10],
+    )
+    posting = asyncio.create_task(events.run())
+    stores = Stores(
+        Surroundings(
+            api=api,
+            pods=HttpPods(session),
+            events=events,
+            health=health,
+            metrics=metrics,
+            clock=clock,
+            defaults=settings.defaults,
+            may_act=lambda: leadership.is_held,
+            rounds=asyncio.Semaphore(settings.rounds_max),
+        )
+    )
+    try:
+        async with leadership.held():
+            health.is_leader = True
+            with Watchdog(
+                lambda: leadership.held_until_s,
+                monotonic_s=clock.monotonic_s,
+                on_lost=_end_at_once,
+            ):
+                await watch(stores, health, settings.namespaces, stop)
+                await stores.stop()
+    finally:
+        health.is_leader = False
+        posting.cancel()
+
+
+def _leadership(api: KubernetesApi, settings: OperatorSettings, clock: SystemClock) -> Leadership:
+    return Leadership(
+        api,
+        LeaseSettings(
+            namespace=settings.lease_namespace,
+            name=settings.lease_name,
+            identity=f"{settings.identity}_{uuid.uuid4().hex[:8]}",
+        ),
+        clock=clock,
+        sleep=asyncio.sleep,
+        chance=random.random,
+        on_lost=_end_at_once,
+    )
+
+
+def _end_at_once(why: str) -> None:
+    """Another operator may act from now on: nothing more may be written, not even a farewell."""
+    logger.critical("the lease %s: this process ends", why)
+    logging.shutdown()
+    os._exit(_LOST_THE_LEASE)

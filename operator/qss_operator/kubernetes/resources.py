@@ -1,0 +1,100 @@
+"""The stored resources and their status at the API server (the port Resources)."""
+
+from typing import Any
+
+import msgspec
+
+from qss_core.formats import Format
+from qss_core.model import StoreName
+from qss_core.spec import decode_spec
+from qss_operator.crd import ADOPT_VOLUMES_ANNOTATION, without_nulls
+from qss_operator.kubernetes.api import KubernetesApi
+from qss_operator.kubernetes.kinds import STORES
+from qss_operator.kubernetes.live import LiveReads
+from qss_operator.kubernetes.requests import Object
+from qss_operator.planning.model import StoreResource, StoreStatus
+from qss_operator.unsupported import supported_spec
+
+
+class KubernetesResources:
+    """One store's resource."""
+
+    def __init__(self, api: KubernetesApi, live: LiveReads) -> None:
+        """Reads by `live`, writes by `api`."""
+        self._api = api
+        self._live = live
+
+    async def read(self, store: StoreName) -> StoreResource | None:
+        """The resource as it is now; None where it was deleted.
+
+        What it asks for that does not exist yet is replaced by what the store has.
+        """
+        found = await self._live.store()
+        if found is None or found["metadata"]["name"] != store:
+            return None
+        return resource_of(found)
+
+    async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
+        """Replace the status; raises ConflictError if the resource changed since it was read."""
+        found = await self._live.store()
+        if found is None:
+            return
+        metadata = found["metadata"]
+        body: Object = {
+            "metadata": {
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": resource.uid,
+                "resourceVersion": resource.version,
+            },
+            # The other half is not taken from here, but has to be there.
+            "spec": found["spec"],
+            "status": msgspec.to_builtins(status),
+        }
+        try:
+            written = await self._api.replace(
+                STORES, metadata["namespace"], metadata["name"], body, subresource="status"
+            )
+        except BaseException:
+            self._live.forget(STORES)
+            raise
+        self._live.written(STORES, written)
+
+
+def resource_of(found: Object) -> StoreResource:
+    """The resource as the planner sees it."""
+    metadata = found["metadata"]
+    status = decode_status(found.get("status"))
+    return StoreResource(
+        name=StoreName(metadata["name"]),
+        uid=metadata["uid"],
+        generation=metadata["generation"],
+        version=metadata["resourceVersion"],
+        spec=supported_spec(decode_spec(without_nulls(found["spec"])), stored_as(status))[0],
+        adopt_volumes=(metadata.get("annotations") or {}).get(ADOPT_VOLUMES_ANNOTATION),
+        status=status,
+    )
+
+
+def unsupported_lines(found: Object) -> list[str]:
+    """A line for each field of the spec that asks for what does not exist yet."""
+    spec = decode_spec(without_nulls(found["spec"]))
+    return supported_spec(spec, stored_as(decode_status(found.get("status"))))[1]
+
+
+def decode_status(status: Any) -> StoreStatus | None:
+    """The published status; None where there is none, or one that nobody here wrote."""
+    if not status:
+        return None
+    try:
+        return msgspec.convert(status, StoreStatus)
+    except msgspec.ValidationError:
+        # Of an older operator, or a hand: the pods know what holds.
+        return None
+
+
+def stored_as(status: StoreStatus | None) -> Format | None:
+    """The format of the rows there are; None while there are none."""
+    if status is None or status.assignment is None or status.format is None:
+        return None
+    return Format(status.format)

@@ -1,0 +1,68 @@
+"""What an operator process is told, by its command line or its environment."""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from qss_operator.kubernetes.template import PodDefaults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """One operator process."""
+
+    namespaces: tuple[str, ...]  # None: all.
+    lease_namespace: str
+    lease_name: str
+    identity: str
+    ops_host: str
+    ops_port: int
+    kubeconfig: str | None
+    log_level: str
+    rounds_max: int
+    defaults: PodDefaults
+
+
+def parse_settings(
+    argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ
+) -> OperatorSettings:
+    """The command line; what it does not say comes from `QSS_...` variables, as the chart sets."""
+    parser = argparse.ArgumentParser(
+        prog="qss_operator", description="Brings QueryableStateStore resources to life."
+    )
+    add = parser.add_argument
+    of = environment.get
+    add("--namespaces", default=of("QSS_NAMESPACES", ""), help="comma-separated; empty means all")
+    add("--store-image", default=of("QSS_STORE_IMAGE", ""), help="the image of store pods")
+    add("--store-image-pull-policy", default=of("QSS_STORE_IMAGE_PULL_POLICY", "IfNotPresent"))
+    add("--lease-namespace", default=of("QSS_LEASE_NAMESPACE", "default"))
+    add("--lease-name", default=of("QSS_LEASE_NAME", "queryable-state-operator"))
+    add("--identity", default=of("QSS_IDENTITY", of("HOSTNAME", "operator")))
+    add("--service-account", default=of("QSS_SERVICE_ACCOUNT", ""), help="NAMESPACE/NAME of this")
+    add("--token-audience", default=of("QSS_TOKEN_AUDIENCE", "queryablestate.dev"))
+    add("--ops-host", default=of("QSS_OPS_HOST", "0.0.0.0"))
+    add("--ops-port", type=int, default=int(of("QSS_OPS_PORT", "8082")))
+    add("--kubeconfig", default=None, help="outside of a cluster; else the pod's own access")
+    add("--log-level", default=of("QSS_LOG_LEVEL", "info"), choices=("debug", "info", "warning"))
+    add("--rounds-max", type=int, default=int(of("QSS_ROUNDS_MAX", "16")))
+    given = parser.parse_args(argv)
+    if not given.store_image:
+        parser.error("--store-image (or QSS_STORE_IMAGE) is required: what store pods run")
+    return OperatorSettings(
+        namespaces=tuple(name for name in given.namespaces.split(",") if name),
+        lease_namespace=given.lease_namespace,
+        lease_name=given.lease_name,
+        identity=given.identity,
+        ops_host=given.ops_host,
+        ops_port=given.ops_port,
+        kubeconfig=given.kubeconfig,
+        log_level=given.log_level,
+        rounds_max=given.rounds_max,
+        defaults=PodDefaults(
+            image=given.store_image,
+            image_pull_policy=given.store_image_pull_policy,
+            operator_service_account=given.service_account,
+            token_audience=given.token_audience,
+        ),
+    )

@@ -1,0 +1,63 @@
+"""All stores of an operator: a loop for each, woken by what the watches see."""
+
+import asyncio
+import logging
+
+from qss_core.model import StoreName
+from qss_operator.kubernetes.keeper import StoreKeeper, Surroundings
+from qss_operator.kubernetes.kinds import STORES, Kind
+from qss_operator.kubernetes.names import store_of
+from qss_operator.kubernetes.requests import Object
+
+logger = logging.getLogger(__name__)
+
+_DELETED = "DELETED"
+
+
+class Stores:
+    """By namespace and name."""
+
+    def __init__(self, shared: Surroundings) -> None:
+        """None yet."""
+        self._shared = shared
+        self._keepers: dict[tuple[str, str], StoreKeeper] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def seen(self, kind: Kind, event: str | None, body: Object) -> None:
+        """A watch brought this; `event` is None for what was there when the watch began."""
+        metadata = body["metadata"]
+        store = metadata["name"] if kind == STORES else store_of(metadata.get("labels"))
+        if store is None:
+            return
+        place = (metadata["namespace"], store)
+        keeper = self._keepers.get(place)
+        if keeper is None:
+            if kind != STORES or event == _DELETED:
+                return
+            keeper = self._begin(*place)
+        version = None if event == _DELETED else metadata.get("resourceVersion")
+        keeper.changed(kind, metadata["name"], version)
+
+    def _begin(self, namespace: str, store: str) -> StoreKeeper:
+        keeper = StoreKeeper(namespace, StoreName(store), self._shared)
+        self._keepers[namespace, store] = keeper
+        task = asyncio.create_task(self._run(keeper), name=f"{namespace}/{store}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._shared.metrics.has_stores(len(self._keepers))
+        return keeper
+
+    async def _run(self, keeper: StoreKeeper) -> None:
+        place = (keeper.names.namespace, str(keeper.names.store))
+        try:
+            await keeper.run()
+        finally:
+            self._keepers.pop(place, None)
+            self._shared.metrics.has_stores(len(self._keepers))
+        logger.info("%s/%s is gone", *place)
+
+    async def stop(self) -> None:
+        """Ends every loop; what was begun is gone on with by the next operator."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

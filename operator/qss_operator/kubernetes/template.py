@@ -1,0 +1,206 @@
+"""The pod of a store: what its StatefulSet makes."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from qss_core.spec import Authentication, StoreSpec
+from qss_operator.kubernetes.names import (
+    CHANGELOG_PORT,
+    OPS_PORT,
+    ORDINAL_LABEL,
+    QUERY_PORT,
+    TEMPLATE_ANNOTATION,
+    VOLUME,
+    StoreNames,
+)
+
+Object = dict[str, Any]
+
+_USER = 10001
+# A pod answers what it has begun, then closes its databases.
+_GRACE_S = 60
+_TOKENS = "/var/run/secrets/queryablestate.dev"
+_TLS = "/etc/queryablestate/tls"
+_DEFAULT_REQUESTS = {"cpu": "100m", "memory": "768Mi"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDefaults:
+    """What the operator was told about all pods it makes."""
+
+    image: str
+    image_pull_policy: str = "IfNotPresent"
+    operator_service_account: str = ""  # NAMESPACE/NAME, which may give pods their assignment.
+    token_audience: str = "queryablestate.dev"
+    log_format: str = "json"
+
+
+def pod_template(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Object:
+    """The template, with its own hash in an annotation: a pod of another hash is out of date."""
+    given = spec.pod
+    template: Object = {
+        "metadata": {
+            "labels": {**given.labels, **names.labels()},
+            "annotations": {
+                "kubectl.kubernetes.io/default-container": "store",
+                **given.annotations,
+            },
+        },
+        "spec": _pod_spec(names, spec, defaults),
+    }
+    digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:16]
+    template["metadata"]["annotations"][TEMPLATE_ANNOTATION] = digest
+    return template
+
+
+def template_hash(template: Object) -> str:
+    """The hash that a template carries."""
+    digest: str = template["metadata"]["annotations"][TEMPLATE_ANNOTATION]
+    return digest
+
+
+def _pod_spec(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Object:
+    given = spec.pod
+    made: Object = {
+        "serviceAccountName": names.service_account,
+        "automountServiceAccountToken": _checks_callers(spec),
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _GRACE_S,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": key,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": names.labels()},
+            }
+            for key in dict.fromkeys((spec.topology.spread_key, "kubernetes.io/hostname"))
+        ],
+        "containers": [_container(names, spec, defaults)],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *_volumes(spec, defaults)],
+    }
+    if given.node_selector:
+        made["nodeSelector"] = given.node_selector
+    if given.tolerations:
+        made["tolerations"] = [_without_none(one) for one in given.tolerations]
+    if given.affinity:
+        made["affinity"] = given.affinity
+    if given.priority_class_name is not None:
+        made["priorityClassName"] = given.priority_class_name
+    return made
+
+
+def _container(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Object:
+    return {
+        "name": "store",
+        "image": spec.pod.image or defaults.image,
+        "imagePullPolicy": defaults.image_pull_policy,
+        "args": _arguments(names, spec, defaults),
+        "env": [
+            {
+                "name": "QSS_ORDINAL",
+                "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{ORDINAL_LABEL}']"}},
+            },
+            *(_without_none(one) for one in spec.pod.env),
+        ],
+        "ports": [
+            {"name": "query", "containerPort": QUERY_PORT},
+            {"name": "changelog", "containerPort": CHANGELOG_PORT},
+            {"name": "ops", "containerPort": OPS_PORT},
+        ],
+        "resources": _resources(spec),
+        "readinessProbe": _probe("/readyz", period_s=2, failures=2),
+        "livenessProbe": _probe("/livez", period_s=10, failures=6),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": VOLUME, "mountPath": "/data"},
+            {"name": "tmp", "mountPath": "/tmp"},
+            *_mounts(spec),
+        ],
+        # Why it ended, if it says so in its last lines, stands in the status.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _arguments(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> list[str]:
+    arguments = [
+        f"--store={names.store}",
+        "--ordinal=$(QSS_ORDINAL)",
+        "--data-dir=/data/store",
+        "--host=0.0.0.0",
+        f"--query-port={QUERY_PORT}",
+        f"--internal-port={CHANGELOG_PORT}",
+        f"--ops-port={OPS_PORT}",
+        f"--log-format={defaults.log_format}",
+    ]
+    if _checks_callers(spec):
+        arguments += [
+            "--authentication=serviceaccount",
+            f"--namespace={names.namespace}",
+            f"--token-audience={defaults.token_audience}",
+            f"--peer-token-file={_TOKENS}/token",
+            f"--peer-service-account={names.service_account}",
+            f"--operator-service-account={defaults.operator_service_account}",
+        ]
+    if spec.access.tls_secret_name is not None:
+        arguments.append(f"--tls-dir={_TLS}")
+    return arguments
+
+
+def _resources(spec: StoreSpec) -> Object:
+    given = spec.pod.resources
+    requests = {**_DEFAULT_REQUESTS, **given.limits, **given.requests}
+    return {"requests": requests, **({"limits": given.limits} if given.limits else {})}
+
+
+def _probe(path: str, *, period_s: int, failures: int) -> Object:
+    return {
+        "httpGet": {"path": path, "port": "ops"},
+        "periodSeconds": period_s,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _volumes(spec: StoreSpec, defaults: PodDefaults) -> list[Object]:
+    volumes: list[Object] = []
+    if _checks_callers(spec):
+        source = {"audience": defaults.token_audience, "expirationSeconds": 3600, "path": "token"}
+        volumes.append(
+            {"name": "token", "projected": {"sources": [{"serviceAccountToken": source}]}}
+        )
+    if spec.access.tls_secret_name is not None:
+        volumes.append({"name": "tls", "secret": {"secretName": spec.access.tls_secret_name}})
+    return volumes
+
+
+def _mounts(spec: StoreSpec) -> list[Object]:
+    mounts: list[Object] = []
+    if _checks_callers(spec):
+        mounts.append({"name": "token", "mountPath": _TOKENS, "readOnly": True})
+    if spec.access.tls_secret_name is not None:
+        mounts.append({"name": "tls", "mountPath": _TLS, "readOnly": True})
+    return mounts
+
+
+def _checks_callers(spec: StoreSpec) -> bool:
+    return spec.access.authentication is Authentication.SERVICE_ACCOUNT
+
+
+def _without_none(value: msgspec.Struct) -> Object:
+    given: Object = msgspec.to_builtins(value)
+    return {name: member for name, member in given.items() if member is not None}

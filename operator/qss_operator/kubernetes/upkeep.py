@@ -1,0 +1,214 @@
+"""Keeps a store's children as they should be: applied, restarted when old, volumes grown.
+
+Each round starts from what is there now; a round that was cut short is done again by the next.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from qss_core.model import Ordinal
+from qss_core.spec import StoreSpec
+from qss_core.wire import ReplicasReport
+from qss_operator.kubernetes.api import KubernetesApi
+from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set, storage_text
+from qss_operator.kubernetes.errors import ForbiddenError, InvalidError
+from qss_operator.kubernetes.kinds import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    STATEFUL_SETS,
+    Kind,
+)
+from qss_operator.kubernetes.live import LiveReads
+from qss_operator.kubernetes.names import StoreNames
+from qss_operator.kubernetes.resources import unsupported_lines
+from qss_operator.kubernetes.rollout import candidate_of, plan_rollout
+from qss_operator.kubernetes.template import PodDefaults, template_hash
+from qss_operator.kubernetes.volumes import plan_growth
+from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
+from qss_operator.planning.status import is_ready
+
+logger = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+UNSUPPORTED = "Unsupported"
+# Says what happened: reason and message.
+Tell = Callable[[str, str], None]
+
+
+class Upkeep:
+    """One store's children."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        live: LiveReads,
+        names: StoreNames,
+        defaults: PodDefaults,
+        tell: Tell,
+    ) -> None:
+        """Knows nothing yet; `tell` posts events."""
+        self._api = api
+        self._live = live
+        self._names = names
+        self._defaults = defaults
+        self._tell = tell
+        self._owner: Object = {}
+        self._spec: StoreSpec | None = None
+        self._applied: dict[tuple[Kind, str], tuple[bytes, str]] = {}
+        self._refused_growth: tuple[str, str] | None = None
+        self.findings: Mapping[ConditionType, Finding] = {}
+
+    async def run_round(self, observation: Observation) -> None:
+        """Brings the children to what the spec says, one restart at the most."""
+        store = await self._live.store()
+        if store is None:
+            return
+        spec = observation.resource.spec
+        self._owner, self._spec = owner_of(store), spec
+        status = observation.resource.status
+        is_healthy = status is not None and is_ready(status)
+        for kind, body in beside_pods(self._names, self._owner, is_healthy=is_healthy):
+            await self._apply(kind, body)
+        findings: dict[ConditionType, Finding] = {}
+        if lines := unsupported_lines(store):
+            findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
+        found = await self._found_set()
+        if found is not None and (growing := await self._grow(found, spec)) is not None:
+            findings[ConditionType.STORAGE_RESIZING] = growing
+        found = await self._found_set()
+        if found is not None:
+            await self.set_replicas(found["spec"]["replicas"])
+            rolling = await self._roll(await self._found_set(), spec, observation.reports)
+            if rolling is not None:
+                findings[ConditionType.PROGRESSING] = rolling
+        self.findings = findings
+
+    async def _found_set(self) -> Object | None:
+        """The StatefulSet, if it is there to stay."""
+        found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
+        return None if found is None or "deletionTimestamp" in found["metadata"] else found
+
+    async def set_replicas(self, replicas: int) -> None:
+        """Applies the StatefulSet with this many pods."""
+        assert self._spec is not None, "a round comes first"
+        body = stateful_set(self._names, self._owner, self._spec, self._defaults, replicas)
+        found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
+        if found is not None and "deletionTimestamp" in found["metadata"]:
+            self._live.forget(STATEFUL_SETS)
+            return  # A new one can only be made when it is gone.
+        if found is not None:
+            # The claims' template cannot change: `_grow` makes the set again where it has to.
+            body["spec"]["volumeClaimTemplates"] = found["spec"]["volumeClaimTemplates"]
+        await self._apply(STATEFUL_SETS, body)
+
+    async def _apply(self, kind: Kind, body: Object) -> None:
+        """Applies what is missing, was edited, or should change; nothing otherwise."""
+        name = body["metadata"]["name"]
+        found = (await self._live.children(kind)).get(name)
+        wanted = msgspec.json.encode(body, order="deterministic")
+        place = (kind, name)
+        if found is not None and self._applied.get(place) == (wanted, _edition(found)):
+            return
+        if found is None and place in self._applied:
+            self._tell("ChildRestored", f"{kind.kind} {name} was deleted and is made again")
+        written = await self._api.apply(kind, self._names.namespace, body)
+        self._live.written(kind, written)
+        self._applied[place] = (wanted, _edition(written))
+
+    # --- Restarts
+
+    async def _roll(
+        self, found: Object | None, spec: StoreSpec, reports: Mapping[Ordinal, ReplicasReport]
+    ) -> Finding | None:
+        if found is None:
+            return None
+        status = found.get("status") or {}
+        if status.get("observedGeneration", 0) < found["metadata"]["generation"]:
+            # A pod deleted now would come back as it was.
+            self._live.forget(STATEFUL_SETS)
+            return None
+        digest = template_hash(found["spec"]["template"])
+        pods = await self._live.children(PODS)
+        candidates = [
+            candidate_of(pod, digest, serves=_serves(reports.get(Ordinal(ordinal)), pod))
+            for ordinal in range(found["spec"]["replicas"])
+            if (pod := pods.get(self._names.pod(ordinal))) is not None
+        ]
+        rollout = plan_rollout(
+            candidates, found["spec"]["replicas"], is_paused=spec.rebalance.paused
+        )
+        if rollout.restart is not None:
+            old = rollout.restart
+            logger.info("%s: restarting %s", self._names.store, old.name)
+            self._tell("PodRestarted", f"{old.name}: its template changed")
+            await self._api.delete(PODS, self._names.namespace, old.name, uid=old.uid)
+            self._live.forget(PODS)
+        return rollout.finding
+
+    # --- Volumes
+
+    async def _grow(self, found: Object, spec: StoreSpec) -> Finding | None:
+        size = storage_text(spec)
+        all_claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+        own = {self._names.claim(number) for number in range(found["spec"]["replicas"])}
+        claims = {name: claim for name, claim in all_claims.items() if name in own}
+        refused = self._refused_growth
+        growth = plan_growth(
+            size, claims, _set_size(found), refused[1] if refused and refused[0] == size else None
+        )
+        if refused is None or refused[0] != size:
+            for name in growth.claims:
+                await self._grow_claim(name, size)
+        if growth.remake_set:
+            await self._remake_set(found)
+        return growth.finding
+
+    async def _grow_claim(self, name: str, size: str) -> None:
+        patch = {"spec": {"resources": {"requests": {"storage": size}}}}
+        try:
+            written = await self._api.merge_patch(
+                PERSISTENT_VOLUME_CLAIMS, self._names.namespace, name, patch
+            )
+        except (ForbiddenError, InvalidError) as error:
+            # Asked again when the spec changes, or by the next operator.
+            self._refused_growth = (size, f"{name} cannot grow to {size}: {error.message}")
+            self._tell("ResizeRefused", self._refused_growth[1])
+            return
+        self._live.written(PERSISTENT_VOLUME_CLAIMS, written)
+
+    async def _remake_set(self, found: Object) -> None:
+        metadata = found["metadata"]
+        logger.info("%s: making the StatefulSet again for larger volumes", self._names.store)
+        await self._api.delete(
+            STATEFUL_SETS,
+            self._names.namespace,
+            metadata["name"],
+            uid=metadata["uid"],
+            propagation="Orphan",
+        )
+        # It goes when its pods have been let go; the plan then asks for a new one.
+        self._live.forget(STATEFUL_SETS)
+
+
+def _set_size(found: Object) -> str:
+    template = found["spec"]["volumeClaimTemplates"][0]
+    size: str = template["spec"]["resources"]["requests"]["storage"]
+    return size
+
+
+def _serves(report: ReplicasReport | None, pod: Object) -> bool:
+    """Whether the pod says that it serves, and Kubernetes that it is ready: it sends requests."""
+    ready = any(
+        one.get("type") == "Ready" and one.get("status") == "True"
+        for one in (pod.get("status") or {}).get("conditions") or []
+    )
+    return ready and report is not None and report.ready
+
+
+def _edition(found: Object) -> str:
+    """What changes when somebody edits an object: its generation, where its kind has one."""
+    metadata = found["metadata"]
+    return f"{metadata['uid']}/{metadata.get('generation') or metadata['resourceVersion']}"

@@ -1,0 +1,74 @@
+"""How the volumes of a store grow. Pure.
+
+A StatefulSet cannot change its claims' template, so each claim is patched, and then the set is
+deleted without its pods and made again with the new template.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qss_core.quantities import parse_quantity_bytes
+from qss_operator.planning.model import ConditionStatus, Finding
+
+Object = dict[str, Any]
+
+RESIZING = "Resizing"
+RESIZE_REFUSED = "ResizeRefused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """Claims to patch to `size`, whether the set has to be made again, and what to say."""
+
+    claims: tuple[str, ...] = ()
+    remake_set: bool = False
+    finding: Finding | None = None
+
+
+def plan_growth(
+    size: str, claims: Mapping[str, Object], set_size: str | None, refused: str | None
+) -> Growth:
+    """What is left to do until every claim, and the set's template, has `size`.
+
+    `set_size` is that of the set's template, None where there is no set; `refused` is what the API
+    server said to the last patch.
+    """
+    wanted = parse_quantity_bytes(size)
+    small = [name for name, claim in claims.items() if _requested(claim) < wanted]
+    if small and refused is not None:
+        return Growth(claims=tuple(small), finding=(ConditionStatus.FALSE, RESIZE_REFUSED, refused))
+    growing = [name for name, claim in claims.items() if _capacity(claim) < wanted]
+    remake = set_size is not None and parse_quantity_bytes(set_size) != wanted
+    if not growing and not remake:
+        return Growth()
+    message = _progress(size, claims, growing)
+    return Growth(
+        claims=tuple(small),
+        # Only when every claim was patched: a set of the new size would hide the ones left.
+        remake_set=remake and not small,
+        finding=(ConditionStatus.TRUE, RESIZING, message),
+    )
+
+
+def _progress(size: str, claims: Mapping[str, Object], growing: list[str]) -> str:
+    done = f"{len(claims) - len(growing)} of {len(claims)} volumes have {size}"
+    if not growing:
+        return done
+    waits = [
+        condition.get("type", "")
+        for condition in (claims[growing[0]].get("status") or {}).get("conditions") or []
+    ]
+    why = f" ({', '.join(waits)})" if waits else ""
+    return f"{done}; waiting for the storage driver to grow {growing[0]}{why}"
+
+
+def _requested(claim: Object) -> int:
+    requests = claim.get("spec", {}).get("resources", {}).get("requests", {})
+    return parse_quantity_bytes(requests.get("storage", 0))
+
+
+def _capacity(claim: Object) -> int:
+    """Bytes that a claim has; one that is not bound yet gets what it asks for."""
+    has = (claim.get("status") or {}).get("capacity", {}).get("storage")
+    return _requested(claim) if has is None else parse_quantity_bytes(has)
