@@ -1,0 +1,141 @@
+"""The objects of a store, as they are applied."""
+
+from typing import Any
+
+from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set
+from qss_operator.kubernetes.names import STORE_LABEL, TEMPLATE_ANNOTATION, StoreNames
+from qss_operator.kubernetes.template import PodDefaults, pod_template
+from qss_testing.control_world import STORE, spec_of
+
+NAMES = StoreNames(namespace="shop", store=STORE)
+DEFAULTS = PodDefaults(image="store:1", operator_service_account="system/operator")
+OWNER = owner_of({"metadata": {"name": STORE, "uid": "uid-1"}})
+OPEN = {"authentication": "None"}
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    return pod_template(NAMES, spec_of(access=OPEN, **spec), DEFAULTS)
+
+
+def container(**spec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = template(**spec)["spec"]["containers"][0]
+    return found
+
+
+def arguments(**spec: Any) -> list[str]:
+    found = pod_template(NAMES, spec_of(**spec), DEFAULTS)["spec"]["containers"][0]["args"]
+    return [str(argument) for argument in found]
+
+
+def test_every_child_belongs_to_its_store() -> None:
+    made = [body for _, body in beside_pods(NAMES, OWNER, is_healthy=True)]
+    made.append(stateful_set(NAMES, OWNER, spec_of(access=OPEN), DEFAULTS, 3))
+    for body in made:
+        metadata = body["metadata"]
+        assert metadata["ownerReferences"] == [OWNER]
+        assert metadata["labels"][STORE_LABEL] == STORE
+        assert metadata["namespace"] == "shop"
+
+
+def test_pods_run_restricted() -> None:
+    spec = template()["spec"]
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    context = container()["securityContext"]
+    assert context["readOnlyRootFilesystem"]
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert not context["allowPrivilegeEscalation"]
+    assert not spec["automountServiceAccountToken"], "who checks nobody needs no token"
+
+
+def test_the_set_never_restarts_pods_and_never_deletes_volumes() -> None:
+    spec = stateful_set(NAMES, OWNER, spec_of(access=OPEN), DEFAULTS, 3)["spec"]
+    assert spec["updateStrategy"] == {"type": "OnDelete"}
+    assert spec["podManagementPolicy"] == "Parallel"
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    }
+
+
+def test_the_template_says_its_own_hash_which_only_what_pods_are_made_of_changes() -> None:
+    def digest(**spec: Any) -> str:
+        found: str = template(**spec)["metadata"]["annotations"][TEMPLATE_ANNOTATION]
+        return found
+
+    assert digest() == digest(partitions=12), "no pod is restarted for that"
+    assert digest() != digest(pod={"image": "store:2"})
+    assert digest() != digest(pod={"resources": {"limits": {"memory": "2Gi"}}})
+
+
+def test_what_the_spec_adds_to_pods_is_there() -> None:
+    given = {
+        "image": "mine:1",
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+        "priorityClassName": "high",
+        "labels": {"team": "flights", STORE_LABEL: "other"},
+        "annotations": {"note": "x"},
+        "env": [{"name": "QSS_STREAMS_MAX", "value": "8"}],
+        "resources": {"limits": {"memory": "2Gi"}},
+    }
+    made = template(pod=given)
+    spec, only = made["spec"], made["spec"]["containers"][0]
+    assert only["image"] == "mine:1"
+    assert only["resources"] == {
+        "requests": {"cpu": "100m", "memory": "2Gi"},
+        "limits": {"memory": "2Gi"},
+    }
+    assert {"name": "QSS_STREAMS_MAX", "value": "8"} in only["env"]
+    assert spec["nodeSelector"] == {"disk": "fast"}
+    assert spec["tolerations"] == [{"key": "dedicated", "operator": "Exists"}]
+    assert spec["affinity"] == {"podAntiAffinity": {}}
+    assert spec["priorityClassName"] == "high"
+    assert made["metadata"]["labels"]["team"] == "flights"
+    assert made["metadata"]["labels"][STORE_LABEL] == STORE, "a label that we need is ours"
+    assert made["metadata"]["annotations"]["note"] == "x"
+
+
+def test_pods_check_callers_unless_it_is_written_down_that_they_need_not() -> None:
+    assert not any(argument.startswith("--authentication") for argument in arguments(access=OPEN))
+    checked = arguments()
+    assert "--authentication=serviceaccount" in checked
+    assert "--operator-service-account=system/operator" in checked
+    assert "--peer-service-account=word-counts-pods" in checked
+    spec = pod_template(NAMES, spec_of(), DEFAULTS)["spec"]
+    assert spec["automountServiceAccountToken"], "pods ask the API server who calls"
+    token = next(one for one in spec["volumes"] if one["name"] == "token")
+    source = token["projected"]["sources"][0]["serviceAccountToken"]
+    assert source["audience"] == "queryablestate.dev"
+
+
+def test_a_certificate_is_mounted_and_changes_the_addresses() -> None:
+    secret = {"authentication": "None", "tlsSecretName": "words-tls"}
+    spec = pod_template(NAMES, spec_of(access=secret), DEFAULTS)["spec"]
+    assert {"name": "tls", "secret": {"secretName": "words-tls"}} in spec["volumes"]
+    assert "--tls-dir=/etc/queryablestate/tls" in spec["containers"][0]["args"]
+    names = StoreNames(namespace="shop", store=STORE, scheme="https")
+    assert names.address(1).query == "https://word-counts-1.word-counts-pods.shop.svc:8080"
+
+
+def test_no_second_pod_may_go_while_a_partition_is_not_served() -> None:
+    def budget(*, is_healthy: bool) -> Any:
+        made = beside_pods(NAMES, OWNER, is_healthy=is_healthy)
+        return next(body["spec"] for kind, body in made if kind.kind == "PodDisruptionBudget")
+
+    assert budget(is_healthy=True)["maxUnavailable"] == 1
+    assert budget(is_healthy=False)["maxUnavailable"] == 0
+    assert budget(is_healthy=False)["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_only_who_needs_the_changelog_port_reaches_it() -> None:
+    made = beside_pods(NAMES, OWNER, is_healthy=True)
+    policy = next(body["spec"] for kind, body in made if kind.kind == "NetworkPolicy")
+    peers = {rule["ports"][0]["port"]: rule["from"] for rule in policy["ingress"]}
+    assert peers[8080] == [{"namespaceSelector": {}}]
+    labels = [str(peer.get("podSelector")) for peer in peers[8081]]
+    assert any(STORE_LABEL in label for label in labels)
+    assert any("queryablestate.dev/writer" in label for label in labels)
+    assert any("queryable-state-operator" in label for label in labels)
+    assert all("podSelector" in peer for peer in peers[8081])

@@ -1,0 +1,101 @@
+"""Reads are repeated when something changed, and not otherwise."""
+
+from collections.abc import Callable
+
+from qss_operator.kubernetes.kinds import PODS, STORES, Kind
+from qss_operator.kubernetes.live import LiveReads
+from qss_operator.kubernetes.requests import Object
+
+
+class Server:
+    """Objects that the test sets; counts what is asked."""
+
+    def __init__(self) -> None:
+        self.store: Object | None = named("words", "1")
+        self.pods = [named("words-0", "5")]
+        self.asked: list[str] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
+        self.asked.append(f"{kind.plural}/{name}")
+        self.meanwhile()
+        return self.store
+
+    async def list(
+        self, kind: Kind, namespace: str | None, label_selector: str | None = None
+    ) -> list[Object]:
+        self.asked.append(f"{kind.plural}?{label_selector}")
+        answer = list(self.pods)
+        self.meanwhile()
+        return answer
+
+
+def named(name: str, version: str) -> Object:
+    return {"metadata": {"name": name, "resourceVersion": version}}
+
+
+def make() -> tuple[Server, LiveReads, list[float]]:
+    server, now_s = Server(), [0.0]
+    live = LiveReads(server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0])
+    return server, live, now_s
+
+
+async def test_what_did_not_change_is_asked_for_once() -> None:
+    server, live, _ = make()
+    for _ in range(3):
+        assert await live.store() == server.store
+        assert list(await live.children(PODS)) == ["words-0"]
+    assert server.asked == ["queryablestatestores/words", "pods?of=words"]
+
+
+async def test_news_of_a_watch_makes_the_answer_old_for_its_kind_alone() -> None:
+    server, live, _ = make()
+    await live.store()
+    await live.children(PODS)
+    server.pods = [named("words-0", "6")]
+    assert live.changed(PODS, "words-0", "6")
+    assert (await live.children(PODS))["words-0"] == named("words-0", "6")
+    await live.store()
+    assert server.asked.count("queryablestatestores/words") == 1
+
+
+async def test_a_version_that_was_read_already_is_no_news() -> None:
+    server, live, _ = make()
+    await live.children(PODS)
+    assert not live.changed(PODS, "words-0", "5")
+    assert not live.changed(PODS, "words-7", None), "it was not there before either"
+    assert live.changed(PODS, "words-0", None)
+    await live.children(PODS)
+    assert len(server.asked) == 2
+
+
+async def test_news_that_comes_during_a_read_is_not_lost() -> None:
+    server, live, _ = make()
+    server.meanwhile = lambda: live.changed(PODS, "words-1", "9")
+    await live.children(PODS)
+    server.meanwhile = lambda: None
+    server.pods.append(named("words-1", "9"))
+    assert list(await live.children(PODS)) == ["words-0", "words-1"]
+
+
+async def test_our_own_writes_are_known_without_a_read() -> None:
+    server, live, _ = make()
+    await live.store()
+    live.written(STORES, named("words", "2"))
+    assert await live.store() == named("words", "2")
+    assert not live.changed(STORES, "words", "2"), "the watch brings back our own write"
+    assert len(server.asked) == 1
+
+
+async def test_after_a_while_everything_is_read_again_whatever_the_watches_say() -> None:
+    server, live, now_s = make()
+    await live.children(PODS)
+    now_s[0] = 601.0
+    await live.children(PODS)
+    assert len(server.asked) == 2
+
+
+async def test_a_deleted_store_is_none() -> None:
+    server, live, _ = make()
+    server.store = None
+    assert await live.store() is None

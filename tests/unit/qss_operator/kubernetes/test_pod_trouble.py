@@ -1,0 +1,70 @@
+"""Why a pod does not run, in the words of the kubelet, the scheduler or the pod itself."""
+
+from typing import Any
+
+import pytest
+
+from qss_operator.kubernetes.pod_trouble import trouble_of
+
+
+def pod(phase: str = "Pending", **members: Any) -> dict[str, Any]:
+    return {"status": {"phase": phase, **members}}
+
+
+def container(state: dict[str, Any], last: dict[str, Any] | None = None, restarts: int = 0) -> Any:
+    return [{"state": state, "lastState": last or {}, "restartCount": restarts}]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        pod("Running", containerStatuses=container({"running": {}})),
+        pod(containerStatuses=container({"waiting": {"reason": "ContainerCreating"}})),
+        pod(),
+    ],
+    ids=["no pod yet", "running", "on its way", "just made"],
+)
+def test_a_pod_that_runs_or_is_on_its_way_has_no_trouble(found: dict[str, Any] | None) -> None:
+    assert trouble_of(found, None) is None
+
+
+def test_an_image_that_cannot_be_pulled_is_named_by_the_kubelet() -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nowhere/x:1"'}
+    trouble = trouble_of(pod(containerStatuses=container({"waiting": waiting})), None)
+    assert trouble == 'is in ImagePullBackOff: Back-off pulling image "nowhere/x:1"'
+
+
+def test_a_crash_loop_says_how_the_pod_ended_and_its_last_line() -> None:
+    last = {"exitCode": 1, "reason": "Error", "message": "Traceback\nValueError: no volume\n"}
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
+    statuses = container({"waiting": waiting}, {"terminated": last}, restarts=4)
+    trouble = trouble_of(pod("Running", containerStatuses=statuses), None)
+    assert trouble == (
+        "is in CrashLoopBackOff (4 restarts): Error with exit code 1; it said last: "
+        "ValueError: no volume"
+    )
+
+
+def test_a_pod_without_a_node_says_what_the_scheduler_says() -> None:
+    unscheduled = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/2 nodes are available: 2 Insufficient cpu.",
+    }
+    assert trouble_of(pod(conditions=[unscheduled]), None) == (
+        "has no node: 0/2 nodes are available: 2 Insufficient cpu."
+    )
+
+
+def test_a_pending_claim_is_told() -> None:
+    claim = {"status": {"phase": "Pending"}}
+    assert trouble_of(pod(), claim) == "waits for its volume: the claim is Pending"
+
+
+def test_what_is_told_is_bounded() -> None:
+    waiting = {"reason": "CreateContainerError", "message": "x" * 10_000}
+    trouble = trouble_of(pod(containerStatuses=container({"waiting": waiting})), None)
+    assert trouble is not None
+    assert len(trouble) < 400

@@ -1,0 +1,95 @@
+"""Numbers of pods: hibernation, and scaling that waits until partitions can move."""
+
+from dataclasses import replace
+from typing import Any
+
+from qss_operator.planning.model import (
+    ConditionStatus,
+    ConditionType,
+    SetReplicas,
+    StoreStatus,
+)
+from qss_operator.planning.plan import plan
+from qss_operator.planning.status import status_of
+from qss_testing.control_world import NOW, World, resource_of, spec_of
+
+
+def running(**spec: Any) -> World:
+    world = World(resource=resource_of(spec_of(**spec)))
+    world.settle()
+    return world
+
+
+def ask_for(world: World, replicas: int) -> None:
+    world.resource = replace(world.resource, spec=spec_of(replicas=replicas))
+
+
+def status_of_world(world: World) -> StoreStatus:
+    return status_of(world.observation(), NOW)
+
+
+def reason(status: StoreStatus, kind: ConditionType) -> tuple[ConditionStatus, str]:
+    found = status.condition(kind)
+    assert found is not None
+    return found.status, found.reason
+
+
+def test_another_number_of_pods_is_answered_by_a_condition_and_changes_nothing() -> None:
+    for replicas in (2, 5):
+        world = running()
+        ask_for(world, replicas)
+        assert plan(world.observation()) == []
+        status = status_of_world(world)
+        assert reason(status, ConditionType.READY) == (ConditionStatus.TRUE, "Serving")
+        assert reason(status, ConditionType.SCALE_DOWN_BLOCKED)[1] == "MovesNotSupported"
+        progressing = status.condition(ConditionType.PROGRESSING)
+        assert progressing is not None
+        assert f"spec.replicas is {replicas}, and the store stays at 3 pods" in progressing.message
+
+
+def test_a_store_of_no_pods_hibernates_and_keeps_its_assignment() -> None:
+    world = running()
+    before = status_of_world(world).assignment
+    ask_for(world, 0)
+    assert plan(world.observation()) == [SetReplicas(replicas=0)]
+    world.wanted, world.pods = 0, []
+    status = status_of_world(world)
+    assert plan(world.observation()) == []
+    assert reason(status, ConditionType.READY) == (ConditionStatus.FALSE, "Hibernated")
+    assert reason(status, ConditionType.DEGRADED)[0] is ConditionStatus.FALSE
+    assert status.assignment == before
+
+
+def test_a_store_wakes_with_the_pods_that_hold_its_partitions() -> None:
+    world = running()
+    pods = world.pods
+    ask_for(world, 0)
+    world.settle()
+    ask_for(world, 3)
+    world.wanted, world.pods = 0, []
+    assert plan(world.observation()) == [SetReplicas(replicas=3)]
+    world.wanted, world.pods = 3, pods
+    world.settle()
+    assert reason(status_of_world(world), ConditionType.READY)[0] is ConditionStatus.TRUE
+
+
+def test_too_few_pods_to_wake_with_are_not_taken() -> None:
+    world = running()
+    world.wanted, world.pods = 0, []
+    ask_for(world, 1)
+    assert plan(world.observation()) == [SetReplicas(replicas=3)]
+
+
+def test_what_the_cluster_says_of_itself_gives_way_to_what_the_pods_say() -> None:
+    world = running()
+    finding = (ConditionStatus.TRUE, "RollingUpdate", "restarting words-2")
+    observation = world.observation()
+    cluster = replace(observation.cluster, findings={ConditionType.PROGRESSING: finding})
+    status = status_of(replace(observation, cluster=cluster), NOW)
+    assert reason(status, ConditionType.PROGRESSING) == (ConditionStatus.TRUE, "RollingUpdate")
+    world.pods[2].is_running = world.pods[2].is_reachable = False
+    observation = replace(
+        world.observation(), cluster=replace(world.cluster(), findings=cluster.findings)
+    )
+    status = status_of(observation, NOW)
+    assert reason(status, ConditionType.PROGRESSING)[1] == "PartitionsOpening"
