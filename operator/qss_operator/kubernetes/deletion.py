@@ -4,10 +4,12 @@ The finalizer keeps the resource until that is done; all other children go with 
 """
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 from qss_core.spec import WhenDeleted
 from qss_operator.kubernetes.api import KubernetesApi
+from qss_operator.kubernetes.errors import NotFoundError
 from qss_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, STORES
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.names import FINALIZER, StoreNames
@@ -26,11 +28,13 @@ class Deletion:
         self._live = live
         self._names = names
 
-    async def hold(self, store: Object) -> None:
-        """Has the resource wait for us when it is deleted."""
+    async def hold(self, store: Object) -> bool:
+        """Has the resource wait for us when it is deleted; whether that was news to it."""
         finalizers = store["metadata"].get("finalizers") or []
-        if FINALIZER not in finalizers:
-            await self._set_finalizers(store, [*finalizers, FINALIZER])
+        if FINALIZER in finalizers:
+            return False
+        await self._set_finalizers(store, [*finalizers, FINALIZER])
+        return True
 
     async def run_round(self, store: Object) -> None:
         """The next step of the end."""
@@ -68,14 +72,10 @@ class Deletion:
                 "finalizers": finalizers or None,
             }
         }
-        try:
-            written = await self._api.merge_patch(
-                STORES, self._names.namespace, metadata["name"], patch
-            )
-        except BaseException:
-            self._live.forget(STORES)
-            raise
-        self._live.written(STORES, written)
+        # What is left of it, if anything, is for the next round to read.
+        self._live.forget(STORES)
+        with suppress(NotFoundError):
+            await self._api.merge_patch(STORES, self._names.namespace, metadata["name"], patch)
 
 
 def when_deleted(store: Object) -> WhenDeleted:

@@ -120,11 +120,12 @@ class StoreKeeper:
             metrics.started(started_s - self._woken_at_s)
             self._woken_at_s = None
         with self._shared.health.round_of(f"{self.names.namespace}/{self.names.store}"):
-            result, pause_s = await self._caught_round()
+            result, pause_s = await self.run_round()
         metrics.reconciled(result, clock.monotonic_s() - started_s)
         return pause_s
 
-    async def _caught_round(self) -> tuple[str, float | None]:
+    async def run_round(self) -> tuple[str, float | None]:
+        """One round: its result, and how long to wait after it (None: the store is gone)."""
         try:
             is_settled = await self._round()
         except ConflictError as error:
@@ -170,7 +171,8 @@ class StoreKeeper:
         if "deletionTimestamp" in metadata:
             await self._deletion.run_round(store)
             return False
-        await self._deletion.hold(store)
+        if await self._deletion.hold(store):
+            return False
         if (lines := unsupported_lines(store)) and not _is_made(store):
             await self._refuse(store, "; ".join(lines))
             return True

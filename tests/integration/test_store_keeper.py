@@ -1,0 +1,284 @@
+"""One store's loop against a toy API server: what is made, repaired, restarted, told, deleted."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from qss_core.model import StoreId, StoreName
+from qss_operator.kubernetes.keeper import StoreKeeper
+from qss_operator.kubernetes.kinds import (
+    NETWORK_POLICIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+    STORES,
+)
+from qss_testing.control_world import STORE
+from qss_testing.toy_cluster import NAMESPACE, ToyCluster, toy_cluster
+
+PODS_OF_STORE = [f"{STORE}-{number}" for number in range(3)]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
+    async with toy_cluster(tmp_path) as made:
+        yield made
+
+
+def image_of(cluster: ToyCluster, pod: str) -> str:
+    found: str = cluster.get(PODS, pod)["metadata"]["annotations"]["queryablestate.dev/template"]
+    return found
+
+
+async def test_a_store_gets_its_children_and_serves(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    status = cluster.get(STORES, STORE)["status"]
+    assert (status["ready"], status["assigned"]) == ("3/3", "6/6")
+    assert cluster.condition("Ready")["reason"] == "Serving"
+    assert cluster.names(PODS) == PODS_OF_STORE
+    assert cluster.names(SERVICES) == [STORE, f"{STORE}-pods"]
+    assert cluster.names(SERVICE_ACCOUNTS) == [f"{STORE}-pods"]
+    assert cluster.names(NETWORK_POLICIES) == [STORE]
+    budget = cluster.get(POD_DISRUPTION_BUDGETS, STORE)
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert status["endpoints"]["query"] == f"http://{STORE}.{NAMESPACE}.svc:8080"
+
+
+async def test_a_store_at_rest_asks_the_api_server_for_nothing(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.server.asked.clear()
+    for _ in range(5):
+        assert (await cluster.keeper.run_round())[0] == "settled"
+    assert cluster.server.asked == []
+
+
+async def test_a_new_operator_changes_nothing_of_a_store_that_serves(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    before = cluster.get(STORES, STORE)["status"]
+    uids = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+    await cluster.settle()
+    assert cluster.get(STORES, STORE)["status"] == before
+    assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == uids
+
+
+async def test_what_a_hand_edited_or_deleted_is_put_right(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.edit(SERVICES, STORE, {"spec": {"type": "NodePort"}})
+    cluster.edit(STATEFUL_SETS, STORE, {"spec": {"replicas": 1}})
+    cluster.delete(NETWORK_POLICIES, STORE)
+    cluster.delete(SERVICE_ACCOUNTS, f"{STORE}-pods")
+    await cluster.settle()
+    assert cluster.get(SERVICES, STORE)["spec"]["type"] == "ClusterIP"
+    assert cluster.names(NETWORK_POLICIES) == [STORE]
+    assert cluster.names(SERVICE_ACCOUNTS) == [f"{STORE}-pods"]
+    assert cluster.names(PODS) == PODS_OF_STORE
+
+
+async def test_a_deleted_set_comes_back_with_all_its_pods(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.delete(STATEFUL_SETS, STORE)
+    await cluster.settle()
+    assert cluster.names(PODS) == PODS_OF_STORE
+    assert cluster.condition("Ready")["status"] == "True"
+
+
+async def test_pods_are_restarted_one_at_a_time_when_their_image_changes(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    old = image_of(cluster, PODS_OF_STORE[0])
+    cluster.edit(STORES, STORE, {"spec": {"pod": {"image": "store:2"}}})
+    order = []
+    for _ in range(20):
+        await cluster.keeper.run_round()
+        missing = [pod for pod in PODS_OF_STORE if cluster.find(PODS, pod) is None]
+        assert len(missing) <= 1, "one at a time"
+        order += missing
+        cluster.control()
+    assert order == PODS_OF_STORE[::-1]
+    assert all(image_of(cluster, pod) != old for pod in PODS_OF_STORE)
+
+
+async def test_a_pause_keeps_pods_from_being_restarted(cluster: ToyCluster) -> None:
+    cluster.make_store(rebalance={"paused": True})
+    await cluster.settle()
+    cluster.edit(STORES, STORE, {"spec": {"pod": {"image": "store:2"}}})
+    await cluster.settle()
+    assert cluster.condition("Progressing")["reason"] == "Paused"
+    assert cluster.condition("Ready")["status"] == "True"
+
+
+async def test_a_store_hibernates_and_wakes_with_its_data(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    assignment = cluster.get(STORES, STORE)["status"]["assignment"]
+    cluster.edit(STORES, STORE, {"spec": {"replicas": 0}})
+    await cluster.settle()
+    assert cluster.names(PODS) == []
+    assert cluster.condition("Ready")["reason"] == "Hibernated"
+    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3
+    cluster.edit(STORES, STORE, {"spec": {"replicas": 3}})
+    await cluster.settle()
+    assert cluster.condition("Ready")["status"] == "True"
+    assert cluster.get(STORES, STORE)["status"]["assignment"] == assignment
+
+
+async def test_volumes_grow_and_the_set_is_made_again_around_its_pods(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    pods = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    cluster.edit(STORES, STORE, {"spec": {"storage": {"size": "2Gi"}}})
+    await cluster.keeper.run_round()
+    claims = cluster.names(PERSISTENT_VOLUME_CLAIMS)
+    asked = [cluster.get(PERSISTENT_VOLUME_CLAIMS, name)["spec"]["resources"] for name in claims]
+    assert asked == [{"requests": {"storage": "2Gi"}}] * 3
+    for name in claims:  # The storage driver.
+        capacity = {"status": {"capacity": {"storage": "2Gi"}}}
+        cluster.edit(PERSISTENT_VOLUME_CLAIMS, name, capacity)
+    await cluster.keeper.run_round()
+    await cluster.keeper.run_round()
+    await cluster.settle()
+    template = cluster.get(STATEFUL_SETS, STORE)["spec"]["volumeClaimTemplates"][0]
+    assert template["spec"]["resources"]["requests"]["storage"] == "2Gi"
+    assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == pods
+    assert cluster.condition("StorageResizing")["status"] == "False"
+
+
+async def test_a_volume_that_may_not_grow_is_told_and_left(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    why = "only dynamically provisioned pvc can be resized"
+    cluster.server.next_answer(403, "Forbidden", why, word="persistentvolumeclaims", times=3)
+    cluster.edit(STORES, STORE, {"spec": {"storage": {"size": "2Gi"}}})
+    await cluster.settle()
+    resizing = cluster.condition("StorageResizing")
+    assert (resizing["status"], resizing["reason"]) == ("False", "ResizeRefused")
+    assert why in resizing["message"]
+    assert cluster.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+async def test_a_deleted_store_stops_its_pods_before_anything_else(
+    cluster: ToyCluster, policy: str
+) -> None:
+    cluster.make_store(storage={"size": "1Gi", "whenDeleted": policy})
+    await cluster.settle()
+    cluster.delete(STORES, STORE)
+    await cluster.keeper.run_round()
+    assert cluster.names(STATEFUL_SETS) == []
+    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3, "pods still use them"
+    assert cluster.find(STORES, STORE) is not None
+    cluster.control()
+    assert await cluster.settle() == "gone"
+    kept = 3 if policy == "Retain" else 0
+    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == kept
+    assert cluster.find(STORES, STORE) is None
+
+
+async def test_a_wiped_status_is_recovered_from_the_pods(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    before = cluster.get(STORES, STORE)["status"]["assignment"]
+    cluster.edit(STORES, STORE, {"status": None})
+    await cluster.settle()
+    assert cluster.get(STORES, STORE)["status"]["assignment"] == before
+    assert cluster.condition("Ready")["status"] == "True"
+
+
+async def test_volumes_of_another_store_are_asked_about_and_adopted_on_demand(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.delete(STORES, STORE)
+    cluster.control()
+    await cluster.settle()
+    old = cluster.disks[PODS_OF_STORE[0]].store_id
+    cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.make_store()
+    await cluster.settle()
+    ready = cluster.condition("Ready")
+    assert ready["reason"] == "RetainedVolumesFound"
+    assert f"adopt-volumes: {old}" in ready["message"]
+    annotations = {"queryablestate.dev/adopt-volumes": old}
+    cluster.edit(STORES, STORE, {"metadata": {"annotations": annotations}})
+    await cluster.settle()
+    assert cluster.condition("Ready")["status"] == "True"
+    assert cluster.get(STORES, STORE)["status"]["storeId"] == old
+
+
+async def test_a_new_store_that_asks_for_too_much_is_not_made(cluster: ToyCluster) -> None:
+    cluster.make_store(standbys=1)
+    await cluster.settle()
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "Unsupported")
+    assert ready["message"].startswith("spec.standbys: 1 is not supported yet")
+    assert cluster.names(STATEFUL_SETS) == []
+
+
+async def test_an_edit_that_asks_for_too_much_changes_nothing_and_is_told(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.edit(STORES, STORE, {"spec": {"store": {"format": "Plain"}, "standbys": 1}})
+    await cluster.settle()
+    degraded = cluster.condition("Degraded")
+    assert degraded["reason"] == "Unsupported"
+    assert "cannot change from Timestamped to Plain" in degraded["message"]
+    assert "spec.standbys" in degraded["message"]
+    assert cluster.condition("Ready")["status"] == "True"
+
+
+async def test_a_missing_permission_is_named_in_the_status(cluster: ToyCluster) -> None:
+    said = (
+        'statefulsets.apps "x" is forbidden: User "system:serviceaccount:ops:qss" cannot patch '
+        'resource "statefulsets" in API group "apps" in the namespace "shop"'
+    )
+    cluster.server.next_answer(403, "Forbidden", said, word="PATCH /apis/apps", times=1)
+    cluster.make_store()
+    assert (await cluster.keeper.run_round())[0] == "unsettled", "the finalizer comes first"
+    result, pause_s = await cluster.keeper.run_round()
+    assert result == "failed"
+    assert pause_s is not None
+    degraded = cluster.condition("Degraded")
+    assert degraded["reason"] == "Forbidden"
+    assert "may not patch statefulsets in the namespace shop" in degraded["message"]
+    await cluster.settle()
+    assert cluster.condition("Degraded")["status"] == "False"
+
+
+async def test_who_does_not_lead_writes_nothing(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    cluster.is_leader = False
+    assert (await cluster.keeper.run_round())[0] == "unsettled"
+    assert cluster.server.asked == []
+
+
+async def test_a_resource_that_changes_meanwhile_is_read_again(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    cluster.server.next_answer(409, "Conflict", "modified", word="PUT", times=2)
+    await cluster.settle()
+    assert cluster.condition("Ready")["status"] == "True"
+
+
+async def test_an_emptied_volume_is_not_served(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.disks[PODS_OF_STORE[1]].store_id = StoreId("") or None
+    cluster.disks[PODS_OF_STORE[1]].held = ()
+    await cluster.settle()
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "NoInSyncReplica")
+    assert PODS_OF_STORE[1] in ready["message"]

@@ -1,0 +1,218 @@
+"""A toy cluster: the toy API server, what controllers and kubelets would do, and pods in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from qss_core.errors import UnreachableError
+from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
+from qss_core.wire import ReplicasReport
+from qss_operator.clock import SystemClock
+from qss_operator.kubernetes.api import KubernetesApi, connect
+from qss_operator.kubernetes.events import Events
+from qss_operator.kubernetes.health import Health, HealthLimits
+from qss_operator.kubernetes.keeper import StoreKeeper, Surroundings
+from qss_operator.kubernetes.kinds import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    STATEFUL_SETS,
+    STORES,
+    Kind,
+)
+from qss_operator.kubernetes.template import PodDefaults
+from qss_operator.metrics import OperatorMetrics
+from qss_testing.control_world import STORE, SimulatedPod
+from qss_testing.toy_api_server import ToyApiServer
+from qss_testing.toy_objects import Object, Place
+
+NAMESPACE = "shop"
+SPEC: Object = {
+    "store": {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}},
+    "partitions": 6,
+    "replicas": 3,
+    "access": {"authentication": "None"},
+    "storage": {"size": "1Gi"},
+}
+
+
+@dataclass(slots=True)
+class ToyCluster:
+    """One namespace with one store; the pods are SimulatedPods, whose disks outlive them."""
+
+    server: ToyApiServer
+    disks: dict[str, SimulatedPod] = field(default_factory=dict)
+    is_leader: bool = True
+    keeper: StoreKeeper = field(init=False)
+    shared: Surroundings = field(init=False)
+
+    # --- The port Pods
+
+    async def report(self, pod: PodAddress) -> ReplicasReport | None:
+        found = self.disks.get(pod.name)
+        return found.report() if found is not None and found.is_running else None
+
+    async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+        found = self.disks.get(pod.name)
+        if found is None or not found.is_running:
+            raise UnreachableError(f"{pod.name} is not there")
+        found.take(assignment)
+        return found.report()
+
+    # --- Objects
+
+    def place(self, kind: Kind, name: str | None = None) -> Place:
+        return Place(kind.group, NAMESPACE, kind.plural, name, None)
+
+    def find(self, kind: Kind, name: str) -> Object | None:
+        return self.server.objects.objects.get(self.place(kind, name).key)
+
+    def get(self, kind: Kind, name: str) -> Object:
+        return self.server.objects.get(self.place(kind, name))
+
+    def names(self, kind: Kind) -> list[str]:
+        page = self.server.objects.page(self.place(kind), {})
+        return [one["metadata"]["name"] for one in page["items"]]
+
+    def edit(self, kind: Kind, name: str, patch: Object) -> None:
+        """A change by another hand, which the watch tells."""
+        found = self.server.objects.patch(self.place(kind, name), patch)
+        if "spec" in patch and kind in (STORES, STATEFUL_SETS):
+            generation = found["metadata"].get("generation", 1) + 1
+            found = self.server.objects.patch(
+                self.place(kind, name), {"metadata": {"generation": generation}}
+            )
+        self.tell(kind, name)
+
+    def delete(self, kind: Kind, name: str) -> None:
+        self.server.objects.delete(self.place(kind, name), {})
+        self.tell(kind, name)
+
+    def tell(self, kind: Kind, name: str) -> None:
+        """What the watch would bring."""
+        found = self.find(kind, name)
+        version = found["metadata"]["resourceVersion"] if found is not None else None
+        self.keeper.changed(kind, name, version)
+
+    def make_store(self, **spec: Any) -> None:
+        self.server.objects.create(
+            self.place(STORES),
+            {"metadata": {"name": STORE, "generation": 1}, "spec": {**SPEC, **spec}},
+        )
+        self.tell(STORES, STORE)
+
+    def condition(self, kind: str) -> Object:
+        status = self.get(STORES, STORE)["status"]
+        return next(one for one in status["conditions"] if one["type"] == kind)
+
+    # --- Controllers and kubelets
+
+    def control(self) -> None:
+        """Brings pods to what the StatefulSet says, once."""
+        found = self.find(STATEFUL_SETS, STORE)
+        replicas = found["spec"]["replicas"] if found is not None else 0
+        if found is not None:
+            self._observe_generation(found)
+        for number in range(replicas):
+            assert found is not None
+            self._make_claim(found, f"data-{STORE}-{number}")
+            if self.find(PODS, f"{STORE}-{number}") is None:
+                self._make_pod(found, number)
+        for name in self.names(PODS):
+            if int(name.rpartition("-")[2]) >= replicas:
+                self.disks[name].is_running = False
+                self.delete(PODS, name)
+
+    def _observe_generation(self, found: Object) -> None:
+        generation = found["metadata"].get("generation", 1)
+        status = {"observedGeneration": generation}
+        patch = {"metadata": {"generation": generation}, "status": status}
+        self.server.objects.patch(self.place(STATEFUL_SETS, STORE), patch)
+        self.tell(STATEFUL_SETS, STORE)
+
+    def _make_claim(self, found: Object, name: str) -> None:
+        if self.find(PERSISTENT_VOLUME_CLAIMS, name) is not None:
+            return
+        template = found["spec"]["volumeClaimTemplates"][0]
+        size = template["spec"]["resources"]["requests"]
+        self.server.objects.create(
+            self.place(PERSISTENT_VOLUME_CLAIMS),
+            {
+                "metadata": {"name": name, "labels": template["metadata"]["labels"]},
+                "spec": template["spec"],
+                "status": {"phase": "Bound", "capacity": size},
+            },
+        )
+        self.tell(PERSISTENT_VOLUME_CLAIMS, name)
+
+    def _make_pod(self, found: Object, number: int) -> None:
+        name = f"{STORE}-{number}"
+        template = found["spec"]["template"]
+        disk = self.disks.setdefault(name, SimulatedPod(ordinal=Ordinal(number)))
+        disk.restart()
+        disk.is_running = True
+        self.server.objects.create(
+            self.place(PODS),
+            {
+                "metadata": {**template["metadata"], "name": name},
+                "spec": {"nodeName": "node0"},
+                "status": {
+                    "phase": "Running",
+                    "podIP": "10.0.0.1",
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                    "containerStatuses": [{"state": {"running": {}}}],
+                },
+            },
+        )
+        self.tell(PODS, name)
+
+    # --- Rounds
+
+    async def settle(self, rounds_max: int = 40) -> str:
+        """Rounds, with the controllers' work between them, until three of them asked nothing."""
+        quiet = 0
+        for _ in range(rounds_max):
+            asked = len(self.server.asked)
+            result, _ = await self.keeper.run_round()
+            self.control()
+            self.forget_publish_pace()
+            quiet = quiet + 1 if len(self.server.asked) == asked else 0
+            if quiet == 3 or result == "gone":
+                return result
+        raise AssertionError(f"not settled after {rounds_max} rounds: {result}")
+
+    def forget_publish_pace(self) -> None:
+        """A status may be published each second: the next round is a second later."""
+        reconciler = self.keeper._reconciler
+        if reconciler is not None:
+            reconciler._published_at_s = None
+
+
+@asynccontextmanager
+async def toy_cluster(tmp_path: Any) -> AsyncIterator[ToyCluster]:
+    """A cluster with an operator's keeper of one store, which `make_store` makes."""
+    async with ToyApiServer() as server:
+        kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
+        async with connect(str(kubeconfig)) as api:
+            cluster = ToyCluster(server)
+            cluster.shared = surroundings_of(cluster, api)
+            cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+            yield cluster
+
+
+def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:
+    clock = SystemClock()
+    return Surroundings(
+        api=api,
+        pods=cluster,
+        events=Events(api, reporter="test", clock=clock, token=lambda: "token"),
+        health=Health(HealthLimits(), monotonic_s=clock.monotonic_s),
+        metrics=OperatorMetrics(CollectorRegistry()),
+        clock=clock,
+        defaults=PodDefaults(image="store:1"),
+        may_act=lambda: cluster.is_leader,
+        rounds=asyncio.Semaphore(1),
+    )
