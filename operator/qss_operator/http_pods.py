@@ -1,6 +1,7 @@
 """The pods' control API over HTTP (the port Pods)."""
 
 import logging
+from typing import Any, Protocol
 
 import aiohttp
 
@@ -14,33 +15,72 @@ _REPORT_TIMEOUT_S = 2.0
 _ASSIGN_TIMEOUT_S = 30.0  # A pod opens its replicas before it answers.
 
 
+class Access(Protocol):
+    """How a caller shows who it is, and sees who a pod is."""
+
+    def headers(self) -> dict[str, str]:
+        """Of every request."""
+        ...
+
+    def tls(self, pod: PodAddress) -> dict[str, Any]:
+        """Arguments of aiohttp's request: `ssl`, `server_hostname`."""
+        ...
+
+
+class OpenAccess:
+    """Pods that ask nobody who calls, and show no certificate: those of this machine."""
+
+    def headers(self) -> dict[str, str]:
+        """None."""
+        return {}
+
+    def tls(self, pod: PodAddress) -> dict[str, Any]:  # noqa: ARG002 the protocol's signature.
+        """None."""
+        return {}
+
+
 class HttpPods:
     """Calls pods at their changelog address."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
+    def __init__(self, session: aiohttp.ClientSession, access: Access | None = None) -> None:
         self._session = session
+        self._access = access or OpenAccess()
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
         """What a pod holds; None if it does not answer in time."""
         try:
-            return await self._call("GET", f"{pod.changelog}/control/replicas", _REPORT_TIMEOUT_S)
+            return await self._call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
         except StoreError as error:
             logger.debug("%s does not report: %s", pod.name, error.message)
             return None
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
-        url = f"{pod.changelog}/control/assignment"
-        return await self._call("PUT", url, _ASSIGN_TIMEOUT_S, encode(assignment))
+        body = encode(assignment)
+        return await self._call(pod, "PUT", "/control/assignment", _ASSIGN_TIMEOUT_S, body)
 
     async def _call(
-        self, method: str, url: str, timeout_s: float, body: bytes | None = None
+        self,
+        pod: PodAddress,
+        method: str,
+        path: str,
+        timeout_s: float,
+        body: bytes | None = None,
     ) -> ReplicasReport:
+        url = f"{pod.changelog}{path}"
         timeout = aiohttp.ClientTimeout(total=timeout_s)
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        headers = self._access.headers()
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         try:
             async with self._session.request(
-                method, url, data=body, headers=headers, timeout=timeout
+                method,
+                url,
+                data=body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                **self._access.tls(pod),
             ) as response:
                 answer = await response.read()
                 if response.status != 200:

@@ -282,3 +282,12 @@ async def test_an_emptied_volume_is_not_served(cluster: ToyCluster) -> None:
     ready = cluster.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "NoInSyncReplica")
     assert PODS_OF_STORE[1] in ready["message"]
+
+
+async def test_a_missing_certificate_is_told(cluster: ToyCluster) -> None:
+    cluster.make_store(access={"authentication": "None", "tlsSecretName": "words-tls"})
+    await cluster.keeper.run_round()
+    assert (await cluster.keeper.run_round())[0] == "failed"
+    degraded = cluster.condition("Degraded")
+    assert degraded["reason"] == "TlsSecret"
+    assert degraded["message"].startswith("the Secret words-tls does not exist")

@@ -207,7 +207,8 @@ def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:
     clock = SystemClock()
     return Surroundings(
         api=api,
-        pods=cluster,
+        pods_of=lambda _: cluster,
+        token_file=None,
         events=Events(api, reporter="test", clock=clock, token=lambda: "token"),
         health=Health(HealthLimits(), monotonic_s=clock.monotonic_s),
         metrics=OperatorMetrics(CollectorRegistry()),

@@ -4,6 +4,7 @@ A follower watches nothing and reconciles nothing: what was never begun is not m
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ class HealthLimits:
 
     watch_silent_s: float = 180.0
     watch_silent_s_of: Mapping[str, float] = field(default_factory=dict)  # By kind.
+    missed_max: int = 2  # Changes that no watch told, found by reading, since it last said a thing.
     loop_lag_s: float = 10.0
     round_s: float = 300.0
 
@@ -40,6 +42,7 @@ class Health:
         self._limits = limits
         self._monotonic_s = monotonic_s
         self._heard_s: dict[str, float] = {}
+        self._missed: Counter[str] = Counter()
         self._rounds: dict[int, _Round] = {}
         self._numbers = count()
         self._turned_s = monotonic_s()
@@ -50,6 +53,11 @@ class Health:
     def heard(self, kind: str) -> None:
         """A watch of this kind began, or brought an event or a bookmark."""
         self._heard_s[kind] = self._monotonic_s()
+        self._missed.pop(kind, None)
+
+    def missed(self, kind: str) -> None:
+        """Something of this kind had changed, and its watch did not say so."""
+        self._missed[kind] += 1
 
     def unwatched(self, kind: str) -> None:
         """That kind is not watched any more."""
@@ -94,6 +102,11 @@ class Health:
             f"the watch of {kind} is silent for {age_s:.0f} s"
             for kind, age_s in self.watch_ages_s().items()
             if age_s > limits.watch_silent_s_of.get(kind, limits.watch_silent_s)
+        ]
+        problems += [
+            f"the watch of {kind} kept {missed} changes to itself"
+            for kind, missed in self._missed.items()
+            if missed >= limits.missed_max
         ]
         problems += [
             f"a round of {round_.store} runs for {now_s - round_.started_s:.0f} s"

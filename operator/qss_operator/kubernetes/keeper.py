@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from qss_core.errors import Retry, StoreError
 from qss_core.model import StoreName
-from qss_core.spec import decode_spec
+from qss_core.spec import StoreSpec, decode_spec
 from qss_operator.clock import SystemClock
 from qss_operator.crd import without_nulls
 from qss_operator.errors import ConflictError
@@ -22,6 +23,7 @@ from qss_operator.kubernetes.kinds import STORES, Kind
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.nodes import Zones
+from qss_operator.kubernetes.pod_access import PodAccess
 from qss_operator.kubernetes.refusals import refused_status, troubled_status
 from qss_operator.kubernetes.requests import Object
 from qss_operator.kubernetes.resources import (
@@ -49,7 +51,8 @@ class Surroundings:
     """What all stores of an operator share."""
 
     api: KubernetesApi
-    pods: Pods
+    pods_of: Callable[[PodAccess], Pods]
+    token_file: Path | None
     events: Events
     health: Health
     metrics: OperatorMetrics
@@ -72,12 +75,12 @@ class StoreKeeper:
             store,
             self.names.selector,
             monotonic_s=shared.clock.monotonic_s,
+            on_missed=shared.health.missed,
         )
         self._resources = KubernetesResources(shared.api, self._live)
         self._deletion = Deletion(shared.api, self._live, self.names)
-        self._scheme: str | None = None
-        self._spread_key: str | None = None
-        self._cluster: KubernetesCluster | None = None
+        self._made_of: tuple[bool, str] | None = None
+        self._access: PodAccess | None = None
         self._reconciler: StoreReconciler | None = None
         self._woken = asyncio.Event()
         self._woken_at_s: float | None = None
@@ -176,31 +179,38 @@ class StoreKeeper:
         if (lines := unsupported_lines(store)) and not _is_made(store):
             await self._refuse(store, "; ".join(lines))
             return True
-        return await self._reconciler_for(store).run_round()
+        return await (await self._reconciler_for(store)).run_round()
 
-    def _reconciler_for(self, store: Object) -> StoreReconciler:
-        """The loop's body; made anew where the addresses of the pods change their scheme."""
+    async def _reconciler_for(self, store: Object) -> StoreReconciler:
+        """The loop's body; made anew where what it was made of changes."""
         spec = decode_spec(without_nulls(store["spec"]))
-        scheme = "http" if spec.access.tls_secret_name is None else "https"
-        key = (scheme, spec.topology.spread_key)
-        if self._reconciler is None or key != (self._scheme, self._spread_key):
-            self._scheme, self._spread_key = key
-            shared = self._shared
-            names = StoreNames(
-                namespace=self.names.namespace, store=self.names.store, scheme=scheme
-            )
-            upkeep = Upkeep(shared.api, self._live, names, shared.defaults, self._tell)
-            zones = Zones(shared.api, spec.topology.spread_key)
-            self._cluster = KubernetesCluster(names, self._live, upkeep, zones)
-            self._reconciler = StoreReconciler(
-                self.names.store,
-                resources=self._resources,
-                cluster=self._cluster,
-                pods=shared.pods,
-                clock=shared.clock,
-                intervals=INTERVALS,
-            )
+        made_of = (spec.access.tls_secret_name is None, spec.topology.spread_key)
+        if self._reconciler is None or made_of != self._made_of:
+            self._made_of = made_of
+            self._reconciler = self._make_reconciler(spec)
+        assert self._access is not None, "made with it"
+        await self._access.refresh(self._shared.api, spec.access.tls_secret_name)
         return self._reconciler
+
+    def _make_reconciler(self, spec: StoreSpec) -> StoreReconciler:
+        shared, live = self._shared, self._live
+        names = StoreNames(
+            namespace=self.names.namespace,
+            store=self.names.store,
+            scheme="http" if spec.access.tls_secret_name is None else "https",
+        )
+        self._access = PodAccess(names, shared.token_file, shared.clock.monotonic_s)
+        upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell)
+        return StoreReconciler(
+            names.store,
+            resources=self._resources,
+            cluster=KubernetesCluster(
+                names, live, upkeep, Zones(shared.api, spec.topology.spread_key)
+            ),
+            pods=shared.pods_of(self._access),
+            clock=shared.clock,
+            intervals=INTERVALS,
+        )
 
     # --- What is told
 

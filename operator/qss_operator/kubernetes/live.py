@@ -47,14 +47,16 @@ class LiveReads:
         selector: str,
         *,
         monotonic_s: Callable[[], float],
+        on_missed: Callable[[str], None] = lambda _: None,
         resync_s: float = RESYNC_S,
     ) -> None:
-        """Nothing is read yet."""
+        """Nothing is read yet; `on_missed` hears of a kind that changed without news of a watch."""
         self._api = api
         self._namespace = namespace
         self._store = store
         self._selector = selector
         self._monotonic_s = monotonic_s
+        self._on_missed = on_missed
         self._resync_s = resync_s
         self._answers: dict[Kind, _Answer] = {}
         self._news: Counter[Kind] = Counter()  # What is news during a read makes it old.
@@ -62,10 +64,8 @@ class LiveReads:
     def changed(self, kind: Kind, name: str, version: str | None) -> bool:
         """A watch saw an object in this version (None: deleted); whether that was news."""
         answer = self._answers.get(kind)
-        if answer is not None:
-            known = {one["metadata"]["name"]: _version_of(one) for one in answer.objects}
-            if known.get(name) == version:
-                return False
+        if answer is not None and _versions(answer.objects).get(name) == version:
+            return False
         self.forget(kind)
         return True
 
@@ -100,8 +100,11 @@ class LiveReads:
             return answer.objects
         before, started_s = self._news[kind], self._monotonic_s()
         objects = await ask()
-        if self._news[kind] == before:
-            self._answers[kind] = _Answer(objects, started_s)
+        if self._news[kind] != before:
+            return objects
+        if answer is not None and _versions(answer.objects) != _versions(objects):
+            self._on_missed(kind.plural)
+        self._answers[kind] = _Answer(objects, started_s)
         return objects
 
     async def _find_store(self) -> list[Object]:
@@ -109,6 +112,5 @@ class LiveReads:
         return [found] if found is not None else []
 
 
-def _version_of(one: Object) -> str | None:
-    version: str | None = one["metadata"].get("resourceVersion")
-    return version
+def _versions(objects: list[Object]) -> dict[str, str | None]:
+    return {one["metadata"]["name"]: one["metadata"].get("resourceVersion") for one in objects}

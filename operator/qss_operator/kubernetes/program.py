@@ -83,7 +83,8 @@ async def _lead(
     stores = Stores(
         Surroundings(
             api=api,
-            pods=HttpPods(session),
+            pods_of=lambda access: HttpPods(session, access),
+            token_file=settings.token_file,
             events=events,
             health=health,
             metrics=metrics,

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from qss_operator.kubernetes.template import PodDefaults
 
@@ -12,13 +13,14 @@ from qss_operator.kubernetes.template import PodDefaults
 class OperatorSettings:
     """One operator process."""
 
-    namespaces: tuple[str, ...]  # None: all.
+    namespaces: tuple[str, ...]  # None of them: all.
     lease_namespace: str
     lease_name: str
     identity: str
     ops_host: str
     ops_port: int
     kubeconfig: str | None
+    token_file: Path | None
     log_level: str
     rounds_max: int
     defaults: PodDefaults
@@ -41,6 +43,7 @@ def parse_settings(
     add("--identity", default=of("QSS_IDENTITY", of("HOSTNAME", "operator")))
     add("--service-account", default=of("QSS_SERVICE_ACCOUNT", ""), help="NAMESPACE/NAME of this")
     add("--token-audience", default=of("QSS_TOKEN_AUDIENCE", "queryablestate.dev"))
+    add("--token-file", default=of("QSS_TOKEN_FILE", ""), help="a token that store pods accept")
     add("--ops-host", default=of("QSS_OPS_HOST", "0.0.0.0"))
     add("--ops-port", type=int, default=int(of("QSS_OPS_PORT", "8082")))
     add("--kubeconfig", default=None, help="outside of a cluster; else the pod's own access")
@@ -57,6 +60,7 @@ def parse_settings(
         ops_host=given.ops_host,
         ops_port=given.ops_port,
         kubeconfig=given.kubeconfig,
+        token_file=Path(given.token_file) if given.token_file else None,
         log_level=given.log_level,
         rounds_max=given.rounds_max,
         defaults=PodDefaults(

@@ -140,3 +140,12 @@ async def test_the_longest_delay_of_the_event_loop_is_told_once(
         await health.watch_loop(sleep)
     assert health.take_lag_s() == pytest.approx(2.0)
     assert health.take_lag_s() == 0.0
+
+
+def test_a_watch_that_keeps_changes_to_itself_is_a_problem_until_it_speaks(health: Health) -> None:
+    health.missed("pods")
+    assert health.problems() == [], "one may have been on its way"
+    health.missed("pods")
+    assert health.problems() == ["the watch of pods kept 2 changes to itself"]
+    health.heard("pods")
+    assert health.problems() == []

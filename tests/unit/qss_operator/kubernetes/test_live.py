@@ -99,3 +99,18 @@ async def test_a_deleted_store_is_none() -> None:
     server, live, _ = make()
     server.store = None
     assert await live.store() is None
+
+
+async def test_a_change_that_no_watch_told_is_noticed() -> None:
+    server, now_s, missed = Server(), [0.0], list[str]()
+    live = LiveReads(
+        server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0], on_missed=missed.append
+    )
+    await live.children(PODS)
+    now_s[0] = 601.0
+    await live.children(PODS)
+    assert missed == [], "nothing had changed"
+    server.pods = [named("words-0", "6")]
+    now_s[0] = 1300.0
+    await live.children(PODS)
+    assert missed == ["pods"]
