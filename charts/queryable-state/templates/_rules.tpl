@@ -1,0 +1,34 @@
+{{/* What the operator does to the objects of stores, verb by verb; never a wildcard. kopf lists and watches; the rest is the
+     operator's own. A server-side apply is `patch`, and `create` where there is nothing yet. */}}
+{{- define "qss.operatorRules" -}}
+- apiGroups: [queryablestate.dev]
+  resources: [queryablestatestores]
+  verbs: [get, list, watch, patch] # patch: the finalizer
+- apiGroups: [queryablestate.dev]
+  resources: [queryablestatestores/status]
+  verbs: [update]
+- apiGroups: [queryablestate.dev]
+  resources: [queryablestatestores/finalizers]
+  verbs: [update] # Where owner references that block deletion are checked.
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, delete]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [list, watch, patch, delete]
+- apiGroups: [""]
+  resources: [services, serviceaccounts]
+  verbs: [list, watch, create, patch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list, watch, create, patch]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [list, watch, create, patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
