@@ -34,8 +34,7 @@ _LOST_THE_LEASE = 3
 async def run_operator(settings: OperatorSettings) -> None:
     """Runs until SIGTERM or SIGINT; the process ends at once when the lease is lost."""
     stop = asyncio.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    _take_signals(stop)
     clock, metrics = SystemClock(), OperatorMetrics()
     health = Health(HealthLimits(watch_silent_s=_SILENT_S), monotonic_s=clock.monotonic_s)
 
@@ -94,19 +93,38 @@ async def _lead(
             rounds=asyncio.Semaphore(settings.rounds_max),
         )
     )
+    watchdog = Watchdog(
+        lambda: leadership.held_until_s, monotonic_s=clock.monotonic_s, on_lost=_end_at_once
+    )
     try:
         async with leadership.held():
             health.is_leader = True
-            with Watchdog(
-                lambda: leadership.held_until_s,
-                monotonic_s=clock.monotonic_s,
-                on_lost=_end_at_once,
-            ):
-                await watch(stores, health, settings.namespaces, stop)
+            with watchdog:
+                started = asyncio.Event()
+                watching = asyncio.create_task(
+                    watch(stores, health, settings.namespaces, started=started, stop=stop)
+                )
+                stopping = asyncio.create_task(_stopped(started, stop))
+                await asyncio.wait([watching, stopping], return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
                 await stores.stop()
+            health.is_leader = False
+        # The lease is free by now: kopf takes its time to end, and writes nothing meanwhile.
+        await watching
     finally:
-        health.is_leader = False
         posting.cancel()
+
+
+def _take_signals(stop: asyncio.Event) -> None:
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+
+
+async def _stopped(started: asyncio.Event, stop: asyncio.Event) -> None:
+    """Returns when this process is to end; the signals, which kopf took, are taken back."""
+    await started.wait()
+    _take_signals(stop)
+    await stop.wait()
 
 
 def _leadership(api: KubernetesApi, settings: OperatorSettings, clock: SystemClock) -> Leadership:

@@ -35,9 +35,17 @@ _BACKOFFS_S = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89)
 
 
 async def watch(
-    stores: Stores, health: Health, namespaces: Sequence[str], stop: asyncio.Event
+    stores: Stores,
+    health: Health,
+    namespaces: Sequence[str],
+    *,
+    started: asyncio.Event,
+    stop: asyncio.Event,
 ) -> None:
-    """Watches all namespaces, or those given, until told to stop; raises what kopf gives up on."""
+    """Watches all namespaces, or those given, until told to stop; raises what kopf gives up on.
+
+    kopf takes the signals of the process for itself, before it says that it has `started`.
+    """
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(_log_in)
     for kind in (STORES, *CHILDREN):
@@ -48,6 +56,7 @@ async def watch(
         standalone=True,
         clusterwide=not namespaces,
         namespaces=list(namespaces),
+        ready_flag=started,
         stop_flag=stop,
     )
 
