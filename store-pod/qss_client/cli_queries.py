@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +37,14 @@ class Output(StrEnum):
 
 Name = Annotated[str, typer.Argument(help="the store")]
 Url = Annotated[str | None, typer.Option(help="any pod of the store; or set QSS_URL")]
+TokenPath = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="a bearer token; or set QSS_TOKEN_FILE or QSS_TOKEN"),
+]
+CaPath = Annotated[
+    Path | None,
+    typer.Option("--ca-file", help="who signed the store's certificate; or set QSS_CA_FILE"),
+]
 StateDir = Annotated[Path, typer.Option(help="the local cluster to look in when no URL is given")]
 Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
 RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
@@ -58,6 +67,8 @@ def get(
     store: Name,
     keys: Annotated[list[str], typer.Argument(help="one key or more")],
     url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
@@ -66,7 +77,7 @@ def get(
 ) -> None:
     """Look keys up; exit code 3 when one of them is not there."""
     options = _options(position_bound, timeout, require_active=require_active)
-    with _open(store, url, state_dir, timeout) as client:
+    with _open(store, Place(url, state_dir, token_file, ca_file), timeout) as client:
         serde = _key_serde(client)
         wanted = [_key(serde, text) for text in keys]
         if len(wanted) == 1:
@@ -89,6 +100,8 @@ def scan(
     limit: Annotated[int, typer.Option(min=1, help="so many rows")] = _SCAN_ROWS,
     partitions: Partitions = None,
     url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
     position_bound: Bound = None,
@@ -100,7 +113,7 @@ def scan(
     options = _options(position_bound, timeout)
     order = "DESCENDING" if descending else "ASCENDING"
     chosen = _numbers(partitions)
-    with _open(store, url, state_dir, timeout) as client:
+    with _open(store, Place(url, state_dir, token_file, ca_file), timeout) as client:
         serde = _key_serde(client)
         if prefix is not None:
             rows = client.prefix(
@@ -126,6 +139,8 @@ def query(
     limit: Annotated[int | None, typer.Option(min=1, help="so many rows of a range")] = None,
     execution_info: ExecutionInfo = False,  # noqa: FBT002
     url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002
@@ -134,7 +149,7 @@ def query(
 ) -> None:
     """Send an IQv2 query; each partition answers for itself. Exit code 1 when one failed."""
     options = _options(position_bound, timeout, require_active=require_active)
-    with _open(store, url, state_dir, timeout) as client:
+    with _open(store, Place(url, state_dir, token_file, ca_file), timeout) as client:
         serde = _key_serde(client)
         result = client.query(
             type_,
@@ -152,10 +167,29 @@ def query(
 # --- Finding the store
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the store is, and what it is shown and checked by; the environment fills gaps."""
+
+    url: str | None
+    state_dir: Path
+    token_file: Path | None
+    ca_file: Path | None
+
+
 @contextmanager
-def _open(store: str, url: str | None, state_dir: Path, timeout_s: float) -> Iterator[Store]:
-    found = url or os.environ.get("QSS_URL") or _local_url(store, state_dir)
-    with Store(found, store, limits=RetryLimits(deadline_s=timeout_s)) as client:
+def _open(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
+    environment = os.environ
+    found = place.url or environment.get("QSS_URL") or _local_url(store, place.state_dir)
+    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
+    with Store(
+        found,
+        store,
+        token=None if token_file else environment.get("QSS_TOKEN") or None,
+        token_file=token_file,
+        ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
+        limits=RetryLimits(deadline_s=timeout_s),
+    ) as client:
         yield client
 
 

@@ -1,14 +1,16 @@
 """HTTP for programs with an event loop: pooled connections, typed errors, bounded answers."""
 
 import asyncio
+from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better.
 
 import aiohttp
 from yarl import URL
 
-from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, failure_of, too_large
+from qss_client.credentials import Credentials, Token, certificate_refused, trusted_by
+from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
 from qss_client.routing import Again, RetryLimits, after_failure
-from qss_core.errors import StoreError, UnreachableError
+from qss_core.errors import StoreError, UnauthenticatedError, UnreachableError
 
 CONNECTIONS_MAX = 64
 _HEADER_BYTES_MAX = 65536
@@ -17,11 +19,17 @@ _HEADER_BYTES_MAX = 65536
 class AsyncHttp:
     """A connection pool of one event loop."""
 
-    def __init__(self, token: str | None = None) -> None:
-        """`token` is sent as a bearer token. Made inside a running loop."""
+    def __init__(
+        self,
+        token: Token | None = None,
+        *,
+        token_file: str | Path | None = None,
+        ca_file: str | Path | None = None,
+    ) -> None:
+        """As `SyncHttp`'s. Made inside a running loop."""
+        self._credentials = Credentials(token, token_file)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=trusted_by(ca_file) or True),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0),
             # A position of many topics is a long header.
@@ -43,6 +51,18 @@ class AsyncHttp:
         timeout_s: float = 30.0,
     ) -> HttpAnswer:
         """One exchange. Raises as `SyncHttp.request`."""
+        shown = self._credentials.headers()
+        try:
+            return await self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
+        except UnauthenticatedError:
+            newer = self._credentials.headers_after(shown)
+            if newer is None:
+                raise
+        return await self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+
+    async def _sent(
+        self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+    ) -> HttpAnswer:
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._session.request(
@@ -50,9 +70,11 @@ class AsyncHttp:
                 ) as response:
                     data = await _bounded(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            refused = certificate_refused(url, error)
+            if refused is not None:
+                raise refused from error
             raise UnreachableError(f"{url} did not answer: {type(error).__name__}") from error
-        if response.status >= 400:
-            raise failure_of(response.status, data)
+        check_status(response.status, data)
         names = {name.lower(): value for name, value in response.headers.items()}
         return HttpAnswer(response.status, names, data)
 

@@ -1,14 +1,16 @@
 """HTTP for programs without an event loop: pooled connections, typed errors, bounded answers."""
 
 import time
+from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
 from typing import TypeVar
 
 import urllib3
 
-from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, failure_of, too_large
+from qss_client.credentials import Credentials, Token, certificate_refused, trusted_by
+from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
 from qss_client.routing import Again, RetryLimits, after_failure
-from qss_core.errors import StoreError, UnreachableError
+from qss_core.errors import StoreError, UnauthenticatedError, UnreachableError
 from qss_core.wire import decode, encode
 
 Answer = TypeVar("Answer")
@@ -18,10 +20,16 @@ CONNECT_TIMEOUT_S = 5.0
 class SyncHttp:
     """A connection pool. Safe for threads; not for sharing over a fork."""
 
-    def __init__(self, token: str | None = None) -> None:
-        """`token` is sent as a bearer token."""
-        self._pool = urllib3.PoolManager(maxsize=16, retries=False)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+    def __init__(
+        self,
+        token: Token | None = None,
+        *,
+        token_file: str | Path | None = None,
+        ca_file: str | Path | None = None,
+    ) -> None:
+        """Shows the token as `Credentials` says; checks https by the authorities in `ca_file`."""
+        self._credentials = Credentials(token, token_file)
+        self._pool = urllib3.PoolManager(maxsize=16, retries=False, ssl_context=trusted_by(ca_file))
 
     def close(self) -> None:
         """Closes all connections."""
@@ -36,18 +44,33 @@ class SyncHttp:
         headers: dict[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> HttpAnswer:
-        """One exchange, tried again once where a pooled connection had died.
+        """One exchange, tried again once where a pooled connection had died or a token had.
 
         Raises what the problem document of a failure says, UnreachableError without an answer.
         Every request of ours may be repeated: that is what ids and fingerprints are for.
         """
+        shown = self._credentials.headers()
+        try:
+            return self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
+        except UnauthenticatedError:
+            newer = self._credentials.headers_after(shown)
+            if newer is None:
+                raise
+        return self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+
+    def _sent(
+        self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+    ) -> HttpAnswer:
         for last in (False, True):
             try:
-                return self._exchange(method, url, body, headers or {}, timeout_s)
+                return self._exchange(method, url, body, headers, timeout_s)
             except urllib3.exceptions.ProtocolError as error:
                 if last:
                     raise UnreachableError(f"{url} closed the connection") from error
             except urllib3.exceptions.HTTPError as error:
+                refused = certificate_refused(url, error)
+                if refused is not None:
+                    raise refused from error
                 raise UnreachableError(f"{url} did not answer: {_reason(error)}") from error
         raise AssertionError("the loop returns or raises")
 
@@ -59,7 +82,7 @@ class SyncHttp:
             method,
             url,
             body=body,
-            headers={**self._headers, **headers},
+            headers=headers,
             timeout=timeout,
             preload_content=False,
             redirect=False,
@@ -70,8 +93,7 @@ class SyncHttp:
                 raise too_large()
         finally:
             response.release_conn()
-        if response.status >= 400:
-            raise failure_of(response.status, data)
+        check_status(response.status, data)
         return HttpAnswer(
             response.status, {name.lower(): value for name, value in response.headers.items()}, data
         )

@@ -1,12 +1,14 @@
 """`Store`: asks one store from a program without an event loop."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from qss_client import operations
 from qss_client.answers import PartitionResult, Row, StateQueryResult
 from qss_client.conversation import Conversation, checked_url
+from qss_client.credentials import Token
 from qss_client.http_answer import HttpAnswer
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.operations import Exchange, Result
@@ -27,6 +29,10 @@ class Store:
     url: the query or internal port of any pod. With `monotonic` (the default) every request is
     bounded by the newest position seen: this client's reads never go back. Methods raise
     qss_core.errors.StoreError; its `code` is stable.
+
+    token: a bearer token, or a function that gives one and is asked before each request.
+    token_file: is read again when it changes; by default a pod's own token for stores, if any.
+    ca_file: the authorities by which https is checked; by default the system's.
     """
 
     def __init__(
@@ -34,14 +40,16 @@ class Store:
         url: str,
         store: str,
         *,
-        token: str | None = None,
+        token: Token | None = None,
+        token_file: str | Path | None = None,
+        ca_file: str | Path | None = None,
         monotonic: bool = True,
         limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     ) -> None:
         """Asks nothing yet."""
         self._conversation = Conversation(checked_url(url), store, monotonic)
         self._limits = limits
-        self._http = SyncHttp(token)
+        self._http = SyncHttp(token, token_file=token_file, ca_file=ca_file)
 
     def __enter__(self) -> Self:
         """Closes itself at the end of the block."""

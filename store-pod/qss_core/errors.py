@@ -121,6 +121,33 @@ class HttpVersionError(StoreError):
     code, http_status = "HTTP_VERSION_NOT_SUPPORTED", 505
 
 
+# --- The caller.
+
+
+class UnauthenticatedError(StoreError):
+    """No token, or one that is not valid here."""
+
+    code, http_status = "UNAUTHENTICATED", 401
+
+
+class ForbiddenError(StoreError):
+    """The account is known and lacks a right; the message names both."""
+
+    code, http_status = "FORBIDDEN", 403
+
+
+class AccessUnknownError(StoreError):
+    """The API server did not say whose token it is, or what that account may."""
+
+    code, http_status, retry, retry_after_ms = "ACCESS_UNKNOWN", 503, Retry.LATER, 1000
+
+
+class CertificateRefusedError(StoreError):
+    """The server's certificate is not one that this client trusts, or it speaks no TLS."""
+
+    code = "CERTIFICATE_REFUSED"
+
+
 # --- It is not here, or not there at all.
 
 

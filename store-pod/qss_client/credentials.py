@@ -1,0 +1,146 @@
+"""What a client shows and what it trusts: tokens that are read again, certificate authorities."""
+
+import os
+import re
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from qss_core.errors import CertificateRefusedError, MalformedRequestError, UnauthenticatedError
+
+# Where a pod that may ask stores has its token: a projected volume with the stores' audience.
+POD_TOKEN_FILE = Path("/var/run/secrets/queryablestate.dev/token")
+Token = str | Callable[[], str]
+_TOKEN_BYTES_MAX = 16 * 1024
+_VISIBLE = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    stamp: tuple[int, int, int]
+    token: str
+
+
+class TokenFile:
+    """A file with a token, which its maker replaces from time to time. Safe for threads."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Reads nothing yet."""
+        self.path = Path(path)
+        self._held: _Read | None = None
+
+    def __call__(self) -> str:
+        """The token in the file now; the last one while the file cannot be read."""
+        held = self._held
+        try:
+            seen = os.stat(self.path)
+            stamp = seen.st_ino, seen.st_mtime_ns, seen.st_size
+            if held is not None and held.stamp == stamp:
+                return held.token
+            token = self._read()
+        except OSError as error:
+            if held is not None:
+                return held.token
+            raise UnauthenticatedError(
+                f"the token file {self.path} cannot be read: {error.strerror}"
+            ) from error
+        self._held = _Read(stamp, token)
+        return token
+
+    def read_again(self) -> str:
+        """The token in the file, whether or not the file looks as before."""
+        self._held, held = None, self._held
+        try:
+            return self()
+        except UnauthenticatedError:
+            self._held = held
+            raise
+
+    def _read(self) -> str:
+        with self.path.open("rb") as file:
+            data = file.read(_TOKEN_BYTES_MAX + 1)
+        return checked(data.decode("ascii", "replace").strip(), f"the token file {self.path}")
+
+
+def checked(token: str, where: str) -> str:
+    """The token; UnauthenticatedError for what cannot stand in a header, without quoting it."""
+    if len(token) > _TOKEN_BYTES_MAX or not _VISIBLE.fullmatch(token):
+        raise UnauthenticatedError(f"{where} holds no token: one line of visible ASCII is needed")
+    return token
+
+
+class Credentials:
+    """The Authorization header of requests, made for each anew."""
+
+    def __init__(self, token: Token | None = None, token_file: str | Path | None = None) -> None:
+        """One of the two; by default the token file of a pod, where there is one.
+
+        token: a token, or a function that gives one and is asked before each request.
+        """
+        if token is not None and token_file is not None:
+            raise MalformedRequestError("give a token or a token file, not both")
+        self._file: TokenFile | None = None
+        self._token = token
+        if token_file is not None:
+            self._file = TokenFile(token_file)
+        elif token is None and POD_TOKEN_FILE.exists():
+            self._file = TokenFile(POD_TOKEN_FILE)
+
+    def headers(self) -> dict[str, str]:
+        """For the next request; none where there is no token."""
+        if self._file is not None:
+            return _header(self._file())
+        if callable(self._token):
+            return _header(checked(self._token(), "the function that was given"))
+        return _header(checked(self._token, "the text that was given")) if self._token else {}
+
+    def headers_after(self, refused: dict[str, str]) -> dict[str, str] | None:
+        """After a 401: those of a newer token; None where there is no other."""
+        newer = _header(self._file.read_again()) if self._file is not None else self.headers()
+        return newer if newer != refused else None
+
+
+def _header(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+# --- Trust
+
+
+def trusted_by(ca_file: str | Path | None) -> ssl.SSLContext | None:
+    """Checks servers by the authorities of a file; None, the system's, where none is given."""
+    if ca_file is None:
+        return None  # Reading the system's takes 20 ms, which clients of plain HTTP need not pay.
+    try:
+        return ssl.create_default_context(cafile=str(ca_file))
+    except OSError as error:
+        why = "holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise CertificateRefusedError(f"the CA file {ca_file} cannot be used: {why}") from error
+
+
+def certificate_refused(url: str, error: BaseException) -> CertificateRefusedError | None:
+    """The error of a handshake that no repeat will mend; None for another failure."""
+    failure = _ssl_error(error)
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        return CertificateRefusedError(
+            f"{url} shows a certificate that is not trusted: {failure.verify_message}; name the "
+            "store's own authority by ca_file (qss: --ca-file, QSS_CA_FILE)"
+        )
+    if failure is not None and failure.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        return CertificateRefusedError(f"{url} speaks no TLS: is its URL http://...?")
+    return None
+
+
+def _ssl_error(error: BaseException) -> ssl.SSLError | None:
+    """The handshake's own error, which libraries wrap in different ways."""
+    waiting: list[BaseException] = [error]
+    for _ in range(10):
+        if not waiting:
+            return None
+        one = waiting.pop()
+        if isinstance(one, ssl.SSLError) and isinstance(getattr(one, "reason", None), str):
+            return one  # aiohttp's own errors are SSLErrors as well, and tell nothing.
+        others = (one.__cause__, one.__context__, *one.args, getattr(one, "reason", None))
+        waiting += [other for other in others if isinstance(other, BaseException)]
+    return None
