@@ -6,15 +6,16 @@ import gc
 import logging
 import os
 import signal
+import ssl
 import uuid
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import uvloop
 from aiohttp import web
 
 from qss_core.model import Ordinal, StoreName
 from qss_store import logs
+from qss_store.arguments import parse_arguments, settings_from
 from qss_store.batches import Batches
 from qss_store.clock import SystemClock
 from qss_store.coordination import Coordination
@@ -25,9 +26,11 @@ from qss_store.http.query_app import discovery_routes, make_query_app
 from qss_store.http.shell import make_runner
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
-from qss_store.peers import Peers, new_session
+from qss_store.peers import Peers, PeerSession
 from qss_store.pod import Pod
+from qss_store.protection import protected
 from qss_store.settings import Settings
+from qss_store.tls import CertificateError
 
 _LOG = logging.getLogger("qss_store")
 
@@ -36,33 +39,11 @@ def main() -> None:
     """Parses the command line and runs."""
     arguments = parse_arguments()
     logs.configure(arguments.log_format, arguments.log_level)
-    uvloop.run(serve(arguments, settings_from(dict(os.environ))))
-
-
-def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="qss_store", description="Serves one pod of a store.")
-    parser.add_argument("--store", required=True, help="the store's name")
-    parser.add_argument("--ordinal", required=True, type=int, help="this pod's number, from 0")
-    parser.add_argument("--data-dir", required=True, type=Path, help="the volume")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
-    parser.add_argument("--query-port", default=8080, type=int, help="/state, for readers")
-    parser.add_argument("--internal-port", default=8081, type=int, help="writers, peers, operator")
-    parser.add_argument("--ops-port", default=8082, type=int, help="metrics and health")
-    parser.add_argument("--log-format", default="text", choices=("text", "json"))
-    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning"))
-    return parser.parse_args(argv)
-
-
-def settings_from(environment: dict[str, str]) -> Settings:
-    """The settings; `QSS_CHUNK_BYTES_MAX=1000` sets chunk_bytes_max, and so on."""
-    kinds = {name: type(getattr(Settings(), name)) for name in Settings.__slots__}
-    given = {
-        name: kind(environment[f"QSS_{name.upper()}"])
-        for name, kind in kinds.items()
-        if f"QSS_{name.upper()}" in environment
-    }
-    return Settings(**given)
+    try:
+        uvloop.run(serve(arguments, settings_from(os.environ)))
+    except CertificateError as error:
+        _LOG.critical("--tls-dir: %s", error)
+        raise SystemExit(1) from None
 
 
 async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -83,24 +64,32 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         incarnation=uuid.uuid4().hex,
     )
     async with AsyncExitStack() as stack:
-        session = await stack.enter_async_context(new_session())
-        peers = Peers(session)
+        protection = await stack.enter_async_context(
+            protected(arguments, settings, pod.clock, pod.metrics)
+        )
+        session = await stack.enter_async_context(PeerSession(protection.trust))
+        peers = Peers(session, protection.credentials)
         batches = Batches(pod, arguments.data_dir)
         coordination = Coordination(pod, batches, peers, settings)
         maintenance = Maintenance(pod, coordination, peers, settings)
         api = InternalApi(pod, batches, coordination, session, settings)
-        apps: list[tuple[web.Application, int]] = [
-            (make_ops_app(pod, batches, maintenance), arguments.ops_port),
-            (make_internal_app(api, pod.metrics, discovery_routes(pod)), arguments.internal_port),
-            (make_query_app(pod, session, settings), arguments.query_port),
+        discovery = discovery_routes(pod)
+        guard, tls = protection.guard, protection.server
+        apps: list[tuple[web.Application, int, ssl.SSLContext | None]] = [
+            # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
+            (make_ops_app(pod, batches, maintenance), arguments.ops_port, None),
+            (make_internal_app(api, pod.metrics, discovery, guard), arguments.internal_port, tls),
+            (make_query_app(pod, session, settings, guard), arguments.query_port, tls),
         ]
         tasks = [asyncio.create_task(maintenance.watch_loop(), name="watch-loop")]
         stack.push_async_callback(_cancel, tasks)
         stack.push_async_callback(lambda: _cancel(coordination.tasks))
         stack.push_async_callback(pod.close)
         pod.remember()
-        for app, port in apps:
-            runner = await make_runner(app, arguments.host, port, settings.connections_max)
+        for app, port, context in apps:
+            runner = await make_runner(
+                app, arguments.host, port, settings.connections_max, tls=context
+            )
             stack.push_async_callback(runner.cleanup)
         await pod.start()
         tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 _BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -67,6 +72,44 @@ class RequestMetrics(Collector):
         yield CounterMetricFamily("qss_sent_bytes", "Bytes of answers.", value=self.bytes_out)
 
 
+class AccessMetrics(Collector):
+    """Who asks what, as plain numbers for the same reason; no account and no token is in them."""
+
+    def __init__(self) -> None:
+        """Nothing has been asked."""
+        self.tokens = 0
+        self._hits = {"fresh": 0, "stale": 0}
+        self._reviews: dict[tuple[str, str], int] = {}
+
+    def hit(self, *, is_stale: bool) -> None:
+        """A request was admitted by what is known; stale: because nobody could be asked."""
+        self._hits["stale" if is_stale else "fresh"] += 1
+
+    def reviewed(self, review: str, result: str) -> None:
+        """The API server was asked about a token, or about the right to query or write."""
+        self._reviews[review, result] = self._reviews.get((review, result), 0) + 1
+
+    def collect(self) -> Iterator[Metric]:
+        """What a scrape gets."""
+        hits = CounterMetricFamily(
+            "qss_access_cache_hits",
+            "Requests admitted without a review; stale: the API server does not answer.",
+            labels=("state",),
+        )
+        for state, count in self._hits.items():
+            hits.add_metric((state,), count)
+        reviews = CounterMetricFamily(
+            "qss_access_reviews",
+            "TokenReviews (token) and SubjectAccessReviews (query, write) by result.",
+            labels=("review", "result"),
+        )
+        for labels, count in self._reviews.items():
+            reviews.add_metric(labels, count)
+        yield hits
+        yield reviews
+        yield GaugeMetricFamily("qss_access_tokens", "Tokens that are known.", value=self.tokens)
+
+
 class Metrics:
     """The pod's metrics, in a registry of their own so that two pods of one process do not meet."""
 
@@ -75,6 +118,14 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.requests = RequestMetrics()
         self.registry.register(self.requests)
+        self.access = AccessMetrics()
+        self.registry.register(self.access)
+        self.certificate_loads = Counter(
+            "qss_certificate_loads",
+            "Changed certificate files, loaded or refused.",
+            ["result"],
+            registry=self.registry,
+        )
         self.open_iterators = Gauge("qss_open_iterators", "Open scans.", registry=self.registry)
         self.staged_bytes = self._gauge("qss_staged_bytes", "Staged rows on disk, in no commit.")
         self.uncommitted_bytes = self._gauge(

@@ -1,9 +1,13 @@
 """How this pod talks to others: JSON messages over pooled connections, typed errors, deadlines."""
 
 import asyncio
-from typing import TypeVar
+import ssl
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import aiohttp
+from yarl import URL
 
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.wire import Problem, decode, encode, error_of
@@ -15,22 +19,79 @@ HEADER_BYTES_MAX = 32 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 
+class PeerSession:
+    """Connections to other pods. Made inside a running loop."""
+
+    def __init__(self, trust: Callable[[], ssl.SSLContext] | None = None) -> None:
+        """`trust` is asked before each request: peers over https are checked by what it gives."""
+        self._trust = trust
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_PER_PEER_MAX),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            max_line_size=HEADER_BYTES_MAX,
+            max_field_size=HEADER_BYTES_MAX,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Closes itself at the end of the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes all connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._session.close()
+
+    def request(
+        self,
+        method: str,
+        url: str | URL,
+        *,
+        data: bytes | None = None,
+        headers: Mapping[str, str],
+        **options: Any,
+    ) -> "aiohttp.client._RequestContextManager":
+        """As aiohttp's, for a `async with`; a redirect is an answer like any other."""
+        return self._session.request(
+            method,
+            url,
+            data=data,
+            headers=headers,
+            allow_redirects=False,
+            ssl=True if self._trust is None else self._trust(),
+            **options,
+        )
+
+
 class Peers:
     """A client of other pods' internal ports."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        """Uses a session that its maker closes."""
+    def __init__(
+        self, session: PeerSession, credentials: Callable[[], Mapping[str, str]] | None = None
+    ) -> None:
+        """Uses a session that its maker closes; `credentials` makes headers for each request."""
         self._session = session
+        self._credentials = credentials
 
     async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
         """Sends a message and reads the answer.
 
         Raises what the peer's problem document says, UnreachableError where there is no answer.
         """
+        shown = self._credentials() if self._credentials else {}
+        headers = {"Content-Type": "application/json", **shown}
         try:
             async with asyncio.timeout(timeout_s):
-                async with self._session.post(
-                    url, data=encode(message), headers={"Content-Type": "application/json"}
+                async with self._session.request(
+                    "POST", url, data=encode(message), headers=headers
                 ) as response:
                     body = await read_answer(response)
                     if response.status == 200:
@@ -57,15 +118,3 @@ def refusal_of(status: int, body: bytes) -> StoreError:
         return error_of(decode(body, Problem))
     except StoreError:
         return StoreError(f"a pod answered {status} with something that is no problem document")
-
-
-def new_session() -> aiohttp.ClientSession:
-    """A session with our limits; its maker closes it."""
-    connector = aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_PER_PEER_MAX)
-    return aiohttp.ClientSession(
-        connector=connector,
-        auto_decompress=False,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-        max_line_size=HEADER_BYTES_MAX,
-        max_field_size=HEADER_BYTES_MAX,
-    )

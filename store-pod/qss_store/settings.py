@@ -30,3 +30,11 @@ class Settings:
     streams_max: int = 64
     write_stall_max_s: float = 10.0  # How long a reader of a stream may take nothing.
     peer_requests_max: int = 48  # Reads that one pod asks of another at a time.
+
+    # --- Access and TLS
+    access_positive_s: float = 60.0  # How long an account or a right is not asked for again.
+    access_negative_s: float = 10.0
+    access_grace_s: float = 600.0  # How much longer, while the API server does not answer.
+    access_tokens_max: int = 1000
+    access_review_timeout_s: float = 4.0
+    tls_look_interval_s: float = 5.0

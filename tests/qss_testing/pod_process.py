@@ -57,15 +57,21 @@ class PodProcess:
         volume: Path,
         environment: Mapping[str, str],
         command: tuple[str, ...] = (),
+        arguments: tuple[str, ...] = (),
+        operator: Mapping[str, Any] | None = None,
     ) -> None:
         self.ordinal = ordinal
         self.volume = volume
         self.ports = free_ports(3)
-        self.query, self.internal, self.ops = (f"http://127.0.0.1:{port}" for port in self.ports)
+        scheme = "https" if "--tls-dir" in arguments else "http"
+        self.query, self.internal = (f"{scheme}://127.0.0.1:{one}" for one in self.ports[:2])
+        self.ops = f"http://127.0.0.1:{self.ports[2]}"
         self.process: subprocess.Popen[bytes] | None = None
         self._store = store
         self._environment = {**os.environ, **environment}
         self._prefix = command
+        self._arguments = arguments
+        self._operator = operator or {}
 
     @property
     def address(self) -> PodAddress:
@@ -79,6 +85,11 @@ class PodProcess:
 
     def start(self) -> None:
         """Starts the process and waits until its internal port answers."""
+        self.launch()
+        wait_until(self.report, START_TIMEOUT_S)
+
+    def launch(self) -> None:
+        """Starts the process."""
         self.volume.mkdir(parents=True, exist_ok=True)
         query, internal, ops = map(str, self.ports)
         with (self.volume.parent / f"pod-{self.ordinal}.log").open("ab") as log:
@@ -89,18 +100,22 @@ class PodProcess:
                     *("--store", self._store, "--ordinal", str(self.ordinal)),
                     *("--data-dir", str(self.volume)),
                     *("--query-port", query, "--internal-port", internal, "--ops-port", ops),
+                    *self._arguments,
                 ],
                 stdout=log,
                 stderr=log,
                 env=self._environment,
             )
-        wait_until(self.report, START_TIMEOUT_S)
+
+    def as_operator(self) -> SyncHttp:
+        """Connections of who controls the pod."""
+        return SyncHttp(**self._operator)
 
     def report(self) -> ReplicasReport | None:
         """What it holds; None while it does not answer."""
         assert self.process is not None
         assert self.process.poll() is None, f"pod {self.ordinal} ended: {self.log()[-2000:]}"
-        http = SyncHttp()
+        http = self.as_operator()
         try:
             return http.get(f"{self.internal}/control/replicas", ReplicasReport, 5.0)
         except StoreError:
@@ -129,7 +144,10 @@ class PodProcess:
 
 
 class PodCluster:
-    """Some pods of one store, assigned round robin."""
+    """Some pods of one store, assigned round robin.
+
+    `arguments` go to every pod; `operator` is what SyncHttp needs to control them.
+    """
 
     def __init__(
         self,
@@ -141,11 +159,21 @@ class PodCluster:
         settings: StoreSettings | None = None,
         environment: Mapping[str, str] | None = None,
         command: tuple[str, ...] = (),
+        arguments: tuple[str, ...] = (),
+        operator: Mapping[str, Any] | None = None,
         **definition: Any,
     ) -> None:
         self.store = store
         self.pods = [
-            PodProcess(store, number, directory / f"pod-{number}", environment or {}, command)
+            PodProcess(
+                store,
+                number,
+                directory / f"pod-{number}",
+                environment or {},
+                command,
+                arguments,
+                operator,
+            )
             for number in range(pods)
         ]
         members: dict[str, Any] = {
@@ -194,7 +222,7 @@ class PodCluster:
 
     def assign(self, pod: PodProcess) -> ReplicasReport:
         """Gives a pod the assignment."""
-        http = SyncHttp()
+        http = pod.as_operator()
         try:
             answer = http.request(
                 "PUT",

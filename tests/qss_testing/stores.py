@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 import pyarrow as pa
 from aiohttp import web
@@ -39,7 +38,7 @@ from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.http.query_app import make_query_app
 from qss_store.http.shell import make_runner, port_of
 from qss_store.metrics import Metrics
-from qss_store.peers import new_session
+from qss_store.peers import PeerSession
 from qss_store.pod import OpenEngine, Pod
 from qss_store.replica import Replica
 from qss_store.replication.entries import Commit, Stage
@@ -116,7 +115,7 @@ class Node:
     """One pod and its query listener; `port` stays the same over restarts."""
 
     pod: Pod
-    session: aiohttp.ClientSession
+    session: PeerSession
     runner: web.AppRunner
     port: int
 
@@ -167,7 +166,7 @@ class Cluster:
             Metrics(),
             incarnation=str(ordinal),
         )
-        session = new_session()
+        session = PeerSession()
         app = make_query_app(pod, session, self.settings)
         runner = await make_runner(app, "127.0.0.1", self.ports.get(ordinal, 0))
         self.ports[ordinal] = port_of(runner)

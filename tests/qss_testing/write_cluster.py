@@ -32,7 +32,7 @@ from qss_store.http.query_app import discovery_routes
 from qss_store.http.shell import make_runner, port_of
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
-from qss_store.peers import Peers, new_session
+from qss_store.peers import Peers, PeerSession
 from qss_store.pod import OpenEngine, Pod
 from qss_store.replica import Replica
 from qss_store.replication.entries import Decide
@@ -88,7 +88,7 @@ class WriteCluster:
         )
         stack = AsyncExitStack()
         stack.push_async_callback(pod.close)
-        peers = await stack.enter_async_context(new_session())
+        peers = await stack.enter_async_context(PeerSession())
         batches = Batches(pod, volume)
         coordination = Coordination(pod, batches, Peers(peers), self.settings)
         maintenance = Maintenance(pod, coordination, Peers(peers), self.settings)

@@ -30,10 +30,10 @@ class Record:
 
 
 class Writer:
-    """An opened writer of one store; each `write` is a batch."""
+    """An opened writer of one store; each `write` is a batch. `http` is what SyncHttp takes."""
 
-    def __init__(self, url: str, store: str, name: str = "test") -> None:
-        self._http = SyncHttp()
+    def __init__(self, url: str, store: str, name: str = "test", **http: Any) -> None:
+        self._http = SyncHttp(**http)
         metadata = discover(self._http, url, store, WRITE_LIMITS)
         self._definition = metadata.definition
         self._run: Run = open_writer(

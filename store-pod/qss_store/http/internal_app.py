@@ -32,11 +32,14 @@ from qss_core.wire import (
     ResolveRequest,
     encode,
 )
+from qss_store.access.guard import Guard
 from qss_store.batches import Batches
 from qss_store.coordination import Coordination
+from qss_store.http.access import access_middlewares
+from qss_store.http.answers import forwarded_headers
 from qss_store.http.shell import BodyPace, read_body, read_json, shell_middlewares
 from qss_store.metrics import Metrics
-from qss_store.peers import read_answer
+from qss_store.peers import PeerSession, read_answer
 from qss_store.pod import Pod
 from qss_store.replication.entries import Stage
 from qss_store.settings import Settings
@@ -61,7 +64,7 @@ class InternalApi:
         pod: Pod,
         batches: Batches,
         coordination: Coordination,
-        session: aiohttp.ClientSession,
+        session: PeerSession,
         settings: Settings,
     ) -> None:
         """Parses requests for these services; `session` carries what is passed on."""
@@ -113,7 +116,11 @@ class InternalApi:
                 request.method,
                 active.changelog + request.raw_path,
                 data=body,
-                headers={_FORWARDED: "1", "Content-Type": "application/json"},
+                headers={
+                    _FORWARDED: "1",
+                    "Content-Type": "application/json",
+                    **forwarded_headers(request),
+                },
                 timeout=aiohttp.ClientTimeout(total=2 * self._settings.finish_timeout_s),
             ) as answer:
                 kept = {
@@ -244,10 +251,15 @@ class InternalApi:
 
 
 def make_internal_app(
-    api: InternalApi, metrics: Metrics, discovery: list[web.RouteDef]
+    api: InternalApi,
+    metrics: Metrics,
+    discovery: list[web.RouteDef],
+    guard: Guard | None = None,
 ) -> web.Application:
-    """The application of the internal port."""
-    app = web.Application(middlewares=shell_middlewares(metrics, "internal"))
+    """The application of the internal port; without a guard everybody may do everything."""
+    app = web.Application(
+        middlewares=[*shell_middlewares(metrics, "internal"), *access_middlewares(guard)]
+    )
     app.add_routes(api.routes())
     app.add_routes(discovery)
     return app

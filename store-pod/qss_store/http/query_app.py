@@ -1,15 +1,17 @@
 """The query port: what readers ask (http-api.md)."""
 
-import aiohttp
 from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
+from qss_store.access.guard import Guard
 from qss_store.http import discovery
+from qss_store.http.access import access_middlewares
 from qss_store.http.openapi import openapi_route
 from qss_store.http.point import PointApi
 from qss_store.http.queries import QueryApi
 from qss_store.http.scans import ScanApi
 from qss_store.http.shell import shell_middlewares
+from qss_store.peers import PeerSession
 from qss_store.pod import Pod
 from qss_store.reads.peers import PeerReads
 from qss_store.reads.reader import Reader
@@ -25,13 +27,18 @@ _OTHER_TYPES = {
 
 
 def make_query_app(
-    pod: Pod, session: aiohttp.ClientSession, settings: Settings = _DEFAULTS
+    pod: Pod, session: PeerSession, settings: Settings = _DEFAULTS, guard: Guard | None = None
 ) -> web.Application:
-    """The application of the query port; `session` carries what other pods are asked."""
+    """The application of the query port; `session` carries what other pods are asked.
+
+    Without a guard everybody may ask.
+    """
     reader = Reader(pod, PeerReads(session, settings.peer_requests_max), settings)
     points, scans = PointApi(reader), ScanApi(reader)
     queries = QueryApi(reader, scans)
-    app = web.Application(middlewares=shell_middlewares(pod.metrics, "query"))
+    app = web.Application(
+        middlewares=[*shell_middlewares(pod.metrics, "query"), *access_middlewares(guard)]
+    )
     app.add_routes(
         [
             # First, since the router tries the routes of a path's first words in turn.

@@ -7,6 +7,7 @@ without its text, and is logged once, without its text too: it could quote a key
 import asyncio
 import logging
 import math
+import ssl
 import time
 import traceback
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from qss_core.errors import (
     RequestTimeoutError,
     StoreError,
     TooLargeError,
+    UnauthenticatedError,
     UnsupportedMediaError,
 )
 from qss_core.wire import decode, encode, problem_of
@@ -51,6 +53,7 @@ class ListenerLimits:
     line_bytes_max: int = 32 * 1024
     field_bytes_max: int = 32 * 1024
     shutdown_timeout_s: float = 5.0
+    handshake_timeout_s: float = 10.0
 
 
 LISTENER_LIMITS = ListenerLimits()
@@ -78,6 +81,8 @@ def problem_response(error: StoreError) -> web.Response:
     headers = {"Content-Type": PROBLEM_JSON}
     if problem.retry_after_ms is not None:
         headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after_ms / 1000)))
+    if isinstance(error, UnauthenticatedError):
+        headers["WWW-Authenticate"] = "Bearer"
     if "allow" in error.details:
         headers["Allow"] = error.details["allow"]
     return web.Response(status=problem.status, body=encode(problem), headers=headers)
@@ -267,7 +272,7 @@ class _Refusal(asyncio.Protocol):
 class _Site(web.BaseSite):
     """A listening address with a limit of connections."""
 
-    __slots__ = ("_connections_max", "_host", "_limits", "_port")
+    __slots__ = ("_connections_max", "_host", "_limits", "_port", "_tls")
 
     def __init__(
         self,
@@ -276,8 +281,10 @@ class _Site(web.BaseSite):
         port: int,
         connections_max: int,
         limits: ListenerLimits,
+        tls: ssl.SSLContext | None,
     ) -> None:
         super().__init__(runner)
+        self._tls = tls
         self._host = host
         self._port = port
         self._connections_max = connections_max
@@ -285,12 +292,18 @@ class _Site(web.BaseSite):
 
     @property
     def name(self) -> str:
-        return f"http://{self._host}:{self._port}"
+        return f"{'http' if self._tls is None else 'https'}://{self._host}:{self._port}"
 
     async def start(self) -> None:
         await super().start()
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connect, self._host, self._port)
+        self._server = await loop.create_server(
+            self._connect,
+            self._host,
+            self._port,
+            ssl=self._tls,
+            ssl_handshake_timeout=None if self._tls is None else self._limits.handshake_timeout_s,
+        )
 
     def _connect(self) -> asyncio.Protocol:
         server = self._runner.server
@@ -316,14 +329,18 @@ async def make_runner(
     port: int,
     connections_max: int = CONNECTIONS_MAX,
     limits: ListenerLimits = LISTENER_LIMITS,
+    tls: ssl.SSLContext | None = None,
 ) -> web.AppRunner:
-    """Listens, and serves until its maker calls `cleanup`; for port 0 the system chooses one."""
+    """Listens, and serves until its maker calls `cleanup`; for port 0 the system chooses one.
+
+    With `tls` it speaks https.
+    """
     runner = web.AppRunner(
         app, handler_cancellation=True, shutdown_timeout=limits.shutdown_timeout_s
     )
     await runner.setup()
     try:
-        await _Site(runner, host, port, connections_max, limits).start()
+        await _Site(runner, host, port, connections_max, limits, tls).start()
     except BaseException:
         await runner.cleanup()
         raise

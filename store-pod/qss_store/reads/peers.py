@@ -15,7 +15,7 @@ from yarl import URL
 
 from qss_core.errors import DeadlineExceededError, UnreachableError
 from qss_core.model import PodAddress
-from qss_store.peers import read_answer, refusal_of
+from qss_store.peers import PeerSession, read_answer, refusal_of
 
 BYTES_MAX_HEADER = "Queryable-State-Bytes-Max"
 SECONDS_MAX_HEADER = "Queryable-State-Seconds-Max"
@@ -43,7 +43,7 @@ class HttpAnswer:
 class PeerReads:
     """A client of other pods' query ports."""
 
-    def __init__(self, session: aiohttp.ClientSession, requests_per_peer_max: int) -> None:
+    def __init__(self, session: PeerSession, requests_per_peer_max: int) -> None:
         """Uses a session that its maker closes. Streams are limited by who makes them."""
         self._session = session
         self._slots: dict[str, asyncio.Semaphore] = defaultdict(
@@ -89,7 +89,6 @@ class PeerReads:
             URL(pod.query + request.path, encoded=True),
             data=request.body,
             headers=request.headers,
-            allow_redirects=False,
         ) as response:
             yield response
 

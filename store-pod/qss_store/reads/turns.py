@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from qss_core.errors import (
+    AccessUnknownError,
     DeadlineExceededError,
     NotActiveError,
     NotPresentError,
@@ -25,6 +26,7 @@ from qss_core.parameters import ReadOptions, Scope
 
 # Another replica may answer. All other failures are of the request or of the rows.
 _ELSEWHERE = (
+    AccessUnknownError,
     DeadlineExceededError,
     NotActiveError,
     NotPresentError,

@@ -1,0 +1,1 @@
+"""Who may call this pod: tokens and rights, as the API server's reviews tell them."""

@@ -1,0 +1,93 @@
+"""The two reviews as the API server takes and answers them. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from qss_store.access.rights import GROUP, RESOURCE, Identities, Right
+
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose token it is, with all that a Role can be bound to."""
+
+    username: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+class NoReviewError(Exception):
+    """There is no answer to a review; the text says why, and holds no token."""
+
+
+def encode_token_review(token: str, audience: str) -> bytes:
+    """Asks whose token it is."""
+    return _encode(
+        "authentication.k8s.io/v1", "TokenReview", {"token": token, "audiences": [audience]}
+    )
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    audiences: tuple[str, ...] = ()
+    user: Account | None = None
+
+
+class _TokenReview(msgspec.Struct):
+    status: _TokenStatus
+
+
+def decode_token_review(body: bytes, audience: str) -> Account | None:
+    """The account; None where the token is not valid for the audience."""
+    try:
+        status = msgspec.json.decode(body, type=_TokenReview).status
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NoReviewError("the API server's TokenReview cannot be read") from error
+    # An authenticator that knows no audiences lets any token pass and names none.
+    if not status.authenticated or audience not in status.audiences:
+        return None
+    return status.user if status.user is not None and status.user.username else None
+
+
+def encode_access_review(account: Account, right: Right, identities: Identities) -> bytes:
+    """Asks whether an account has a right on the store."""
+    spec = {
+        "user": account.username,
+        "uid": account.uid,
+        "groups": account.groups,
+        "extra": account.extra,
+        "resourceAttributes": {
+            "group": GROUP,
+            "resource": RESOURCE,
+            "subresource": right.value,
+            "verb": right.verb,
+            "name": identities.store,
+            "namespace": identities.namespace,
+        },
+    }
+    return _encode("authorization.k8s.io/v1", "SubjectAccessReview", spec)
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool
+    denied: bool = False
+
+
+class _AccessReview(msgspec.Struct):
+    status: _AccessStatus
+
+
+def decode_access_review(body: bytes) -> bool:
+    """Whether the account has the right."""
+    try:
+        status = msgspec.json.decode(body, type=_AccessReview).status
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NoReviewError("the API server's SubjectAccessReview cannot be read") from error
+    return status.allowed and not status.denied
+
+
+def _encode(version: str, kind: str, spec: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})

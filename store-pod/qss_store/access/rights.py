@@ -1,0 +1,94 @@
+"""Which request needs what: a right on the store, or to be one of its own pods or the operator.
+
+Rights are those that a Role gives: verbs on subresources of the store's resource. Pure.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from qss_core.errors import ForbiddenError
+
+GROUP = "queryablestate.dev"
+RESOURCE = "queryablestatestores"
+
+
+class Right(StrEnum):
+    """The subresource of a store that a Role names."""
+
+    QUERY = "query"
+    WRITE = "write"
+
+    @property
+    def verb(self) -> str:
+        """The verb that goes with it."""
+        return _VERBS[self]
+
+
+_VERBS = {Right.QUERY: "get", Right.WRITE: "update"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identities:
+    """The store that is guarded, and the accounts that need no right on it."""
+
+    store: str
+    namespace: str
+    pods: str
+    operator: str | None = None
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Both."""
+        return frozenset((self.pods, self.operator) if self.operator else (self.pods,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One of `accounts`, or any one of `rights`; `is_for_all`: any account with a valid token."""
+
+    accounts: frozenset[str] = field(default_factory=frozenset)
+    rights: tuple[Right, ...] = ()
+    is_for_all: bool = False
+
+
+# Where pods and partitions are: writers need it as much as readers do. No row is in any of it.
+_DISCOVERY = frozenset(
+    {
+        "/state/stores",
+        "/state/instances",
+        "/state/instances/{store}",
+        "/state/instance/{store}/{key}",
+        "/state/lags/{store}",
+    }
+)
+
+
+def requirement_of(route: str | None, identities: Identities) -> Requirement:
+    """What a route needs, by the template of its path; None is a path that nothing serves.
+
+    A route that is not known here is between pods.
+    """
+    if route is None or route == "/openapi.json":
+        return Requirement(is_for_all=True)
+    if route in _DISCOVERY:
+        return Requirement(accounts=identities.all, rights=(Right.QUERY, Right.WRITE))
+    if route.startswith("/state/"):
+        return Requirement(rights=(Right.QUERY,))
+    if route.startswith("/changelog/"):
+        return Requirement(rights=(Right.WRITE,))
+    if route.startswith("/control/"):
+        return Requirement(accounts=identities.all)
+    return Requirement(accounts=frozenset({identities.pods}))
+
+
+def forbidden(account: str, requirement: Requirement, identities: Identities) -> ForbiddenError:
+    """Says which right on which store the account lacks."""
+    store = identities.store
+    if not requirement.rights:
+        allowed = " and ".join(sorted(requirement.accounts))
+        return ForbiddenError(f"{account} may not do this to {store}: only {allowed} may")
+    lacking = " or ".join(f"{right.verb} {RESOURCE}/{right}" for right in requirement.rights)
+    return ForbiddenError(
+        f"{account} may not {lacking} of {store}: a Role in namespace {identities.namespace} "
+        f"has to allow it (API group {GROUP})"
+    )

@@ -1,0 +1,27 @@
+"""The middleware that lets a request pass only to whom its route is for."""
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
+
+from qss_store.access.guard import Guard
+from qss_store.access.rights import Requirement, requirement_of
+
+
+def access_middlewares(guard: Guard | None) -> list[Middleware]:
+    """Asks `guard` before each handler; without one everybody may do everything."""
+    if guard is None:
+        return []
+    # By the matched route and not by the path: no spelling of a path leads around it.
+    requirements: dict[str | None, Requirement] = {}
+
+    @web.middleware
+    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+        resource = request.match_info.route.resource
+        route = None if resource is None else resource.canonical
+        requirement = requirements.get(route)
+        if requirement is None:
+            requirement = requirements[route] = requirement_of(route, guard.identities)
+        await guard.admit(request.headers.get(hdrs.AUTHORIZATION), requirement)
+        return await handler(request)
+
+    return [admit]

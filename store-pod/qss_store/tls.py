@@ -1,0 +1,140 @@
+"""The pod's certificates: files of a directory, looked at often and taken when they are good.
+
+Each good set of files becomes contexts of its own, which are never changed. A new connection takes
+the newest; those that are open keep what they began with.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_LOG = logging.getLogger(__name__)
+CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
+
+
+class CertificateError(Exception):
+    """Files that cannot be used; the text names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the files hold; the authority is optional."""
+
+    certificate: bytes
+    key: bytes
+    authority: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """For those who connect to this pod, and for the peers that it connects to."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+class Certificates:
+    """The newest good contexts of a directory."""
+
+    def __init__(self, directory: Path, loaded: Callable[[str], None]) -> None:
+        """Raises CertificateError; `loaded` is told "loaded" or "refused" of each later change."""
+        self._directory = directory
+        self._loaded = loaded
+        self._seen = read_files(directory)
+        self._contexts = load(directory, self._seen)
+        # The context of the listeners stays; it hands each handshake to the newest one.
+        self.server = self._contexts.server
+        self.server.sni_callback = self._hand_over
+
+    @property
+    def client(self) -> ssl.SSLContext:
+        """The newest context for connections to peers."""
+        return self._contexts.client
+
+    def _hand_over(
+        self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
+    ) -> None:
+        newest = self._contexts.server
+        if newest is not self.server:
+            connection.context = newest
+
+    async def watch(self, interval_s: float) -> None:
+        """Looks, for ever."""
+        while True:
+            await asyncio.sleep(interval_s)
+            self.look()
+
+    def look(self) -> None:
+        """Takes changed files if they are good; says once if they are not."""
+        try:
+            files = read_files(self._directory)
+        except CertificateError:
+            return  # In the middle of a change: the next look tells.
+        if files == self._seen:
+            return
+        try:
+            self._contexts = load(self._directory, files)
+        except CertificateError as error:
+            if self._is_still(files):
+                self._seen = files
+                self._loaded("refused")
+                _LOG.error("the new certificate is refused, the old one stays: %s", error)
+            return
+        self._seen = files
+        self._loaded("loaded")
+        _LOG.info("new connections get the new certificate in %s", self._directory)
+
+    def _is_still(self, files: Files) -> bool:
+        """False where the files changed under the hands of `load`."""
+        try:
+            return read_files(self._directory) == files
+        except CertificateError:
+            return False
+
+
+def read_files(directory: Path) -> Files:
+    """All files at one time, as far as the directory allows."""
+    place = _current(directory)
+    authority = place / AUTHORITY
+    try:
+        return Files(
+            (place / CERTIFICATE).read_bytes(),
+            (place / KEY).read_bytes(),
+            authority.read_bytes() if authority.exists() else None,
+        )
+    except OSError as error:
+        name = Path(error.filename or place).name
+        raise CertificateError(f"{directory / name}: {error.strerror}") from error
+
+
+def load(directory: Path, files: Files) -> Contexts:
+    """Contexts of exactly these files. Raises CertificateError."""
+    place = _current(directory)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        server.load_cert_chain(place / CERTIFICATE, place / KEY, password=_no_password)
+    except (OSError, ValueError) as error:
+        pair = f"{directory / CERTIFICATE} and {directory / KEY}"
+        raise CertificateError(f"{pair} are no pair of a certificate and its key") from error
+    try:
+        authority = None if files.authority is None else files.authority.decode("ascii")
+        client = ssl.create_default_context(cadata=authority)
+    except (OSError, ValueError) as error:
+        raise CertificateError(f"{directory / AUTHORITY} holds no certificate") from error
+    if read_files(directory) != files:
+        raise CertificateError(f"the files in {directory} are being changed")
+    return Contexts(server, client)
+
+
+def _current(directory: Path) -> Path:
+    """Where a Secret's volume has its files now: `..data` is swapped, never the files in it."""
+    data = directory / "..data"
+    return data.resolve() if data.exists() else directory
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted")

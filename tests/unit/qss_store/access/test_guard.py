@@ -1,0 +1,258 @@
+"""The guard in virtual time, with an API server that a test holds, cuts and changes."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from qss_core.errors import AccessUnknownError, ForbiddenError, StoreError, UnauthenticatedError
+from qss_store.access.guard import Guard
+from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError
+from qss_store.access.rights import Identities, Requirement, Right
+from qss_store.clock import SystemClock
+from qss_store.metrics import AccessMetrics
+from qss_store.settings import Settings
+from qss_testing.reviewer import AUDIENCE, make_token
+from qss_testing.virtual_time import run_in_virtual_time
+
+OURS = Identities(store="words", namespace="shop", pods="pods", operator="operator")
+READ = Requirement(rights=(Right.QUERY,))
+WRITE = Requirement(rights=(Right.WRITE,))
+APP = "Bearer app"
+
+
+class LoopTime:
+    """The virtual loop's time, from now on."""
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall_ms(self) -> int:
+        return SystemClock().wall_ms() + int(self.monotonic() * 1000)
+
+
+@dataclass
+class Server:
+    """Knows the account `app`; any other token is nobody's."""
+
+    allowed: set[str] = field(default_factory=lambda: {"query"})
+    accounts: set[str] = field(default_factory=lambda: {"app"})
+    is_away: bool = False
+    takes_s: float = 0.1
+    asked: list[str] = field(default_factory=list)
+
+    async def post(self, path: str, body: bytes) -> bytes:
+        spec = json.loads(body)["spec"]
+        is_token = path == TOKEN_REVIEWS
+        name: str = spec["token"] if is_token else spec["resourceAttributes"]["subresource"]
+        self.asked.append(name)
+        await asyncio.sleep(self.takes_s)
+        if self.is_away:
+            raise NoReviewError("nobody is there")
+        if not is_token:
+            return json.dumps({"status": {"allowed": name in self.allowed}}).encode()
+        status = {
+            "authenticated": name in self.accounts,
+            "audiences": [AUDIENCE],
+            "user": {"username": name},
+        }
+        return json.dumps({"status": status}).encode()
+
+
+Story = Callable[[Guard, Server], Awaitable[None]]
+
+
+def play(story: Story, server: Server | None = None, settings: Settings | None = None) -> str:
+    """Plays it in virtual time; the metrics of the guard."""
+    metrics = AccessMetrics()
+
+    async def run() -> None:
+        told = server or Server()
+        guard = Guard(told, OURS, AUDIENCE, LoopTime(), metrics, settings or Settings())
+        try:
+            await story(guard, told)
+        finally:
+            await guard.close()
+
+    run_in_virtual_time(run())
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    return generate_latest(registry).decode()
+
+
+def test_a_token_is_reviewed_once_and_then_known() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        for _ in range(3):
+            await guard.admit(APP, READ)
+        assert server.asked == ["app", "query"]
+        with pytest.raises(ForbiddenError, match="app may not update"):
+            await guard.admit(APP, WRITE)
+        assert server.asked == ["app", "query", "write"]
+
+    metrics = play(story)
+    assert 'qss_access_cache_hits_total{state="fresh"} 2.0' in metrics
+    assert 'qss_access_reviews_total{result="allowed",review="token"} 1.0' in metrics
+    assert 'qss_access_reviews_total{result="denied",review="write"} 1.0' in metrics
+    assert "qss_access_tokens 1.0" in metrics
+
+
+def test_those_who_wait_for_the_same_answer_wait_for_one_review() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        await asyncio.gather(*(guard.admit(APP, READ) for _ in range(50)))
+        assert server.asked == ["app", "query"]
+
+    play(story)
+
+
+def test_who_asked_first_may_go_away_and_the_others_get_the_answer() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        first, second = (asyncio.create_task(guard.admit(APP, READ)) for _ in range(2))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        await second
+        assert server.asked == ["app", "query"]
+
+    play(story)
+
+
+def test_a_token_in_use_is_renewed_and_nobody_waits_for_it() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        await guard.admit(APP, READ)
+        loop = asyncio.get_running_loop()
+        for _ in range(30):
+            await asyncio.sleep(10)
+            before = loop.time()
+            await guard.admit(APP, READ)
+            assert loop.time() == before
+        assert 10 < len(server.asked) < 16
+
+    play(story)
+
+
+def test_a_right_that_was_taken_away_is_gone_within_a_minute() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        await guard.admit(APP, READ)
+        server.allowed.clear()
+        await asyncio.sleep(61)
+        with pytest.raises(ForbiddenError):
+            await guard.admit(APP, READ)
+        server.allowed.add("query")
+        await asyncio.sleep(11)
+        await guard.admit(APP, READ)
+        server.accounts.clear()
+        await asyncio.sleep(61)
+        with pytest.raises(UnauthenticatedError):
+            await guard.admit(APP, READ)
+
+    play(story)
+
+
+def test_while_nobody_answers_the_known_go_on_without_waiting() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        await guard.admit(APP, READ)
+        server.is_away, server.takes_s = True, 4.0
+        loop = asyncio.get_running_loop()
+        longest_s = 0.0
+        while loop.time() < 600:
+            await asyncio.sleep(1)
+            before = loop.time()
+            await guard.admit(APP, READ)
+            longest_s = max(longest_s, loop.time() - before)
+        assert longest_s == 0
+        server.is_away, server.takes_s = False, 0.1
+        await asyncio.sleep(6)
+        await guard.admit(APP, READ)
+        await asyncio.sleep(1)
+        server.asked.clear()
+        for _ in range(5):
+            await guard.admit(APP, READ)
+        assert server.asked == []
+
+    assert 'state="stale"' in play(story)
+
+
+def test_while_nobody_answers_the_known_go_on_for_ten_minutes_and_no_longer() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        await guard.admit(APP, READ)
+        server.is_away = True
+        await asyncio.sleep(650)
+        await guard.admit(APP, READ)
+        await asyncio.sleep(20)
+        with pytest.raises(AccessUnknownError):
+            await guard.admit(APP, READ)
+
+    play(story)
+
+
+def test_while_nobody_answers_the_unknown_are_told_to_come_again() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(AccessUnknownError) as told:
+            await guard.admit(APP, READ)
+        assert told.value.retry_after_ms
+        # The next ones are not kept waiting, and ask nobody.
+        before = loop.time()
+        with pytest.raises(AccessUnknownError):
+            await guard.admit("Bearer other", READ)
+        assert loop.time() == before
+        assert server.asked == ["app"]
+        server.is_away = False
+        await asyncio.sleep(1.1)
+        await guard.admit(APP, READ)
+
+    assert 'result="failed",review="token"' in play(story, Server(is_away=True))
+
+
+def test_a_flood_of_unknown_tokens_is_bounded_and_does_not_stop_the_known() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        await guard.admit(APP, READ)
+        await asyncio.sleep(50)
+        server.takes_s = 3.0
+        flood = [asyncio.create_task(guard.admit(f"Bearer x{n}", READ)) for n in range(1000)]
+        await asyncio.sleep(0)
+        await guard.admit(APP, READ)
+        answers = await asyncio.gather(*flood, return_exceptions=True)
+        kinds = {type(answer) for answer in answers}
+        assert kinds == {UnauthenticatedError, AccessUnknownError}
+        assert len(server.asked) == 2 + 64 + 2
+        await asyncio.sleep(5)
+        await guard.admit(APP, READ)
+
+    play(story, settings=Settings(access_tokens_max=10))
+
+
+def test_an_expired_token_is_asked_of_nobody() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        token = make_token("app", expires_in_s=60)
+        await asyncio.sleep(61)
+        with pytest.raises(UnauthenticatedError, match="expired"):
+            await guard.admit("Bearer " + token, READ)
+        with pytest.raises(UnauthenticatedError, match="not a token"):
+            await guard.admit("Bearer a b", READ)
+        assert server.asked == []
+
+    play(story)
+
+
+def test_forgotten_tokens_are_asked_for_again() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        server.accounts = {f"app{number}" for number in range(5)}
+        for _ in range(2):
+            for number in range(5):
+                await guard.admit(f"Bearer app{number}", READ)
+        assert len(server.asked) == 20
+
+    assert "qss_access_tokens 2.0" in play(story, settings=Settings(access_tokens_max=2))
+
+
+def test_no_error_quotes_a_token() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        for header in ("Bearer s3cret", "s3cret", "Bearer s3cret s3cret"):
+            with pytest.raises(StoreError) as told:
+                await guard.admit(header, READ)
+            assert "s3cret" not in str(told.value)
+
+    assert "s3cret" not in play(story)

@@ -1,0 +1,145 @@
+"""How long what is known counts, and what follows from it."""
+
+import math
+
+import pytest
+
+from qss_core.errors import ForbiddenError, UnauthenticatedError
+from qss_store.access.passports import (
+    ADMIT,
+    Admit,
+    Ask,
+    Passport,
+    Passports,
+    Refusal,
+    Refuse,
+    Step,
+    Verdict,
+    judge,
+)
+from qss_store.access.reviews import Account
+from qss_store.access.rights import Identities, Requirement, Right
+from qss_store.settings import Settings
+
+SETTINGS = Settings(access_positive_s=60, access_negative_s=10, access_grace_s=600)
+OURS = Identities(store="words", namespace="shop", pods="pods", operator="operator")
+READ = Requirement(rights=(Right.QUERY,))
+FIND = Requirement(accounts=frozenset({"pods"}), rights=(Right.QUERY, Right.WRITE))
+APP = Account(username="app")
+
+
+def verdict(now: float, *, allowed: bool = True) -> Verdict:
+    return Verdict.of(now, SETTINGS, allowed=allowed)
+
+
+def passport(
+    account: Account = APP, *, expires_at: float = math.inf, at: float = 0, **rights: Verdict
+) -> Passport:
+    known = {Right(name): one for name, one in rights.items()}
+    return Passport(account, verdict(at), expires_at, known)
+
+
+def step(
+    known: Passport | Refusal | None,
+    needed: Requirement = READ,
+    now: float = 0,
+    *,
+    is_away: bool = False,
+) -> Step:
+    return judge(known, needed, OURS, now, is_away=is_away)
+
+
+def test_an_unknown_token_is_asked_for_first_and_then_its_right() -> None:
+    assert step(None) == Ask(None)
+    assert step(passport()) == Ask(Right.QUERY)
+    assert step(passport(query=verdict(0))) is ADMIT
+
+
+def test_a_token_that_is_nobodys_is_refused_for_ten_seconds() -> None:
+    refused = Refusal("no", 10)
+    answer = step(refused, now=9.9)
+    assert isinstance(answer, Refuse)
+    assert isinstance(answer.error, UnauthenticatedError)
+    assert step(refused, now=10) == Ask(None)
+
+
+def test_a_right_that_lacks_is_refused_for_ten_seconds() -> None:
+    known = passport(query=verdict(0, allowed=False))
+    answer = step(known, now=9.9)
+    assert isinstance(answer, Refuse)
+    assert isinstance(answer.error, ForbiddenError)
+    assert step(known, now=10) == Ask(Right.QUERY)
+    # Also while nobody answers: only what was allowed counts for longer.
+    assert step(known, now=10, is_away=True) == Ask(Right.QUERY)
+
+
+def test_what_is_allowed_counts_for_a_minute_and_is_asked_again_before() -> None:
+    known = passport(query=verdict(5))
+    assert step(known, now=44.9) is ADMIT
+    assert step(known, now=45) == Admit((None,))
+    assert step(known, now=50) == Admit((None, Right.QUERY))
+    assert step(known, now=60) == Ask(None)
+    assert step(passport(at=5, query=verdict(0)), now=60) == Ask(Right.QUERY)
+
+
+def test_while_nobody_answers_what_was_allowed_counts_for_ten_minutes_more() -> None:
+    known = passport(query=verdict(0))
+    assert step(known, now=61, is_away=True) == Admit((None, Right.QUERY), is_stale=True)
+    assert step(known, now=659, is_away=True) == Admit((None, Right.QUERY), is_stale=True)
+    assert step(known, now=660, is_away=True) == Ask(None)
+    assert step(None, is_away=True) == Ask(None)
+    assert step(passport(), is_away=True) == Ask(Right.QUERY)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_nothing_counts_beyond_the_tokens_own_end(is_away: bool) -> None:
+    known = passport(expires_at=30, query=verdict(0))
+    assert step(known, now=29, is_away=is_away) is ADMIT
+    answer = step(known, now=30, is_away=is_away)
+    assert isinstance(answer, Refuse)
+    assert "expired" in answer.error.message
+
+
+def test_an_account_that_is_named_needs_no_right() -> None:
+    assert step(passport(Account(username="pods")), FIND) is ADMIT
+    control = Requirement(accounts=frozenset({"operator"}))
+    assert isinstance(step(passport(), control), Refuse)
+    assert step(passport(), Requirement(is_for_all=True)) is ADMIT
+
+
+def test_one_right_of_several_is_enough() -> None:
+    denied, allowed = verdict(0, allowed=False), verdict(0)
+    assert step(passport(query=denied, write=allowed), FIND) is ADMIT
+    assert step(passport(write=allowed), FIND) is ADMIT
+    assert step(passport(query=denied), FIND) == Ask(Right.WRITE)
+    answer = step(passport(query=denied, write=denied), FIND)
+    assert isinstance(answer, Refuse)
+    assert "get queryablestatestores/query or update queryablestatestores/write" in str(
+        answer.error
+    )
+
+
+def test_tokens_are_kept_up_to_a_bound_and_refused_ones_push_nobody_out() -> None:
+    kept = Passports(2)
+    for number in range(3):
+        kept.accept(b"%d" % number, APP, verdict(0), math.inf)
+        kept.get(b"0")
+    assert kept.get(b"1") is None
+    assert isinstance(kept.get(b"0"), Passport)
+    for number in range(10, 15):
+        kept.refuse(b"%d" % number, Refusal("no", 10))
+    assert len(kept) == 4
+    assert isinstance(kept.get(b"0"), Passport)
+    kept.refuse(b"0", Refusal("no", 10))
+    assert isinstance(kept.get(b"0"), Refusal)
+
+
+def test_rights_stay_with_their_account_and_go_with_it() -> None:
+    kept = Passports(2)
+    told = kept.tell(b"0", passport(), Right.QUERY, verdict(0))
+    assert told == passport(query=verdict(0))
+    assert kept.get(b"0") is None
+    made = kept.accept(b"0", APP, verdict(0), math.inf)
+    assert kept.tell(b"0", made, Right.QUERY, verdict(0)) == kept.get(b"0")
+    assert kept.accept(b"0", APP, verdict(40), math.inf).rights == {Right.QUERY: verdict(0)}
+    assert kept.accept(b"0", Account(username="other"), verdict(40), math.inf).rights == {}

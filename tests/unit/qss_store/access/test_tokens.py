@@ -1,0 +1,58 @@
+"""Bearer tokens: what a header holds, and what a token says of itself."""
+
+import pytest
+
+from qss_core.errors import UnauthenticatedError
+from qss_store.access.tokens import (
+    TOKEN_BYTES_MAX,
+    Claims,
+    bearer_token,
+    claims_of,
+    digest_of,
+    refusal_text,
+    why_invalid,
+)
+from qss_testing.reviewer import make_token
+
+
+@pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER  abc "])
+def test_the_scheme_is_read_in_any_case(header: str) -> None:
+    assert bearer_token(header) == "abc"
+
+
+@pytest.mark.parametrize("header", [None, "", "Basic YTpi", "Bearer", "abc", "Token abc"])
+def test_anything_but_a_bearer_token_is_refused(header: str | None) -> None:
+    with pytest.raises(UnauthenticatedError, match="Authorization: Bearer TOKEN"):
+        bearer_token(header)
+
+
+@pytest.mark.parametrize(
+    "token", ["", "a b", 'a"b', "a\udc80", "ä", "=a", "a" * TOKEN_BYTES_MAX * 2]
+)
+def test_what_cannot_be_a_token_is_asked_of_nobody(token: str) -> None:
+    assert why_invalid(token, Claims(), 0) == "what follows Bearer is not a token"
+    assert len(digest_of(token)) == 32
+
+
+def test_a_token_that_calls_itself_expired_is_asked_of_nobody() -> None:
+    token = make_token("a", expires_in_s=60)
+    claims = claims_of(token)
+    assert claims.expires_at is not None
+    assert why_invalid(token, claims, claims.expires_at - 1) is None
+    assert "expired" in (why_invalid(token, claims, claims.expires_at) or "")
+
+
+@pytest.mark.parametrize(
+    "token", ["", "a", "a.b", "a.!.c", "a.bm8.c", "a.W10.c", "a.e30.c", "..", "a.eyJleHAiOiJ4In0.c"]
+)
+def test_a_token_that_is_no_jwt_says_nothing(token: str) -> None:
+    assert claims_of(token) == Claims()
+
+
+def test_the_refusal_names_the_audience_that_is_wanted() -> None:
+    claims = claims_of(make_token("a", audience="vault"))
+    assert refusal_text(claims, "qss") == (
+        "the token is for vault: ask Kubernetes for one with the audience qss"
+    )
+    assert "revoked" in refusal_text(Claims(audiences=("qss",)), "qss")
+    assert "revoked" in refusal_text(Claims(), "qss")
