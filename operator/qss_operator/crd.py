@@ -32,7 +32,7 @@ def resource_schema() -> Schema:
 
 
 def without_nulls(value: Json) -> Json:
-    """The value without members that are null: no field of the schema is nullable."""
+    """The value without members that are null: null is the same as absent."""
     if isinstance(value, dict):
         return {name: without_nulls(member) for name, member in value.items() if member is not None}
     if isinstance(value, list):
