@@ -1,0 +1,57 @@
+"""One cluster for all tests; each module has a namespace of its own, and nothing of a run before."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.environment import CRD, Images, find_cluster, find_images, is_own_bed
+from e2e.kubectl import Cluster
+from e2e.namespaces import clean, fresh_namespace
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What breaks nodes or the API server is only for the test bed: elsewhere it is not a test."""
+    mine = [item for item in items if _HERE in item.path.parents]
+    for item in mine:
+        item.add_marker(pytest.mark.e2e)
+    if not is_own_bed():
+        breaking = [item for item in mine if "own_bed" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=breaking)
+        items[:] = [item for item in items if item not in breaking]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """The cluster, without what an earlier run left."""
+    found = find_cluster()
+    clean(found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster) -> Images:
+    """The images, which the nodes can start."""
+    return find_images()
+
+
+@pytest.fixture(scope="session")
+def own_bed() -> None:
+    """Asked for by tests that break the cluster itself."""
+
+
+@pytest.fixture(scope="session")
+def crd(cluster: Cluster) -> None:
+    """The CRD of this tree."""
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRD))
+    cluster.wait("crd/queryablestatestores.queryablestate.dev", "condition=Established")
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The cluster, in a namespace of this module's own."""
+    name = request.module.__name__.rpartition(".")[2].removeprefix("test_").replace("_", "-")
+    with fresh_namespace(cluster, f"qss-e2e-{name}") as made:
+        yield made

@@ -1,0 +1,74 @@
+"""The cluster and the images of a run: those that were given, or the test bed's."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.kubectl import Cluster
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "queryable-state"
+CRD = ROOT / "crds" / "queryablestatestores.yaml"
+TESTBED = ROOT / "tests" / "e2e" / "testbed" / "testbed"
+_IMAGES = ROOT / "tests" / "e2e" / "images" / "images"
+_UP_TIMEOUT_S = 1800.0
+_DEFAULT_TAG = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """References of the three images."""
+
+    store: str
+    operator: str
+    spark: str
+
+
+def is_own_bed(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the tests run on the test bed of this machine, which they may break and mend."""
+    return "E2E_KUBECONFIG" not in environment
+
+
+def find_cluster(environment: Mapping[str, str] = os.environ) -> Cluster:
+    """The cluster of E2E_KUBECONFIG, or the test bed, which is started where it does not run."""
+    if not is_own_bed(environment):
+        return Cluster(kubeconfig=environment["E2E_KUBECONFIG"], path=environment["PATH"])
+    last = _output(str(TESTBED), "up", "2").splitlines()[-1]
+    values = dict(part.partition("=")[::2] for part in last.removeprefix("export ").split(" "))
+    path = values["PATH"].replace("$PATH", environment["PATH"])
+    return Cluster(kubeconfig=values["KUBECONFIG"], path=path)
+
+
+def find_images(environment: Mapping[str, str] = os.environ) -> Images:
+    """Those of E2E_IMAGE_PREFIX (and E2E_IMAGE_TAG), or new ones in the nodes of the test bed."""
+    prefix = environment.get("E2E_IMAGE_PREFIX")
+    if prefix is not None:
+        tag = environment.get("E2E_IMAGE_TAG", _DEFAULT_TAG)
+        names = {name: f"{prefix}/{name}:{tag}" for name in ("store", "operator", "spark")}
+        return Images(**names)
+    assert is_own_bed(environment), "E2E_KUBECONFIG needs E2E_IMAGE_PREFIX: where its images are"
+    lines = dict(
+        line.partition("=")[::2] for line in _output(str(_IMAGES), "load").strip().splitlines()
+    )
+    return Images(
+        store=lines["STORE_IMAGE"], operator=lines["OPERATOR_IMAGE"], spark=lines["SPARK_IMAGE"]
+    )
+
+
+def testbed(*arguments: str) -> str:
+    """A command of the test bed."""
+    return _output(str(TESTBED), *arguments)
+
+
+def _output(*command: str) -> str:
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_UP_TIMEOUT_S,
+    )
+    assert ended.returncode == 0, f"{' '.join(command)}: {ended.stdout}{ended.stderr}"
+    return ended.stdout
