@@ -16,6 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from qss_client.answers import PartitionResult, Row
+from qss_client.on_kubernetes import store_on_kubernetes
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
@@ -45,6 +46,14 @@ CaPath = Annotated[
     Path | None,
     typer.Option("--ca-file", help="who signed the store's certificate; or set QSS_CA_FILE"),
 ]
+Kube = Annotated[
+    bool,
+    typer.Option("--kube", help="the store is NAMESPACE/STORE on Kubernetes, reached by kubectl"),
+]
+Context = Annotated[str | None, typer.Option(help="of the kubeconfig, with --kube")]
+ServiceAccount = Annotated[
+    str, typer.Option(help="whose token is asked for, in the store's namespace, with --kube")
+]
 StateDir = Annotated[Path, typer.Option(help="the local cluster to look in when no URL is given")]
 Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
 RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
@@ -69,6 +78,9 @@ def get(
     url: Url = None,
     token_file: TokenPath = None,
     ca_file: CaPath = None,
+    kube: Kube = False,  # noqa: FBT002 an option of a command.
+    context: Context = None,
+    service_account: ServiceAccount = "default",
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
@@ -77,7 +89,9 @@ def get(
 ) -> None:
     """Look keys up; exit code 3 when one of them is not there."""
     options = _options(position_bound, timeout, require_active=require_active)
-    with _open(store, Place(url, state_dir, token_file, ca_file), timeout) as client:
+    with _open(
+        store, Place(url, state_dir, token_file, ca_file, kube, context, service_account), timeout
+    ) as client:
         serde = _key_serde(client)
         wanted = [_key(serde, text) for text in keys]
         if len(wanted) == 1:
@@ -102,6 +116,9 @@ def scan(
     url: Url = None,
     token_file: TokenPath = None,
     ca_file: CaPath = None,
+    kube: Kube = False,  # noqa: FBT002 an option of a command.
+    context: Context = None,
+    service_account: ServiceAccount = "default",
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
     position_bound: Bound = None,
@@ -113,7 +130,9 @@ def scan(
     options = _options(position_bound, timeout)
     order = "DESCENDING" if descending else "ASCENDING"
     chosen = _numbers(partitions)
-    with _open(store, Place(url, state_dir, token_file, ca_file), timeout) as client:
+    with _open(
+        store, Place(url, state_dir, token_file, ca_file, kube, context, service_account), timeout
+    ) as client:
         serde = _key_serde(client)
         if prefix is not None:
             rows = client.prefix(
@@ -141,6 +160,9 @@ def query(
     url: Url = None,
     token_file: TokenPath = None,
     ca_file: CaPath = None,
+    kube: Kube = False,  # noqa: FBT002 an option of a command.
+    context: Context = None,
+    service_account: ServiceAccount = "default",
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002
@@ -149,7 +171,9 @@ def query(
 ) -> None:
     """Send an IQv2 query; each partition answers for itself. Exit code 1 when one failed."""
     options = _options(position_bound, timeout, require_active=require_active)
-    with _open(store, Place(url, state_dir, token_file, ca_file), timeout) as client:
+    with _open(
+        store, Place(url, state_dir, token_file, ca_file, kube, context, service_account), timeout
+    ) as client:
         serde = _key_serde(client)
         result = client.query(
             type_,
@@ -175,11 +199,25 @@ class Place:
     state_dir: Path
     token_file: Path | None
     ca_file: Path | None
+    is_on_kubernetes: bool
+    context: str | None
+    service_account: str
 
 
 @contextmanager
 def _open(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
     environment = os.environ
+    limits = RetryLimits(deadline_s=timeout_s)
+    if place.is_on_kubernetes:
+        with store_on_kubernetes(
+            store,
+            context=place.context,
+            service_account=place.service_account,
+            ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
+            limits=limits,
+        ) as client:
+            yield client
+        return
     found = place.url or environment.get("QSS_URL") or _local_url(store, place.state_dir)
     token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
     with Store(
@@ -188,7 +226,7 @@ def _open(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
         token=None if token_file else environment.get("QSS_TOKEN") or None,
         token_file=token_file,
         ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
-        limits=RetryLimits(deadline_s=timeout_s),
+        limits=limits,
     ) as client:
         yield client
 

@@ -17,6 +17,7 @@ class Conversation:
     url: str
     store: str
     monotonic: bool
+    only_url: bool = False  # The pods' own addresses cannot be reached from here.
     metadata: StoreMetadata | None = None
     position: Position = field(default_factory=Position.empty)
     _turn: int = 0
@@ -24,20 +25,23 @@ class Conversation:
     @property
     def discovery_urls(self) -> list[str]:
         """Where to discover: the pods that are known, then the address that was given."""
-        known = [one.query for one in self.metadata.instances] if self.metadata else []
+        instances = self.metadata.instances if self.metadata and not self.only_url else ()
+        known = [one.query for one in instances]
         return [f"{base}/state/instances/{self.store}" for base in (*known, self.url)]
 
     def target(self, request: HttpRequest) -> str:
         """The URL to ask: the active of the request's partition, or the pods in turn."""
         assert self.metadata is not None, "routes are discovered before the first request"
-        if request.partition is not None:
-            base = active_of(self.metadata, request.partition).query
-        else:
-            self._turn += 1
-            instances = self.metadata.instances
-            base = instances[self._turn % len(instances)].query
         bounded = request.bounded(self.position if self.monotonic else None)
-        return base + bounded.target
+        return self._base(self.metadata, request) + bounded.target
+
+    def _base(self, metadata: StoreMetadata, request: HttpRequest) -> str:
+        if self.only_url:
+            return self.url
+        if request.partition is not None:
+            return active_of(metadata, request.partition).query
+        self._turn += 1
+        return metadata.instances[self._turn % len(metadata.instances)].query
 
     def data(self, request: HttpRequest) -> bytes | None:
         """The request's body, with the position bound."""

@@ -25,8 +25,10 @@ class AsyncHttp:
         *,
         token_file: str | Path | None = None,
         ca_file: str | Path | None = None,
+        server_hostname: str | None = None,
     ) -> None:
         """As `SyncHttp`'s. Made inside a running loop."""
+        self._server_hostname = server_hostname
         self._credentials = Credentials(token, token_file)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=trusted_by(ca_file) or True),
@@ -66,7 +68,12 @@ class AsyncHttp:
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._session.request(
-                    method, _as_given(url), data=body, headers=headers, allow_redirects=False
+                    method,
+                    _as_given(url),
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    server_hostname=self._server_hostname,
                 ) as response:
                     data = await _bounded(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import urllib3
 
@@ -26,10 +26,23 @@ class SyncHttp:
         *,
         token_file: str | Path | None = None,
         ca_file: str | Path | None = None,
+        server_hostname: str | None = None,
     ) -> None:
-        """Shows the token as `Credentials` says; checks https by the authorities in `ca_file`."""
+        """Shows the token as `Credentials` says; checks https by the authorities in `ca_file`.
+
+        server_hostname: whom a certificate has to name, where that is not the URL's host.
+        """
         self._credentials = Credentials(token, token_file)
-        self._pool = urllib3.PoolManager(maxsize=16, retries=False, ssl_context=trusted_by(ca_file))
+        named: dict[str, Any] = {
+            "server_hostname": server_hostname,
+            "assert_hostname": server_hostname,
+        }
+        self._pool = urllib3.PoolManager(
+            maxsize=16,
+            retries=False,
+            ssl_context=trusted_by(ca_file),
+            **(named if server_hostname else {}),
+        )
 
     def close(self) -> None:
         """Closes all connections."""

@@ -33,6 +33,9 @@ class Store:
     token: a bearer token, or a function that gives one and is asked before each request.
     token_file: is read again when it changes; by default a pod's own token for stores, if any.
     ca_file: the authorities by which https is checked; by default the system's.
+    direct: whether the pods' own addresses can be reached; if not (a forwarded port, a gateway),
+        everything is asked at `url`, and whichever pod is behind it asks the others.
+    server_hostname: whom the certificate has to name, where that is not the URL's host.
     """
 
     def __init__(
@@ -43,13 +46,17 @@ class Store:
         token: Token | None = None,
         token_file: str | Path | None = None,
         ca_file: str | Path | None = None,
+        direct: bool = True,
+        server_hostname: str | None = None,
         monotonic: bool = True,
         limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     ) -> None:
         """Asks nothing yet."""
-        self._conversation = Conversation(checked_url(url), store, monotonic)
+        self._conversation = Conversation(checked_url(url), store, monotonic, only_url=not direct)
         self._limits = limits
-        self._http = SyncHttp(token, token_file=token_file, ca_file=ca_file)
+        self._http = SyncHttp(
+            token, token_file=token_file, ca_file=ca_file, server_hostname=server_hostname
+        )
 
     def __enter__(self) -> Self:
         """Closes itself at the end of the block."""

@@ -1,0 +1,113 @@
+"""Stores reached by `kubectl`, which a script of the test stands in for."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from qss_client.kubectl import KubectlError, KubernetesPlace, forwarded
+from qss_core.errors import (
+    MalformedRequestError,
+    StoreNotFoundError,
+    UnauthenticatedError,
+    UnreachableError,
+)
+
+PLACE = KubernetesPlace(namespace="shop", store="words")
+OPEN = '{"spec": {"access": {"authentication": "None"}}}'
+CHECKED = '{"spec": {"access": {"tlsSecretName": "words-tls"}}}'
+_NOT_FOUND = "echo 'Error (NotFound): no' >&2; exit 1"
+FORWARDS = """
+echo 'Forwarding from 127.0.0.1:40123 -> 8080'
+i=0
+while [ $i -lt 20000 ]; do echo 'Handling connection for 40123'; i=$((i + 1)); done
+exec sleep 60
+"""
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "kubectl"
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return file
+
+
+def write(file: Path, *, resource: str = OPEN, forward: str = FORWARDS, token: str = "") -> None:
+    file.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {file}.asked
+case "$*" in
+  *" get "*) {f"printf '%s' '{resource}'" if resource else _NOT_FOUND};;
+  *" port-forward "*) {forward};;
+  *" create token "*) {token or "echo 'error: forbidden' >&2; exit 1"};;
+esac
+"""
+    )
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+
+
+def asked(file: Path) -> list[str]:
+    return Path(f"{file}.asked").read_text().splitlines()
+
+
+def test_a_place_is_namespace_and_store() -> None:
+    assert KubernetesPlace.parse("shop/words") == PLACE
+    for text in ("words", "shop/", "/words", "a/b/c", "Shop/words", "shop/words;rm"):
+        with pytest.raises(MalformedRequestError, match="NAMESPACE/STORE"):
+            KubernetesPlace.parse(text)
+
+
+def test_a_store_that_asks_nobody_is_forwarded_without_a_token(kubectl: Path) -> None:
+    write(kubectl)
+    with forwarded(PLACE) as found:
+        assert found.url == "http://127.0.0.1:40123"
+        assert (found.token, found.server_hostname) == (None, None)
+    assert "--namespace shop port-forward --address=127.0.0.1 service/words :8080" in asked(kubectl)
+
+
+def test_a_store_that_checks_its_callers_gets_a_token_of_its_audience_once(kubectl: Path) -> None:
+    write(kubectl, resource=CHECKED, token="echo abc")
+    with forwarded(PLACE, "reader") as found:
+        assert found.url == "https://127.0.0.1:40123"
+        assert found.server_hostname == "words.shop.svc"
+        assert found.token is not None
+        assert [found.token(), found.token()] == ["abc", "abc"]
+    tokens = [line for line in asked(kubectl) if "create token" in line]
+    assert tokens == [
+        "--namespace shop create token reader --audience=queryablestate.dev --duration=600s"
+    ]
+
+
+def test_a_context_is_passed_on(kubectl: Path) -> None:
+    write(kubectl)
+    with forwarded(KubernetesPlace.parse("shop/words", "far")):
+        pass
+    assert all(line.startswith("--context far ") for line in asked(kubectl))
+
+
+def test_a_store_that_does_not_exist_is_not_found(kubectl: Path) -> None:
+    write(kubectl, resource="")
+    said = "no store words in the namespace shop"
+    with pytest.raises(StoreNotFoundError, match=said), forwarded(PLACE):
+        pass
+
+
+def test_a_forward_that_fails_says_why(kubectl: Path) -> None:
+    write(kubectl, forward="echo 'error: no pod is running' >&2; exit 1")
+    with pytest.raises(UnreachableError, match="error: no pod is running"), forwarded(PLACE):
+        pass
+
+
+def test_a_token_that_may_not_be_made_says_for_whom(kubectl: Path) -> None:
+    write(kubectl, resource=CHECKED)
+    with forwarded(PLACE, "reader") as found:
+        assert found.token is not None
+        with pytest.raises(UnauthenticatedError, match=r"service account reader .* forbidden"):
+            found.token()
+
+
+def test_a_machine_without_kubectl_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(KubectlError, match="kubectl is not on the PATH"), forwarded(PLACE):
+        pass
