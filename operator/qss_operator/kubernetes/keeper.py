@@ -22,6 +22,7 @@ from qss_operator.kubernetes.health import Health
 from qss_operator.kubernetes.kinds import STORES, Kind
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.names import StoreNames
+from qss_operator.kubernetes.news import news_of
 from qss_operator.kubernetes.nodes import Zones
 from qss_operator.kubernetes.pod_access import PodAccess
 from qss_operator.kubernetes.refusals import refused_status, troubled_status
@@ -35,7 +36,7 @@ from qss_operator.kubernetes.resources import (
 from qss_operator.kubernetes.template import PodDefaults
 from qss_operator.kubernetes.upkeep import UNSUPPORTED, Upkeep
 from qss_operator.metrics import OperatorMetrics
-from qss_operator.planning.model import ConditionType, StoreStatus
+from qss_operator.planning.model import StoreStatus
 from qss_operator.ports import Pods
 from qss_operator.reconcile import Intervals, StoreReconciler
 
@@ -77,7 +78,7 @@ class StoreKeeper:
             monotonic_s=shared.clock.monotonic_s,
             on_missed=shared.health.missed,
         )
-        self._resources = KubernetesResources(shared.api, self._live)
+        self._resources = KubernetesResources(shared.api, self._live, self._announce)
         self._deletion = Deletion(shared.api, self._live, self.names)
         self._made_of: tuple[bool, str] | None = None
         self._access: PodAccess | None = None
@@ -219,6 +220,11 @@ class StoreKeeper:
         if self._subject is not None:
             self._shared.events.post(self._subject, kind, reason, message)
 
+    def _announce(self, before: StoreStatus | None, after: StoreStatus) -> None:
+        for kind, reason, message in news_of(before, after):
+            if self._subject is not None:
+                self._shared.events.post(self._subject, kind, reason, message)
+
     async def _refuse(self, store: Object, message: str) -> None:
         before = decode_status(store.get("status"))
         generation = store["metadata"]["generation"]
@@ -243,9 +249,6 @@ class StoreKeeper:
     async def _publish(self, store: Object, status: StoreStatus) -> None:
         if status == decode_status(store.get("status")):
             return
-        ready = status.condition(ConditionType.READY)
-        if ready is not None and self._subject is not None:
-            self._shared.events.post(self._subject, EventType.WARNING, ready.reason, ready.message)
         await self._resources.publish(resource_of(store), status)
 
 

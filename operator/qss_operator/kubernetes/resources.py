@@ -1,5 +1,6 @@
 """The stored resources and their status at the API server (the port Resources)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,14 +16,19 @@ from qss_operator.kubernetes.requests import Object
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.unsupported import supported_spec
 
+OnPublished = Callable[[StoreStatus | None, StoreStatus], None]
+
 
 class KubernetesResources:
     """One store's resource."""
 
-    def __init__(self, api: KubernetesApi, live: LiveReads) -> None:
-        """Reads by `live`, writes by `api`."""
+    def __init__(
+        self, api: KubernetesApi, live: LiveReads, on_published: OnPublished = lambda *_: None
+    ) -> None:
+        """Reads by `live`, writes by `api`; tells the status before and after each write."""
         self._api = api
         self._live = live
+        self._on_published = on_published
 
     async def read(self, store: StoreName) -> StoreResource | None:
         """The resource as it is now; None where it was deleted.
@@ -59,6 +65,7 @@ class KubernetesResources:
             self._live.forget(STORES)
             raise
         self._live.written(STORES, written)
+        self._on_published(resource.status, status)
 
 
 def resource_of(found: Object) -> StoreResource:

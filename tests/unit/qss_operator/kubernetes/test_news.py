@@ -1,0 +1,54 @@
+"""Which changes of a status become events."""
+
+from qss_operator.kubernetes.event_rules import EventType
+from qss_operator.kubernetes.news import news_of
+from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
+
+YES, NO = ConditionStatus.TRUE, ConditionStatus.FALSE
+
+
+def status(
+    ready: tuple[ConditionStatus, str], degraded: tuple[ConditionStatus, str] = (NO, "Healthy")
+) -> StoreStatus:
+    said = {ConditionType.READY: ready, ConditionType.DEGRADED: degraded}
+    return StoreStatus(
+        conditions=tuple(
+            Condition(
+                type=kind,
+                status=value,
+                reason=reason,
+                message=f"because of {reason}",
+                last_transition_time="2026-11-21T00:00:00Z",
+                observed_generation=1,
+            )
+            for kind, (value, reason) in said.items()
+        )
+    )
+
+
+def test_a_store_that_begins_to_serve_is_told_once() -> None:
+    starting, serving = status((NO, "PodsStarting")), status((YES, "Serving"))
+    told = [(EventType.NORMAL, "Serving", "because of Serving")]
+    assert news_of(starting, serving) == told
+    assert news_of(serving, serving) == []
+
+
+def test_a_new_store_is_no_warning() -> None:
+    assert news_of(None, status((NO, "PodsStarting"))) == [
+        (EventType.NORMAL, "PodsStarting", "because of PodsStarting")
+    ]
+
+
+def test_trouble_is_a_warning_and_its_end_is_not() -> None:
+    well, ill = status((YES, "Serving")), status((NO, "PodsFailing"), (YES, "PodsFailing"))
+    assert [kind for kind, _, _ in news_of(well, ill)] == [EventType.WARNING] * 2
+    assert news_of(ill, well) == [
+        (EventType.NORMAL, "Serving", "because of Serving"),
+        (EventType.NORMAL, "Healthy", "because of Healthy"),
+    ]
+
+
+def test_another_message_of_the_same_reason_is_no_news() -> None:
+    one = status((NO, "PodsFailing"))
+    other = status((NO, "PodsFailing"))
+    assert news_of(one, other) == []
