@@ -78,12 +78,16 @@ class AccessMetrics(Collector):
     def __init__(self) -> None:
         """Nothing has been asked."""
         self.tokens = 0
-        self._hits = {"fresh": 0, "stale": 0}
+        self.fresh_hits = 0
+        self._stale_hits = 0
         self._reviews: dict[tuple[str, str], int] = {}
 
     def hit(self, *, is_stale: bool) -> None:
         """A request was admitted by what is known; stale: because nobody could be asked."""
-        self._hits["stale" if is_stale else "fresh"] += 1
+        if is_stale:
+            self._stale_hits += 1
+        else:
+            self.fresh_hits += 1
 
     def reviewed(self, review: str, result: str) -> None:
         """The API server was asked about a token, or about the right to query or write."""
@@ -96,8 +100,8 @@ class AccessMetrics(Collector):
             "Requests admitted without a review; stale: the API server does not answer.",
             labels=("state",),
         )
-        for state, count in self._hits.items():
-            hits.add_metric((state,), count)
+        hits.add_metric(("fresh",), self.fresh_hits)
+        hits.add_metric(("stale",), self._stale_hits)
         reviews = CounterMetricFamily(
             "qss_access_reviews",
             "TokenReviews (token) and SubjectAccessReviews (query, write) by result.",

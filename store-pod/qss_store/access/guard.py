@@ -89,10 +89,22 @@ class Guard:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def admit(self, header: str | None, requirement: Requirement) -> None:
+    def passes(self, header: str | None, route: str) -> bool:
+        """Whether this caller was admitted here lately: all that most requests cost."""
+        if header is None:
+            return False
+        known = self._passports.get(digest_of(header))
+        if type(known) is not Passport:
+            return False
+        is_open = known.passes.get(route, 0.0) > self._clock.monotonic()
+        self._metrics.fresh_hits += is_open
+        return is_open
+
+    async def admit(self, header: str | None, route: str, requirement: Requirement) -> None:
         """Raises UnauthenticatedError, ForbiddenError, AccessUnknownError."""
         token = bearer_token(header)
-        digest = digest_of(token)
+        assert header is not None, "it has a token"
+        digest = digest_of(header)
         known = self._passports.get(digest)
         for number in range(_QUESTIONS_MAX):
             step = self._judged(known, requirement)
@@ -106,8 +118,7 @@ class Guard:
                 case Admit():
                     if number == 0:
                         self._metrics.hit(is_stale=step.is_stale)
-                    for due in step.renew:
-                        self._review(digest, token, known, due)
+                    self._open(digest, token, known, route, step)
                     return
                 case Refuse():
                     raise step.error
@@ -120,6 +131,14 @@ class Guard:
     def _judged(self, known: Known | None, requirement: Requirement) -> Step:
         now = self._clock.monotonic()
         return judge(known, requirement, self.identities, now, is_away=self._is_away)
+
+    def _open(
+        self, digest: bytes, token: str, known: Known | None, route: str, step: Admit
+    ) -> None:
+        assert isinstance(known, Passport), "nobody else is admitted"
+        known.passes[route] = step.until
+        for due in step.renew:
+            self._review(digest, token, known, due)
 
     # --- Asking
 

@@ -5,6 +5,7 @@ again; an allowing one stays *usable* for longer, for as long as the API server 
 token's own end is the end of both.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -58,6 +59,9 @@ class Passport:
     verdict: Verdict
     expires_at: float  # Infinity where the token does not say.
     rights: Mapping[Right, Verdict] = field(default_factory=dict)
+    # By route, until when it is open without another look at all of this. It is no part of what is
+    # known: whatever changes here makes another passport, which has none.
+    passes: dict[str, float] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,12 @@ Known = Passport | Refusal
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Let it pass; `renew` is asked for meanwhile, where there is something to renew."""
+    """Let it pass; `renew` is asked for meanwhile, where there is something to renew.
 
+    `until`: no other answer is possible before, and there is nothing to renew.
+    """
+
+    until: float = -math.inf
     renew: tuple[Question, ...] = ()
     is_stale: bool = False
 
@@ -97,7 +105,6 @@ class Ask:
 
 
 Step = Admit | Refuse | Ask
-ADMIT = Admit()
 
 
 def judge(
@@ -149,12 +156,14 @@ def _judge_account(
 def _admit(known: Passport, right: Right | None, now: float) -> Admit:
     of_token = known.verdict
     of_right = of_token if right is None else known.rights[right]
-    if now < of_token.renew_at and now < of_right.renew_at:
-        return ADMIT
+    until = min(of_token.renew_at, of_right.renew_at)
+    if now < until:
+        return Admit(min(until, known.expires_at))
     due: list[Question] = [None] if now >= of_token.renew_at else []
     if right is not None and now >= of_right.renew_at:
         due.append(right)
-    return Admit(tuple(due), now >= min(of_token.fresh_until, of_right.fresh_until))
+    is_stale = now >= min(of_token.fresh_until, of_right.fresh_until)
+    return Admit(renew=tuple(due), is_stale=is_stale)
 
 
 # --- What is kept
@@ -203,7 +212,7 @@ class Passports:
         held = self._known.get(digest)
         is_kept = held is not None and held.account == asked.account
         base = held if held is not None and is_kept else asked
-        passport = replace(base, rights={**base.rights, right: verdict})
+        passport = replace(base, rights={**base.rights, right: verdict}, passes={})
         if is_kept:
             self._known[digest] = passport
         return passport

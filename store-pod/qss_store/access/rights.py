@@ -10,6 +10,7 @@ from qss_core.errors import ForbiddenError
 
 GROUP = "queryablestate.dev"
 RESOURCE = "queryablestatestores"
+NO_ROUTE = "(none)"
 
 
 class Right(StrEnum):
@@ -63,12 +64,13 @@ _DISCOVERY = frozenset(
 )
 
 
-def requirement_of(route: str | None, identities: Identities) -> Requirement:
-    """What a route needs, by the template of its path; None is a path that nothing serves.
+# They tell nothing of the store; the second stands for paths that nothing serves.
+_FOR_ALL = ("/openapi.json", NO_ROUTE)
 
-    A route that is not known here is between pods.
-    """
-    if route is None or route == "/openapi.json":
+
+def requirement_of(route: str, identities: Identities) -> Requirement:
+    """What a route needs, by the template of its path. One that is not known is between pods."""
+    if route in _FOR_ALL:
         return Requirement(is_for_all=True)
     if route in _DISCOVERY:
         return Requirement(accounts=identities.all, rights=(Right.QUERY, Right.WRITE))

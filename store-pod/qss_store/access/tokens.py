@@ -36,9 +36,9 @@ def bearer_token(header: str | None) -> str:
     return header[len(_SCHEME) :].strip()
 
 
-def digest_of(token: str) -> bytes:
-    """What a token is remembered by."""
-    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+def digest_of(header: str) -> bytes:
+    """What a token is remembered by, as its header has it."""
+    return hashlib.sha256(header.encode(errors="surrogateescape")).digest()
 
 
 def why_invalid(token: str, claims: Claims, now_s: float) -> str | None:

@@ -5,6 +5,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from qss_store.access.guard import Guard
 from qss_store.access.rights import Requirement, requirement_of
+from qss_store.http.shell import route_of
 
 
 def access_middlewares(guard: Guard | None) -> list[Middleware]:
@@ -12,16 +13,18 @@ def access_middlewares(guard: Guard | None) -> list[Middleware]:
     if guard is None:
         return []
     # By the matched route and not by the path: no spelling of a path leads around it.
-    requirements: dict[str | None, Requirement] = {}
+    requirements: dict[str, Requirement] = {}
 
     @web.middleware
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
-        resource = request.match_info.route.resource
-        route = None if resource is None else resource.canonical
-        requirement = requirements.get(route)
-        if requirement is None:
-            requirement = requirements[route] = requirement_of(route, guard.identities)
-        await guard.admit(request.headers.get(hdrs.AUTHORIZATION), requirement)
+        header = request.headers.get(hdrs.AUTHORIZATION)
+        route = route_of(request)
+        if not guard.passes(header, route):
+            requirement = requirements.get(route)
+            if requirement is None:
+                requirement = requirement_of(route, guard.identities)
+                requirements[route] = requirement
+            await guard.admit(header, route, requirement)
         return await handler(request)
 
     return [admit]

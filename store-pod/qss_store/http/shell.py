@@ -30,13 +30,13 @@ from qss_core.errors import (
     UnsupportedMediaError,
 )
 from qss_core.wire import decode, encode, problem_of
+from qss_store.access.rights import NO_ROUTE
 from qss_store.metrics import Metrics, RequestMetrics
 
 _LOG = logging.getLogger(__name__)
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
-ROUTE_UNKNOWN = "(none)"
 _VERSIONS = (aiohttp.HttpVersion11, aiohttp.HttpVersion10)
 _STATUS_WHEN_GONE = 499  # The client went away before there was an answer.
 
@@ -160,7 +160,7 @@ def _check_version(request: web.Request) -> None:
 def route_of(request: web.Request) -> str:
     """The template of the request's path, which holds no key."""
     resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else ROUTE_UNKNOWN
+    return resource.canonical if resource is not None else NO_ROUTE
 
 
 def _count(

@@ -6,7 +6,6 @@ import pytest
 
 from qss_core.errors import ForbiddenError, UnauthenticatedError
 from qss_store.access.passports import (
-    ADMIT,
     Admit,
     Ask,
     Passport,
@@ -52,7 +51,7 @@ def step(
 def test_an_unknown_token_is_asked_for_first_and_then_its_right() -> None:
     assert step(None) == Ask(None)
     assert step(passport()) == Ask(Right.QUERY)
-    assert step(passport(query=verdict(0))) is ADMIT
+    assert step(passport(query=verdict(0))) == Admit(45)
 
 
 def test_a_token_that_is_nobodys_is_refused_for_ten_seconds() -> None:
@@ -75,17 +74,17 @@ def test_a_right_that_lacks_is_refused_for_ten_seconds() -> None:
 
 def test_what_is_allowed_counts_for_a_minute_and_is_asked_again_before() -> None:
     known = passport(query=verdict(5))
-    assert step(known, now=44.9) is ADMIT
-    assert step(known, now=45) == Admit((None,))
-    assert step(known, now=50) == Admit((None, Right.QUERY))
+    assert step(known, now=44.9) == Admit(45)
+    assert step(known, now=45) == Admit(renew=(None,))
+    assert step(known, now=50) == Admit(renew=(None, Right.QUERY))
     assert step(known, now=60) == Ask(None)
     assert step(passport(at=5, query=verdict(0)), now=60) == Ask(Right.QUERY)
 
 
 def test_while_nobody_answers_what_was_allowed_counts_for_ten_minutes_more() -> None:
     known = passport(query=verdict(0))
-    assert step(known, now=61, is_away=True) == Admit((None, Right.QUERY), is_stale=True)
-    assert step(known, now=659, is_away=True) == Admit((None, Right.QUERY), is_stale=True)
+    assert step(known, now=61, is_away=True) == Admit(renew=(None, Right.QUERY), is_stale=True)
+    assert step(known, now=659, is_away=True) == Admit(renew=(None, Right.QUERY), is_stale=True)
     assert step(known, now=660, is_away=True) == Ask(None)
     assert step(None, is_away=True) == Ask(None)
     assert step(passport(), is_away=True) == Ask(Right.QUERY)
@@ -94,23 +93,23 @@ def test_while_nobody_answers_what_was_allowed_counts_for_ten_minutes_more() -> 
 @pytest.mark.parametrize("is_away", [True, False])
 def test_nothing_counts_beyond_the_tokens_own_end(is_away: bool) -> None:
     known = passport(expires_at=30, query=verdict(0))
-    assert step(known, now=29, is_away=is_away) is ADMIT
+    assert step(known, now=29, is_away=is_away) == Admit(30)
     answer = step(known, now=30, is_away=is_away)
     assert isinstance(answer, Refuse)
     assert "expired" in answer.error.message
 
 
 def test_an_account_that_is_named_needs_no_right() -> None:
-    assert step(passport(Account(username="pods")), FIND) is ADMIT
+    assert step(passport(Account(username="pods")), FIND) == Admit(45)
     control = Requirement(accounts=frozenset({"operator"}))
     assert isinstance(step(passport(), control), Refuse)
-    assert step(passport(), Requirement(is_for_all=True)) is ADMIT
+    assert step(passport(), Requirement(is_for_all=True)) == Admit(45)
 
 
 def test_one_right_of_several_is_enough() -> None:
     denied, allowed = verdict(0, allowed=False), verdict(0)
-    assert step(passport(query=denied, write=allowed), FIND) is ADMIT
-    assert step(passport(write=allowed), FIND) is ADMIT
+    assert step(passport(query=denied, write=allowed), FIND) == Admit(45)
+    assert step(passport(write=allowed), FIND) == Admit(45)
     assert step(passport(query=denied), FIND) == Ask(Right.WRITE)
     answer = step(passport(query=denied, write=denied), FIND)
     assert isinstance(answer, Refuse)
@@ -140,6 +139,9 @@ def test_rights_stay_with_their_account_and_go_with_it() -> None:
     assert told == passport(query=verdict(0))
     assert kept.get(b"0") is None
     made = kept.accept(b"0", APP, verdict(0), math.inf)
-    assert kept.tell(b"0", made, Right.QUERY, verdict(0)) == kept.get(b"0")
+    made.passes["/"] = 10
+    told = kept.tell(b"0", made, Right.QUERY, verdict(0))
+    assert told == kept.get(b"0")
+    assert told.passes == {}
     assert kept.accept(b"0", APP, verdict(40), math.inf).rights == {Right.QUERY: verdict(0)}
     assert kept.accept(b"0", Account(username="other"), verdict(40), math.inf).rights == {}

@@ -2,7 +2,14 @@
 
 import pytest
 
-from qss_store.access.rights import Identities, Requirement, Right, forbidden, requirement_of
+from qss_store.access.rights import (
+    NO_ROUTE,
+    Identities,
+    Requirement,
+    Right,
+    forbidden,
+    requirement_of,
+)
 
 PODS, OPERATOR = "system:serviceaccount:shop:words", "system:serviceaccount:qss:operator"
 OURS = Identities(store="words", namespace="shop", pods=PODS, operator=OPERATOR)
@@ -50,8 +57,8 @@ def test_discovery_is_for_readers_writers_and_the_operator(route: str) -> None:
     assert needed.accounts == {PODS, OPERATOR}
 
 
-@pytest.mark.parametrize("route", [None, "/openapi.json"])
-def test_what_tells_nothing_is_for_every_account(route: str | None) -> None:
+@pytest.mark.parametrize("route", [NO_ROUTE, "/openapi.json"])
+def test_what_tells_nothing_is_for_every_account(route: str) -> None:
     assert requirement_of(route, OURS) == Requirement(is_for_all=True)
 
 
