@@ -7,7 +7,7 @@ TESTBED := tests/e2e/testbed/testbed
 SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint lock test bench testbed testbed-down images
+.PHONY: help install demo lint lock test bench testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -51,3 +51,12 @@ testbed-down: ## Stop that Kubernetes and forget what was in it
 
 images: ## Build the three images, and load them into the nodes that run
 	@tests/e2e/images/images load
+
+e2e: install testbed-programs ## All tests on a real Kubernetes: the test bed, or E2E_KUBECONFIG with E2E_IMAGE_PREFIX
+	$(BIN)/pytest tests/e2e
+
+e2e-smoke: install testbed-programs ## Of these: helm install, one store, one Spark job, every key compared
+	$(BIN)/pytest tests/e2e/test_smoke.py
+
+testbed-programs:
+	@test -n "$(E2E_KUBECONFIG)" || $(TESTBED) build

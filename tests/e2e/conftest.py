@@ -1,4 +1,4 @@
-"""One cluster for all tests; each module has a namespace of its own, and nothing of a run before."""
+"""One cluster for all tests, without what an earlier run left; each module has a namespace."""
 
 from collections.abc import Iterator
 from pathlib import Path

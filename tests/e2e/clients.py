@@ -1,0 +1,138 @@
+"""A pod that asks and writes stores as any program of a user does, and what it says."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.kubectl import Cluster, Object
+
+_PROGRAM = Path(__file__).parent / "pod_client.py"
+_NAME = "client"
+_MEMORY = {"requests": {"cpu": "50m", "memory": "128Mi"}}
+
+
+@dataclass(frozen=True, slots=True)
+class PodClient:
+    """A running client pod."""
+
+    here: Cluster
+
+    def write(self, store: str, count: int, number: int) -> None:
+        """Writes so many keys with this number as their value."""
+        self._ask("write", store, str(count), str(number))
+
+    def read(self, store: str) -> dict[str, Any]:
+        """All rows."""
+        rows: dict[str, Any] = self._ask("read", store)
+        return rows
+
+    @contextmanager
+    def keeping(self, store: str) -> Iterator["Kept"]:
+        """Writes and reads without a pause while the block runs; then the story is complete."""
+        kept = Kept()
+        thread = threading.Thread(target=self._keep, args=(store, kept), daemon=True)
+        thread.start()
+        try:
+            yield kept
+        finally:
+            self._exec("touch", "/tmp/stop")
+            thread.join(timeout=330)
+
+    def _keep(self, store: str, kept: "Kept") -> None:
+        kept.story = self._ask("keep", store, timeout_s=900.0)
+
+    def _ask(self, *arguments: str, timeout_s: float = 330.0) -> Any:
+        said = self._exec(
+            "python", "-", *arguments, stdin=_PROGRAM.read_text(), timeout_s=timeout_s
+        )
+        return json.loads(said)
+
+    def _exec(self, *command: str, stdin: str | None = None, timeout_s: float = 60.0) -> str:
+        return self.here.kubectl(
+            "exec", "--stdin", _NAME, "--", *command, stdin=stdin, timeout_s=timeout_s
+        )
+
+
+class Kept:
+    """What a client that kept asking has met; empty until it has ended."""
+
+    story: dict[str, Any] | None = None
+
+    def told(self) -> dict[str, Any]:
+        """The story; every read was right and nothing failed for good."""
+        assert self.story is not None, "the client has not ended"
+        return self.story
+
+
+def start_client(here: Cluster, image: str) -> PodClient:
+    """A pod of the store's image, with the rights to ask and to write all stores beside it."""
+    here.apply(*_client_objects(here.namespace, image))
+    here.wait(f"pod/{_NAME}", "condition=Ready")
+    return PodClient(here)
+
+
+def _client_objects(namespace: str, image: str) -> list[Object]:
+    account = {"kind": "ServiceAccount", "name": _NAME, "namespace": namespace}
+    bindings: list[Object] = [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"{_NAME}-{role}"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": f"queryablestate-{role}",
+            },
+            "subjects": [account],
+        }
+        for role in ("reader", "writer")
+    ]
+    made: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _NAME}}
+    return [made, *bindings, _client_pod(image)]
+
+
+def _client_pod(image: str) -> Object:
+    token = {"audience": "queryablestate.dev", "expirationSeconds": 3600, "path": "token"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": _NAME, "labels": {"queryablestate.dev/writer": "e2e"}},
+        "spec": {
+            "serviceAccountName": _NAME,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 10001,
+                "runAsGroup": 10001,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "client",
+                    "image": image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["sleep", "infinity"],
+                    "resources": _MEMORY,
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                    "volumeMounts": [
+                        {"name": "tmp", "mountPath": "/tmp"},
+                        {"name": "token", "mountPath": "/var/run/secrets/queryablestate.dev"},
+                    ],
+                }
+            ],
+            "volumes": [
+                {"name": "tmp", "emptyDir": {}},
+                {"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}},
+            ],
+        },
+    }

@@ -1,0 +1,134 @@
+"""Runs inside a pod with the store's image, read from standard input: writes and reads a store.
+
+python - write STORE COUNT ROUND      writes COUNT keys, their value says the round
+python - read STORE                   prints all rows as one JSON object
+python - keep STORE                   writes and reads until /tmp/stop appears; what it met
+"""
+
+import contextlib
+import json
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from qss_client import Store
+from qss_client.chunks import Slice, encode_slice
+from qss_client.http_sync import SyncHttp
+from qss_client.routing import RetryLimits
+from qss_client.vector_partitioning import partitions_of
+from qss_client.writing import commit, discover, open_writer, stage
+from qss_core.errors import StoreError
+
+STOP = Path("/tmp/stop")
+_LIMITS = RetryLimits(deadline_s=300.0)
+_KEYS_KEPT = 50
+
+
+def slices_of(rows: dict[str, Any], partitions: int) -> list[Slice]:
+    """The rows, one slice a partition, in the order of their keys."""
+    keys = sorted(rows)
+    encoded = [key.encode() for key in keys]
+    placed = partitions_of(pa.array(encoded, pa.binary()), partitions).tolist()
+    slices = []
+    for number in sorted(set(placed)):
+        held = [key for key, partition in zip(keys, placed, strict=True) if partition == number]
+        table = pa.table(
+            {
+                "key": pa.array([key.encode() for key in held], pa.binary()),
+                "value": pa.array([json.dumps(rows[key]).encode() for key in held], pa.binary()),
+            }
+        )
+        slices.append(encode_slice(number, table))
+    return slices
+
+
+class Writer:
+    """A job without Spark; a new run of the same query each time."""
+
+    def __init__(self, url: str, store: str) -> None:
+        """Opens the writer."""
+        self._http = SyncHttp()
+        self._metadata = discover(self._http, url, store, _LIMITS)
+        run = uuid.uuid4().hex
+        self._run = open_writer(
+            self._http, self._metadata, "e2e", query_id="e2e", run_id=run, limits=_LIMITS
+        )
+        last = self._run.opened.last_batch
+        self.batch = 0 if last is None else last + 1
+
+    def write(self, rows: dict[str, Any]) -> None:
+        """One batch."""
+        slices = slices_of(rows, self._metadata.definition.partitions)
+        staged = stage(self._http, self._run, self.batch, f"b{self.batch}", slices, _LIMITS)
+        position = {"e2e": {"0": self.batch}}
+        fingerprint = str(self.batch)
+        commit(
+            self._http,
+            self._run,
+            self.batch,
+            staged,
+            position=position,
+            fingerprint=fingerprint,
+            limits=_LIMITS,
+        )
+        self.batch += 1
+
+
+def keep(url: str, name: str) -> dict[str, Any]:
+    """Writes and reads; every answer must be the last round that was committed, or the next one."""
+    writer = Writer(url, name)
+    met: dict[str, Any] = {"writes": 0, "reads": 0, "wrong": [], "failures": [], "slowest_s": 0.0}
+
+    def timed(act: Callable[[], None]) -> None:
+        started = time.monotonic()
+        try:
+            act()
+        except StoreError as error:
+            met["failures"].append(f"{error.code}: {error.message}"[:300])
+        met["slowest_s"] = max(met["slowest_s"], round(time.monotonic() - started, 3))
+
+    with Store(url, name, limits=_LIMITS) as store:
+
+        def write() -> None:
+            writer.write({f"kept-{number}": met["writes"] for number in range(_KEYS_KEPT)})
+            met["writes"] += 1
+
+        def read() -> None:
+            row = store.get(f"kept-{met['reads'] % _KEYS_KEPT}")
+            met["reads"] += 1
+            if row is None or row.value != met["writes"] - 1:
+                met["wrong"].append(f"{row and row.value} after {met['writes']} writes")
+
+        while not STOP.exists():
+            timed(write)
+            timed(read)
+            if len(met["failures"]) > 20:
+                break
+    return met
+
+
+def main() -> None:
+    """One command; what it found as JSON."""
+    command, name, *rest = sys.argv[1:]
+    url = f"http://{name}:8080"
+    said: Any = None
+    if command == "write":
+        count, number = map(int, rest)
+        Writer(url, name).write({f"key-{one}": number for one in range(count)})
+    elif command == "read":
+        with Store(url, name, limits=_LIMITS) as store:
+            said = {row.key: row.value for row in store.range()}
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            STOP.unlink()
+        said = keep(url, name)
+    sys.stdout.write(json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    main()
