@@ -3,13 +3,13 @@
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from qss_client.http_sync import SyncHttp
 from qss_client.writing import WRITE_LIMITS, discover
 from qss_core.model import StoreDefinition
 from qss_spark.options import (
     BATCH_OPTION,
     READ_OPTIONS,
     WRITE_OPTIONS,
+    Access,
     SinkBatch,
     check_names,
     columns_of,
@@ -24,6 +24,7 @@ class QueryableStateSource(DataSource):
 
     Options of a read: url, store, and one of key, prefix, or from and to; partitions ("0,3"),
     positionBound (a token or JSON).
+    Of both: tokenFile, caFile, paths on every machine.
     """
 
     options: CaseInsensitiveDict
@@ -40,22 +41,23 @@ class QueryableStateSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`: a user's own schema is a projection."""
         check_names(self.options, READ_OPTIONS)
-        return StoreReader(dict(self.options), self._definition(), schema)
+        access = Access.of(self.options)
+        return StoreReader(dict(self.options), self._definition(), schema, access)
 
     def writer(self, schema: StructType, overwrite: bool) -> StoreWriter:  # noqa: FBT001 Spark's.
         """Writes one batch: StoreSink's, or one of its own."""
-        columns = columns_of(self.options)
+        columns, access = columns_of(self.options), Access.of(self.options)
         given = self.options.get(BATCH_OPTION)
         if given is not None:
             batch = SinkBatch.decode(given)
         else:
             check_names(self.options, WRITE_OPTIONS)
             url, store = required(self.options, "url"), required(self.options, "store")
-            batch = one_off_batch(url, store, replace=overwrite)
-        return StoreWriter(batch, columns, schema.names)
+            batch = one_off_batch(url, store, access, replace=overwrite)
+        return StoreWriter(batch, columns, schema.names, access)
 
     def _definition(self) -> StoreDefinition:
-        http = SyncHttp()
+        http = Access.of(self.options).http()
         try:
             url, store = required(self.options, "url"), required(self.options, "store")
             return discover(http, url, store, WRITE_LIMITS).definition

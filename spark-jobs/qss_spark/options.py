@@ -1,16 +1,45 @@
 """The options of the data source, and how a batch travels from the driver to its tasks."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from qss_client.http_sync import SyncHttp
 from qss_client.writing import Run
 from qss_core.errors import MalformedRequestError, UnknownParameterError
 from qss_core.model import Wire
 from qss_core.wire import PositionJson, WriterOpened, decode, encode
 from qss_spark.rows import Columns
 
-WRITE_OPTIONS = ("url", "store", "keyColumns", "valueColumns")
-READ_OPTIONS = ("url", "store", "key", "from", "to", "prefix", "partitions", "positionBound")
+ACCESS_OPTIONS = ("tokenFile", "caFile")
+WRITE_OPTIONS = ("url", "store", "keyColumns", "valueColumns", *ACCESS_OPTIONS)
+READ_OPTIONS = (
+    *("url", "store", "key", "from", "to", "prefix", "partitions", "positionBound"),
+    *ACCESS_OPTIONS,
+)
 BATCH_OPTION = "queryablestate.batch"  # Set by StoreSink, never by people.
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where each machine finds its token and its authorities: tasks get paths and no secrets."""
+
+    token_file: str | None = None
+    ca_file: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "Access":
+        """From options, whose names do not tell upper case from lower."""
+        return cls(options.get("tokenFile"), options.get("caFile"))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """As options."""
+        given = {"tokenFile": self.token_file, "caFile": self.ca_file}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def http(self) -> SyncHttp:
+        """New connections."""
+        return SyncHttp(token_file=self.token_file, ca_file=self.ca_file)
 
 
 class SinkBatch(Wire, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ from qss_core.model import Partitioner, StoreDefinition
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, parse_bound
 from qss_core.serdes import serde_of
+from qss_spark.options import Access
 
 _ROWS_PER_BATCH = 10_000
 _HEADERS = ArrayType(
@@ -87,10 +88,15 @@ class StoreReader(DataSourceReader):
     """Reads a store, or a key, a range or a prefix of it."""
 
     def __init__(
-        self, options: Mapping[str, str], definition: StoreDefinition, schema: StructType
+        self,
+        options: Mapping[str, str],
+        definition: StoreDefinition,
+        schema: StructType,
+        access: Access,
     ) -> None:
         """Refuses columns that the store does not have and options that do not go together."""
         self._url = options["url"]
+        self._access = access
         self._definition = definition
         self._schema = schema
         self._key = self._parsed(options.get("key"))
@@ -146,7 +152,9 @@ class StoreReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's rows, as Arrow batches of exactly the asked columns."""
         assert isinstance(partition, StorePartition)
-        with Store(self._url, self._definition.name) as store:
+        access = self._access
+        name = self._definition.name
+        with Store(self._url, name, token_file=access.token_file, ca_file=access.ca_file) as store:
             rows = iter(self._rows(store, partition.number))
             while batch := list(islice(rows, _ROWS_PER_BATCH)):
                 yield self._batch(batch)

@@ -16,7 +16,6 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
 
 from qss_client.conversation import checked_url
-from qss_client.http_sync import SyncHttp
 from qss_client.writing import (
     WRITE_LIMITS,
     Run,
@@ -28,7 +27,7 @@ from qss_client.writing import (
 from qss_core.errors import BatchClosedError, BatchGapError, MalformedRequestError, StoreError
 from qss_core.model import StoreDefinition
 from qss_spark.offset_log import RunningQuery
-from qss_spark.options import BATCH_OPTION, SinkBatch
+from qss_spark.options import BATCH_OPTION, Access, SinkBatch
 from qss_spark.positions import read_offsets
 from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder
 from qss_spark.writer import commit_batch, give_up, stage_rows
@@ -52,6 +51,8 @@ class StoreSink:
     replace: each batch replaces all rows of the store (complete mode needs it).
     collect: stage through the driver "always", "never", or ("auto") when batches are small.
     keyColumns, valueColumns: the columns of key and value; several value columns become a JSON.
+    tokenFile, caFile: a bearer token, read again when it changes, and the authorities by which
+        https is checked; both are paths, on the driver's machine and on the executors'.
 
     Raises what the store answers (qss_core.errors), which ends the query: started again, it goes on
     with the same batch.
@@ -68,6 +69,8 @@ class StoreSink:
         collect: Collect = "auto",
         keyColumns: tuple[str, ...] | list[str] = ("key",),  # noqa: N803
         valueColumns: tuple[str, ...] | list[str] = ("value",),  # noqa: N803
+        tokenFile: str | None = None,  # noqa: N803
+        caFile: str | None = None,  # noqa: N803
     ) -> None:
         """Remembers; the store is asked when the first batch comes."""
         if url is None:
@@ -85,7 +88,8 @@ class StoreSink:
         self._replace = replace
         self._collect = collect
         self._columns = Columns(key=tuple(keyColumns), value=tuple(valueColumns))
-        self._http = SyncHttp()
+        self._access = Access(tokenFile, caFile)
+        self._http = self._access.http()
         self._query: _OpenQuery | None = None
         self._last_records: int | None = None
 
@@ -145,7 +149,7 @@ class StoreSink:
             run_id=run_id,
             take_over=self._take_over,
         )
-        return _OpenQuery(query, run_id, run)
+        return _OpenQuery(query, run_id, run, self._access)
 
     def _check_first(self, batch: int, last: int | None) -> None:
         """A checkpoint that goes on where the store has nothing of it: rows would be missing."""
@@ -177,6 +181,7 @@ class StoreSink:
             .option("keyColumns", ",".join(columns.key))
             .option("valueColumns", ",".join(columns.value))
             .option(BATCH_OPTION, batch.encode())
+            .options(**self._access.options)
             .mode("append")
             .save()
         )
@@ -233,12 +238,13 @@ class StoreSink:
 class _OpenQuery:
     """A run of a query and its opened writer, which a thread keeps open while the run lasts."""
 
-    def __init__(self, query: RunningQuery, run_id: str, run: Run) -> None:
+    def __init__(self, query: RunningQuery, run_id: str, run: Run, access: Access) -> None:
         self.run_id = run_id
         self.run = run
         self.log = query.offset_log()
         self.has_begun = False
         self._query = query
+        self._access = access
         self._ended = threading.Event()
         threading.Thread(target=self._renew, name="qss-renew", daemon=True).start()
 
@@ -250,7 +256,7 @@ class _OpenQuery:
         self._ended.set()
 
     def _renew(self) -> None:
-        http = SyncHttp()
+        http = self._access.http()
         while not self._ended.wait(_RENEW_INTERVAL_S):
             if not self._query.is_active:
                 return

@@ -18,7 +18,7 @@ from qss_client.routing import RetryLimits
 from qss_client.writing import WRITE_LIMITS, Staged, abort, commit, discover, open_writer, stage
 from qss_core.errors import BatchClosedError, StoreError
 from qss_core.model import StoreDefinition
-from qss_spark.options import SinkBatch
+from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 
 _ABORT_LIMITS = RetryLimits(deadline_s=5.0)
@@ -35,9 +35,12 @@ class StagedMessage(WriterCommitMessage):
 class StoreWriter(DataSourceArrowWriter):
     """Writes one batch into a store."""
 
-    def __init__(self, batch: SinkBatch, columns: Columns, names: list[str]) -> None:
+    def __init__(
+        self, batch: SinkBatch, columns: Columns, names: list[str], access: Access
+    ) -> None:
         """Refuses columns that do not make rows of the store."""
         self._batch = batch
+        self._access = access
         self._columns = columns
         self._encoder().check(names)
 
@@ -51,7 +54,7 @@ class StoreWriter(DataSourceArrowWriter):
         """One task attempt: stages its rows."""
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context else 0
-        http = SyncHttp()
+        http = self._access.http()
         try:
             return StagedMessage(
                 stage_rows(http, self._batch, self._encoder(), f"t{attempt}", iterator)
@@ -71,7 +74,7 @@ class StoreWriter(DataSourceArrowWriter):
             if isinstance(message, StagedMessage)
             for one in message.staged
         ]
-        http = SyncHttp()
+        http = self._access.http()
         try:
             commit_batch(http, self._batch, staged)
         finally:
@@ -79,7 +82,7 @@ class StoreWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """The job has failed; a batch that was decided all the same is not touched."""
-        http = SyncHttp()
+        http = self._access.http()
         try:
             give_up(http, self._batch)
         finally:
@@ -119,9 +122,9 @@ def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None
     )
 
 
-def one_off_batch(url: str, store: str, *, replace: bool) -> SinkBatch:
+def one_off_batch(url: str, store: str, access: Access, *, replace: bool) -> SinkBatch:
     """Opens a writer for one `df.write`: it has one batch, and nobody will open it again."""
-    http = SyncHttp()
+    http = access.http()
     try:
         metadata = discover(http, url, store, WRITE_LIMITS)
         identity = uuid.uuid4().hex
