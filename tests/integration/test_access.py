@@ -89,6 +89,14 @@ def test_without_a_token_the_answer_says_what_is_wanted(cluster: PodCluster) -> 
         connection.close()
 
 
+def test_refusals_are_in_the_document(cluster: PodCluster) -> None:
+    document = get(f"{cluster.url}/openapi.json", token=make_token(STRANGER))
+    assert document["components"]["securitySchemes"]["serviceAccount"]["scheme"] == "bearer"
+    for methods in document["paths"].values():
+        for described in methods.values():
+            assert {"401", "403", "503"} <= described["responses"].keys()
+
+
 def test_health_and_metrics_need_no_token(cluster: PodCluster) -> None:
     client = SyncHttp()
     for path in ("livez", "readyz", "metrics"):

@@ -337,6 +337,25 @@ async def test_a_token_is_sent_with_every_request(connect: Connect) -> None:
     assert seen == ["Bearer secret", None]
 
 
+async def test_a_redirect_is_not_followed_and_carries_no_token(connect: Connect) -> None:
+    seen = []
+
+    async def redirect(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        return web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", redirect)
+    runner = await make_runner(app, "127.0.0.1", 0)
+    try:
+        client = await connect(f"http://127.0.0.1:{port_of(runner)}", token="secret")
+        with pytest.raises(StoreError, match="answered 302"):
+            await client.get("a")
+    finally:
+        await runner.cleanup()
+    assert seen == ["/state/instances/words"]
+
+
 async def test_a_time_that_is_too_short_is_over(connect: Connect) -> None:
     with pytest.raises((DeadlineExceededError, UnreachableError)):
         await (await connect(limits=TINY)).range(options=ReadOptions(timeout_s=0.000_001))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from qss_client import Store
+from qss_client.cli import main
 from qss_client.http_sync import SyncHttp
 from qss_client.routing import RetryLimits
 from qss_core.errors import CertificateRefusedError, UnreachableError
@@ -240,3 +241,41 @@ async def test_the_wrong_scheme_is_told(
     with pytest.raises(UnreachableError):
         await plain.get("k")
     await plain.close()
+
+
+def test_qss_takes_its_token_and_authority_from_flags_or_the_environment(
+    authority: Authority,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = authority.issue(tmp_path / "tls")
+    token = tmp_path / "token"
+    token.write_text(make_token(BOTH))
+    options: dict[str, Any] = {"operator": {"ca_file": authority.file}}
+    with (
+        Reviewer(rights()) as reviewer,
+        guarded(tmp_path, reviewer, ("--tls-dir", str(directory)), **options) as cluster,
+    ):
+        with Writer(cluster.url, "words", token_file=token, ca_file=authority.file) as writer:
+            writer.write([Record("a", 1)])
+        asked = ["get", "words", "a", "--url", cluster.url, "-o", "ndjson"]
+        flags = ["--token-file", str(token), "--ca-file", str(authority.file)]
+        for more, environment in (
+            (flags, {}),
+            ([], {"QSS_TOKEN_FILE": str(token), "QSS_CA_FILE": str(authority.file)}),
+            ([], {"QSS_TOKEN": token.read_text(), "QSS_CA_FILE": str(authority.file)}),
+            (flags, {"QSS_TOKEN": "wrong", "QSS_TOKEN_FILE": "/none", "QSS_CA_FILE": "/none"}),
+        ):
+            with monkeypatch.context() as patched:
+                for name, value in environment.items():
+                    patched.setenv(name, value)
+                with pytest.raises(SystemExit) as ended:
+                    main([*asked, *more])
+            out, err = capsys.readouterr()
+            assert (ended.value.code, err) == (0, "")
+            assert '"value":1' in out
+        with pytest.raises(SystemExit) as ended:
+            main([*asked, *flags[2:]])
+        assert ended.value.code == 1
+        assert "UNAUTHENTICATED" in capsys.readouterr().err

@@ -12,7 +12,6 @@ from qss_client.credentials import TokenFile
 from qss_core.errors import StoreError
 from qss_store.access.reviews import NoReviewError
 
-POD_CREDENTIALS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TRIES = 2
 _PAUSE_S = 0.1
 _ANSWER_BYTES_MAX = 256 * 1024

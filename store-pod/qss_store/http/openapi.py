@@ -46,6 +46,10 @@ _COUNTS: dict[str, Any] = {
     "type": "object",
     "additionalProperties": {"$ref": _REFS.format(name="PartitionAnswer")},
 }
+_TOKEN_TEXT = (
+    "A Kubernetes token with the audience queryablestate.dev. Its account needs the verb get on "
+    "queryablestatestores/query of this store; for discovery, update on .../write will do."
+)
 _POINT_HEADERS = {
     "Etag": "Weak; names the state, not the row. For If-None-Match.",
     "Vary": "Accept",
@@ -74,6 +78,8 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": _REFS.format(name=name)}
 
 
+# No token or no right, and nobody there who could tell: every path has them.
+_ACCESS = (401, 403, 503)
 _WHOLE = (400, 404, 406, 503)
 _MANY = (400, 404, 406, 408, 413, 415, 503)
 _OPERATIONS = (
@@ -171,7 +177,18 @@ def make_document() -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": _schemas()},
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {
+                "serviceAccount": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": _TOKEN_TEXT,
+                }
+            },
+        },
+        # With the empty one: a store whose access is None wants no token.
+        "security": [{"serviceAccount": []}, {}],
     }
 
 
@@ -181,7 +198,7 @@ def _describe(operation: _Operation) -> dict[str, Any]:
         responses["200"] = _success(operation)
     if operation.headers:
         responses["304"] = {"description": "The client's copy is of this state."}
-    for status in operation.statuses:
+    for status in sorted({*operation.statuses, *_ACCESS}):
         responses[str(status)] = _problem(status)
     described: dict[str, Any] = {
         "summary": operation.summary,
@@ -237,10 +254,13 @@ def _success(operation: _Operation) -> dict[str, Any]:
 
 
 def _problem(status: int) -> dict[str, Any]:
-    return {
+    described: dict[str, Any] = {
         "description": f"A problem (RFC 9457) with a stable code, status {status}.",
         "content": {PROBLEM_JSON: {"schema": _ref("Problem")}},
     }
+    if status == 401:
+        described["headers"] = {"Www-Authenticate": {"description": "Bearer.", "schema": _TEXT}}
+    return described
 
 
 # --- Schemas

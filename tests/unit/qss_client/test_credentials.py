@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from qss_client import credentials
 from qss_client.credentials import Credentials, TokenFile, trusted_by
 from qss_core.errors import CertificateRefusedError, MalformedRequestError, UnauthenticatedError
 
@@ -14,46 +15,46 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def test_a_token_is_shown_and_has_no_other_after_a_refusal() -> None:
-    credentials = Credentials("abc")
-    assert credentials.headers() == bearer("abc")
-    assert credentials.headers_after(bearer("abc")) is None
+    shown = Credentials("abc")
+    assert shown.headers() == bearer("abc")
+    assert shown.headers_after(bearer("abc")) is None
     assert Credentials().headers() == {}
     assert Credentials().headers_after({}) is None
 
 
 def test_a_function_is_asked_before_each_request() -> None:
     tokens = iter(["a", "b", "b"])
-    credentials = Credentials(lambda: next(tokens))
-    assert credentials.headers() == bearer("a")
-    assert credentials.headers_after(bearer("a")) == bearer("b")
-    assert credentials.headers_after(bearer("b")) is None
+    shown = Credentials(lambda: next(tokens))
+    assert shown.headers() == bearer("a")
+    assert shown.headers_after(bearer("a")) == bearer("b")
+    assert shown.headers_after(bearer("b")) is None
 
 
 def test_a_file_is_read_again_when_it_was_replaced(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("a\n")
-    credentials = Credentials(token_file=path)
-    assert credentials.headers() == bearer("a")
+    shown = Credentials(token_file=path)
+    assert shown.headers() == bearer("a")
     newer = tmp_path / "newer"
     newer.write_text("b\n")
     newer.rename(path)
-    assert credentials.headers() == bearer("b")
+    assert shown.headers() == bearer("b")
     path.unlink()
-    assert credentials.headers() == bearer("b")
+    assert shown.headers() == bearer("b")
 
 
 def test_after_a_refusal_a_file_is_read_though_it_looks_as_before(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("a\n")
     seen = path.stat()
-    credentials = Credentials(token_file=path)
-    assert credentials.headers() == bearer("a")
-    assert credentials.headers_after(bearer("a")) is None
+    shown = Credentials(token_file=path)
+    assert shown.headers() == bearer("a")
+    assert shown.headers_after(bearer("a")) is None
     with path.open("r+") as file:
         file.write("b")
     os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-    assert credentials.headers() == bearer("a")
-    assert credentials.headers_after(bearer("a")) == bearer("b")
+    assert shown.headers() == bearer("a")
+    assert shown.headers_after(bearer("a")) == bearer("b")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -69,10 +70,21 @@ def test_what_cannot_stand_in_a_header_is_not_sent_and_not_quoted(
 ) -> None:
     path = tmp_path / "token"
     path.write_text(text)
-    for credentials in (Credentials(token_file=path), Credentials(lambda: text)):
+    for shown in (Credentials(token_file=path), Credentials(lambda: text)):
         with pytest.raises(UnauthenticatedError, match="holds no token") as told:
-            credentials.headers()
+            shown.headers()
         assert "X-Header" not in str(told.value)
+
+
+def test_a_pod_has_its_token_in_a_place_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "token"
+    monkeypatch.setattr(credentials, "POD_TOKEN_FILE", path)
+    assert Credentials().headers() == {}
+    path.write_text("a")
+    assert Credentials().headers() == bearer("a")
+    assert Credentials("given").headers() == bearer("given")
 
 
 def test_a_token_and_a_file_of_one_are_too_many() -> None:
