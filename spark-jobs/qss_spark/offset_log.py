@@ -56,6 +56,11 @@ class OffsetLog:
         scheme = _LOCAL.match(root)
         self._local = Path(root[scheme.end() :]) if scheme else None
 
+    @property
+    def directory(self) -> Path | None:
+        """The checkpoint, where it is a directory of this machine."""
+        return self._local
+
     def raw(self, batch: int) -> bytes:
         """The entry's file as it is; Spark wrote it before the batch began."""
         if self._local is not None:

@@ -26,6 +26,7 @@ from qss_client.writing import (
 )
 from qss_core.errors import BatchClosedError, BatchGapError, MalformedRequestError, StoreError
 from qss_core.model import StoreDefinition
+from qss_spark.checkpoints import check_is_shared
 from qss_spark.offset_log import RunningQuery
 from qss_spark.options import BATCH_OPTION, Access, SinkBatch
 from qss_spark.positions import read_offsets
@@ -140,6 +141,9 @@ class StoreSink:
                 "complete mode sends the whole result each time, and rows that left it have to go: "
                 "use StoreSink(..., replace=True), or output mode update"
             )
+        checkpoint = query.offset_log().directory
+        if checkpoint is not None:
+            check_is_shared(session, checkpoint)
         metadata = discover(self._http, self._url, self._store, WRITE_LIMITS)
         run = open_writer(
             self._http,

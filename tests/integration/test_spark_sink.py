@@ -1,6 +1,7 @@
 """`StoreSink`: what it takes, which way rows go, and what it refuses."""
 
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from qss_client import Store
 from qss_core.errors import MalformedRequestError
 from qss_spark import StoreSink
+from qss_spark.checkpoints import blind_hosts
 from qss_testing.pod_process import PodCluster
 from qss_testing.proxy import WriterProxy
 from qss_testing.streams import JsonStream, held, run_query
@@ -239,3 +241,12 @@ def test_wrong_options_are_refused_before_anything_starts(
 ) -> None:
     with pytest.raises(MalformedRequestError, match=message):
         StoreSink("words", **options)
+
+
+def test_executors_that_do_not_see_the_drivers_checkpoint_are_found(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    assert blind_hosts(spark.sparkContext, mark) == [socket.gethostname()]
+    mark.touch()
+    assert blind_hosts(spark.sparkContext, mark) == []
