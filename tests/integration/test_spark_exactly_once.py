@@ -46,6 +46,7 @@ class Death:
 
 DEATHS = {
     "stage-not-answered": Death((), "PUT .*/{}/.*/batches/1/chunks/", after=True),
+    "commit-not-sent": Death((), "POST .*/{}/.*/batches/1/commit$"),
     "commit-not-answered": Death(
         ("--collect", "never"), "POST .*/{}/.*/batches/1/commit$", after=True
     ),
