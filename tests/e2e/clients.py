@@ -1,7 +1,6 @@
 """A pod that asks and writes stores as any program of a user does, and what it says."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.kubectl import Cluster, Object
+from qss_testing.waiting import wait_until
 
 _PROGRAM = Path(__file__).parent / "pod_client.py"
 _NAME = "client"
@@ -32,18 +32,24 @@ class PodClient:
 
     @contextmanager
     def keeping(self, store: str) -> Iterator["Kept"]:
-        """Writes and reads without a pause while the block runs; then the story is complete."""
-        kept = Kept()
-        thread = threading.Thread(target=self._keep, args=(store, kept), daemon=True)
-        thread.start()
-        try:
-            yield kept
-        finally:
-            self._exec("touch", "/tmp/stop")
-            thread.join(timeout=330)
+        """Writes and reads without a pause while the block runs; then the story is complete.
 
-    def _keep(self, store: str, kept: "Kept") -> None:
-        kept.story = self._ask("keep", store, timeout_s=900.0)
+        The program runs by itself in its pod: no stream to it can break.
+        """
+        kept = Kept()
+        self._exec("sh", "-c", "cat > /tmp/client.py; rm -f /tmp/told", stdin=_PROGRAM.read_text())
+        self._exec(
+            "sh",
+            "-c",
+            f"python /tmp/client.py keep {store} > /tmp/draft 2> /tmp/log && mv /tmp/draft /tmp/told &",
+        )
+        yield kept
+        self._exec("touch", "/tmp/stop")
+        told = wait_until(self._told, 330.0)
+        kept.story = json.loads(told)
+
+    def _told(self) -> str:
+        return self._exec("sh", "-c", "cat /tmp/told 2> /dev/null || true")
 
     def _ask(self, *arguments: str, timeout_s: float = 330.0) -> Any:
         said = self._exec(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from e2e.environment import CHART, Images
 from e2e.kubectl import Cluster
+from qss_testing.waiting import wait_until
 
 RELEASE = "qss"
 OPERATOR = f"deployment/{RELEASE}-queryable-state"
@@ -37,10 +38,29 @@ def install(
 
 
 def leader(system: Cluster) -> str:
-    """The pod that holds the Lease."""
-    lease = system.get("lease", f"{RELEASE}-queryable-state")
-    holder: str = lease["spec"].get("holderIdentity", "")
-    return holder.partition("_")[0]
+    """The pod that holds the Lease, as soon as there is one."""
+
+    def holder() -> str | None:
+        lease = system.get("lease", f"{RELEASE}-queryable-state")
+        name: str = lease.get("spec", {}).get("holderIdentity", "").partition("_")[0]
+        return name if name in running(system) else None
+
+    return wait_until(holder, 60.0)
+
+
+def running(system: Cluster) -> list[str]:
+    """The operator's pods that are to stay."""
+    return [
+        one["metadata"]["name"]
+        for one in system.items(*OPERATOR_PODS)
+        if "deletionTimestamp" not in one["metadata"]
+    ]
+
+
+def metrics(system: Cluster) -> list[str]:
+    """The lines that the leader shows to Prometheus."""
+    path = f"/api/v1/namespaces/{system.namespace}/pods/{leader(system)}:8082/proxy/metrics"
+    return system.kubectl("get", "--raw", path).splitlines()
 
 
 def _repository(image: str) -> str:

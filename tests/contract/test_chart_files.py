@@ -1,0 +1,58 @@
+"""What the chart copies, and what it promises about itself; no cluster and no helm is needed."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "queryable-state"
+
+
+def test_the_chart_has_the_crd_of_this_tree() -> None:
+    copy = (CHART / "files" / "queryablestatestores.yaml").read_bytes()
+    assert copy == (ROOT / "crds" / "queryablestatestores.yaml").read_bytes()
+
+
+def test_the_template_of_the_crd_finds_the_place_of_its_annotation() -> None:
+    copy = (CHART / "files" / "queryablestatestores.yaml").read_text()
+    assert copy.count("metadata:\n  name: queryablestatestores.queryablestate.dev\n") == 1
+
+
+def test_every_alert_has_a_runbook_line() -> None:
+    alerts = [one["alert"] for one in yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())]
+    readme = (CHART / "README.md").read_text()
+    assert [alert for alert in alerts if f"\n### {alert}\n" not in readme] == []
+
+
+def test_every_value_is_explained_and_in_the_schema() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    unexplained = [
+        line
+        for before, line in zip(["", *lines], lines, strict=False)
+        if ": " in line
+        and not line.lstrip().startswith(("#", "-", "requests", "limits"))
+        and not before.lstrip().startswith("#")
+    ]
+    assert unexplained == []
+    assert set(_leaves(values)) == set(_schema_leaves(schema)) - {"global"}
+
+
+def _leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value and name not in ("resources", "labels"):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
+
+
+def _schema_leaves(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, member in schema["properties"].items():
+        if "properties" in member:
+            yield from _schema_leaves(member, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"

@@ -1,0 +1,136 @@
+"""The chart: every value, and a release's life with the roles that it makes and no others."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.chart_values import CASES, RELEASE, Object
+from e2e.clients import start_client
+from e2e.environment import CHART, CRD, Images
+from e2e.kubectl import Cluster, CommandError
+from e2e.namespaces import fresh_namespace
+from e2e.releases import OPERATOR, install, metrics, running
+from e2e.stores import small_store
+from qss_testing.waiting import wait_until
+
+_CLUSTER_KINDS = "clusterrole,clusterrolebinding"
+
+
+def templated(cluster: Cluster, *settings: str) -> dict[tuple[str, str], Object]:
+    sets = [f"--set={setting}" for setting in settings]
+    text = cluster.within("system").helm("template", RELEASE, str(CHART), *sets)
+    made = [one for one in yaml.safe_load_all(text) if one]
+    return {(one["kind"], one["metadata"]["name"]): one for one in made}
+
+
+def leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value and name not in ("resources", "labels"):
+            yield from leaves(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
+
+
+def test_lint_has_no_complaint(cluster: Cluster) -> None:
+    cluster.helm("lint", "--strict", str(CHART))
+
+
+def test_every_value_has_a_case() -> None:
+    assert set(leaves(yaml.safe_load((CHART / "values.yaml").read_text()))) == set(CASES)
+
+
+@pytest.mark.parametrize("value", CASES)
+def test_a_value_does_what_it_says(value: str, cluster: Cluster) -> None:
+    settings, holds = CASES[value]
+    assert holds(templated(cluster, *settings))
+    with suppress(KeyError):
+        assert not holds(templated(cluster)), "it says what the default does"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("operator.replicaz=2", "replicaz"),
+        ("operator.logLevel=loud", "logLevel"),
+        ("watch.namespaces={Shop}", "namespaces"),
+        ("operator.replicas=many", "replicas"),
+        ("image.repository=", "repository"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(setting: str, said: str, cluster: Cluster) -> None:
+    with pytest.raises(CommandError, match=said):
+        templated(cluster, setting)
+
+
+def test_the_crd_is_that_of_this_tree_and_is_kept(cluster: Cluster) -> None:
+    made = templated(cluster)["CustomResourceDefinition", "queryablestatestores.queryablestate.dev"]
+    assert made["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    assert made == yaml.safe_load(CRD.read_text())
+
+
+def test_no_role_has_a_wildcard_or_a_right_over_rights_or_secrets(cluster: Cluster) -> None:
+    for (kind, _), one in {
+        **templated(cluster),
+        **templated(cluster, "watch.namespaces={a}"),
+    }.items():
+        for rule in one.get("rules", ()) if kind.endswith("Role") else ():
+            assert "*" not in str(rule)
+            assert "rbac.authorization.k8s.io" not in rule["apiGroups"]
+            assert not {"secrets", "pods/exec", "pods"} & set(rule["resources"]) or rule[
+                "resources"
+            ] == ["pods"]
+
+
+@pytest.mark.parametrize("mode", ["cluster", "namespaced"])
+def test_a_release_lives_and_leaves_nothing(
+    mode: str, cluster: Cluster, namespace: Cluster, images: Images
+) -> None:
+    before = cluster_objects(cluster)
+    values = {"watch.namespaces": f"{{{namespace.namespace}}}"} if mode == "namespaced" else {}
+    store = small_store(f"in-{mode}")
+    name = store["metadata"]["name"]
+    with fresh_namespace(cluster, f"qss-e2e-chart-{mode}") as system:
+        install(system, images, values=values)
+        system.helm("test", "qss", "--logs")
+        namespace.apply(store)
+        namespace.wait(f"qss/{name}", "condition=Ready")
+        client = start_client(namespace, images.store)
+        client.write(name, 100, 1)
+        uids = pod_uids(namespace, name)
+
+        install(system, images, values={**values, "operator.logLevel": "debug"})
+        system.wait(OPERATOR, "condition=Available")
+        assert pod_uids(namespace, name) == uids, "an upgrade of the operator restarts no store"
+        system.helm("rollback", "qss", "1", "--wait", "--timeout=120s")
+        assert len(running(system)) == 2
+        assert len(client.read(name)) == 100
+        assert_all_work_was_permitted(system)
+
+        namespace.kubectl("delete", "qss", name, "--timeout=90s", timeout_s=100)
+        system.helm("uninstall", "qss", "--wait", "--timeout=60s")
+        kinds = "all,lease,role,rolebinding,networkpolicy,pdb,configmap,secret,serviceaccount"
+        usual = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
+        wait_until(
+            lambda: set(system.kubectl("get", kinds, "--output", "name").split()) <= usual, 60.0
+        )
+    assert cluster_objects(cluster) == before
+    assert cluster.find("crd", "queryablestatestores.queryablestate.dev") is not None
+
+
+def cluster_objects(cluster: Cluster) -> set[str]:
+    found = cluster.kubectl("get", _CLUSTER_KINDS, "--output", "name").split()
+    return {one for one in found if "quer" in one or "qss" in one}
+
+
+def pod_uids(here: Cluster, store: str) -> list[str]:
+    selector = f"queryablestate.dev/store={store}"
+    return [one["metadata"]["uid"] for one in here.items("pods", "--selector", selector)]
+
+
+def assert_all_work_was_permitted(system: Cluster) -> None:
+    asked = [line for line in metrics(system) if "api_requests_total{" in line]
+    assert asked
+    assert [line for line in asked if 'code="403"' in line] == []

@@ -1,0 +1,189 @@
+"""Nodes, the operator and the API server go away under a store of three pods; its data does not."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from e2e.clients import PodClient, start_client
+from e2e.environment import Images, testbed
+from e2e.kubectl import Cluster
+from e2e.namespaces import fresh_namespace
+from e2e.releases import install, leader
+from e2e.stores import is_ready, pods_of, small_store, uids_of
+from qss_testing.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("own_bed")
+
+_AWAY_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def system(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
+    """An operator with rights in this module's namespace only."""
+    with fresh_namespace(cluster, "qss-e2e-faults-system") as made:
+        install(made, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
+        yield made
+        namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
+
+
+@pytest.fixture(scope="module")
+def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
+    return start_client(namespace, images.store)
+
+
+@pytest.fixture
+def words(namespace: Cluster, client: PodClient) -> str:
+    """A store that serves, whatever the test before left; it has 300 rows."""
+    namespace.apply(small_store("words", replicas=3, partitions=12))
+    namespace.until("qss/words", is_ready, 180.0)
+    client.write("words", 300, 1)
+    return "words"
+
+
+def has_all(client: PodClient, store: str) -> bool:
+    rows = {key: value for key, value in client.read(store).items() if key.startswith("key-")}
+    return rows == {f"key-{one}": 1 for one in range(300)}
+
+
+def scaled(here: Cluster, replicas: int) -> None:
+    here.kubectl("scale", "qss/words", f"--replicas={replicas}")
+
+
+def delete_a_child(here: Cluster) -> None:
+    here.kubectl("delete", "service/words-pods", "statefulset/words", "--cascade=orphan")
+
+
+def delete_a_pod(here: Cluster) -> None:
+    here.kubectl("delete", "pod", "words-1", "--wait=false")
+
+
+def change_the_pods(here: Cluster) -> None:
+    annotations = {"changed": here.get("qss", "words")["metadata"]["resourceVersion"]}
+    here.patch("qss/words", {"spec": {"pod": {"annotations": annotations}}})
+
+
+def hibernate_and_wake(here: Cluster) -> None:
+    scaled(here, 0)
+    scaled(here, 3)
+
+
+def wipe_the_status(here: Cluster) -> None:
+    here.patch("qss/words", {"status": None}, "--subresource=status")
+
+
+def state_of(here: Cluster) -> str:
+    """Changes whenever the operator, or whoever follows it, does something to the store."""
+    kinds = "qss,statefulset,pods,services,pvc"
+    selector = ("--selector", "queryablestate.dev/store=words")
+    found = here.kubectl("get", kinds, *selector, "--output", "jsonpath={..resourceVersion}")
+    return found + here.kubectl("get", "qss/words", "--output", "jsonpath={..resourceVersion}")
+
+
+def let_happen(here: Cluster, changes: int) -> None:
+    """Returns after so many changes, or when nothing happens any more."""
+    for _ in range(changes):
+        before = state_of(here)
+        with suppress(AssertionError):
+            wait_until(partial(has_changed, here, before), 5.0)
+
+
+def has_changed(here: Cluster, before: str) -> bool:
+    return state_of(here) != before
+
+
+@pytest.mark.parametrize("moment", [0, 1, 3])
+@pytest.mark.parametrize(
+    "act",
+    [delete_a_child, delete_a_pod, change_the_pods, hibernate_and_wake, wipe_the_status],
+)
+def test_an_operator_killed_in_the_middle_is_no_matter(
+    act: Callable[[Cluster], None],
+    moment: int,
+    namespace: Cluster,
+    system: Cluster,
+    words: str,
+    client: PodClient,
+) -> None:
+    first = leader(system)
+    act(namespace)
+    let_happen(namespace, moment)
+    system.kubectl("delete", "pod", first, "--grace-period=0", "--force")
+    assert leader(system) != first
+    settled(namespace, words)
+    assert has_all(client, words)
+
+
+def settled(here: Cluster, store: str) -> None:
+    """All pods are of the newest template, and serve."""
+
+    def is_settled() -> bool:
+        found = here.find(f"statefulset/{store}")
+        pods = pods_of(here, store)
+        if found is None or len(pods) != 3:
+            return False
+        mark = "queryablestate.dev/template"
+        wanted = found["spec"]["template"]["metadata"]["annotations"][mark]
+        return all(one["metadata"]["annotations"].get(mark) == wanted for one in pods)
+
+    wait_until(is_settled, 180.0)
+    here.until(f"qss/{store}", is_ready, 180.0)
+
+
+def test_a_drain_moves_pods_one_at_a_time_and_ends(
+    namespace: Cluster, system: Cluster, words: str, client: PodClient
+) -> None:
+    node = pods_of(namespace, words)[0]["spec"]["nodeName"]
+    try:
+        namespace.kubectl(
+            "drain",
+            node,
+            "--ignore-daemonsets",
+            "--delete-emptydir-data",
+            "--timeout=240s",
+            "--pod-selector=queryablestate.dev/store=words",
+            timeout_s=260,
+        )
+        namespace.until(f"qss/{words}", is_ready, 180.0)
+        assert node not in {one["spec"]["nodeName"] for one in pods_of(namespace, words)}
+        assert has_all(client, words)
+    finally:
+        namespace.kubectl("uncordon", node)
+
+
+def test_a_node_loses_its_power_and_comes_back(
+    namespace: Cluster, system: Cluster, words: str, client: PodClient
+) -> None:
+    # The client has to survive: the other node is cut.
+    own = namespace.get("pod", "client")["spec"]["nodeName"]
+    index = "1" if own.endswith("0") else "0"
+    uids = uids_of(namespace, words)
+    testbed("node-down", index)
+    try:
+        namespace.wait(f"node/node{index}", "condition=Ready=Unknown", 90.0)
+    finally:
+        testbed("node-up", index)
+    namespace.until(f"qss/{words}", is_ready, 240.0)
+    assert has_all(client, words)
+    assert set(uids_of(namespace, words)) == set(uids)
+
+
+def test_reads_and_writes_go_on_without_the_api_server(
+    namespace: Cluster, system: Cluster, words: str, client: PodClient
+) -> None:
+    with client.keeping(words) as story:
+        testbed("stop", "kube-apiserver")
+        began_s = time.monotonic()
+        try:
+            wait_until(lambda: time.monotonic() - began_s > _AWAY_S, _AWAY_S + 10)
+        finally:
+            testbed("start", "kube-apiserver")
+        namespace.until(f"qss/{words}", is_ready, 120.0)
+    told = story.told()
+    assert (told["wrong"], told["failures"]) == ([], [])
+    assert told["slowest_s"] < 10.0
+    namespace.kubectl("delete", "pod", "words-0", "--wait=false")
+    namespace.until(f"qss/{words}", is_ready, 120.0)
+    assert has_all(client, words)

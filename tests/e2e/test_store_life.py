@@ -1,0 +1,226 @@
+"""A store's life under an operator that the chart installed: status, drift, restarts, scaling."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from e2e.clients import PodClient, start_client
+from e2e.environment import Images
+from e2e.kubectl import Cluster, Object
+from e2e.namespaces import fresh_namespace
+from e2e.releases import install
+from e2e.stores import condition, is_ready, pods_of, says, small_store, uids_of
+from qss_testing.waiting import wait_until
+
+CHILDREN = (
+    "statefulset/{0}",
+    "service/{0}",
+    "service/{0}-pods",
+    "serviceaccount/{0}-pods",
+    "poddisruptionbudget/{0}",
+    "networkpolicy/{0}",
+)
+
+
+@pytest.fixture(scope="module")
+def here(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
+    """A namespace that an operator with rights in just this one looks after."""
+    with fresh_namespace(cluster, "qss-e2e-life-system") as system:
+        install(system, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
+        yield namespace
+        namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
+
+
+@pytest.fixture(scope="module")
+def client(here: Cluster, images: Images) -> PodClient:
+    return start_client(here, images.store)
+
+
+@pytest.fixture(scope="module")
+def words(here: Cluster, client: PodClient) -> str:
+    """A store of three pods that the tests of this module hand on, ready and with 300 rows."""
+    here.apply(small_store("words", replicas=3, partitions=12))
+    here.wait("qss/words", "condition=Ready")
+    client.write("words", 300, 1)
+    return "words"
+
+
+def kept(client: PodClient, store: str, number: int = 1) -> bool:
+    """Whether the rows that the fixture wrote are there; other tests write others."""
+    rows = {key: value for key, value in client.read(store).items() if key.startswith("key-")}
+    return rows == {f"key-{one}": number for one in range(300)}
+
+
+def test_status_and_columns_say_what_a_client_needs(here: Cluster, words: str) -> None:
+    row = here.kubectl("get", "qss", words).splitlines()[1].split()
+    endpoint = f"http://{words}.{here.namespace}.svc:8080"
+    assert row[:7] == [words, "KeyValue", "12", "3/3", "12/12", "Serving", endpoint]
+    status = here.get("qss", words)["status"]
+    assert [one["active"] for one in status["assignment"]] == [0, 1, 2] * 4
+    assert {one["observedGeneration"] for one in status["conditions"]} == {1}
+    assert here.kubectl("get", "pods", "--selector", status["selector"]).count("words-") == 3
+
+
+@pytest.mark.parametrize("child", CHILDREN)
+def test_a_child_that_was_deleted_is_made_again(
+    child: str, here: Cluster, words: str, client: PodClient
+) -> None:
+    what = child.format(words)
+    before = here.get(what)["metadata"]["uid"]
+    here.kubectl("delete", what, "--wait=false", "--cascade=orphan")
+    here.until(what, lambda found: found["metadata"]["uid"] != before)
+    here.until(f"qss/{words}", is_ready)
+    assert kept(client, words)
+
+
+@pytest.mark.parametrize(
+    ("child", "edit"),
+    [
+        ("statefulset/{0}", {"spec": {"replicas": 2}}),
+        ("service/{0}", {"spec": {"selector": {"queryablestate.dev/store": "nobody"}}}),
+        ("service/{0}-pods", {"spec": {"publishNotReadyAddresses": False}}),
+        ("serviceaccount/{0}-pods", {"metadata": {"labels": {"queryablestate.dev/store": "x"}}}),
+        ("poddisruptionbudget/{0}", {"spec": {"maxUnavailable": 3}}),
+        ("networkpolicy/{0}", {"spec": {"ingress": []}}),
+    ],
+)
+def test_a_child_that_was_edited_is_repaired(
+    child: str, edit: Object, here: Cluster, words: str, client: PodClient
+) -> None:
+    what = child.format(words)
+    wanted = here.get(what)
+    here.patch(what, edit)
+
+    def is_repaired(found: Object) -> bool:
+        labels = found["metadata"]["labels"] == wanted["metadata"]["labels"]
+        return labels and found.get("spec") == wanted.get("spec")
+
+    here.until(what, is_repaired)
+    here.until(f"qss/{words}", is_ready)
+    assert kept(client, words)
+
+
+@pytest.mark.usefixtures("own_bed")
+def test_a_process_that_is_killed_comes_back_with_its_rows(
+    here: Cluster, words: str, client: PodClient
+) -> None:
+    before = restarts(here, words)
+    os.kill(process_of("words-1"), signal.SIGKILL)
+    wait_until(lambda: restarts(here, words) > before, 90.0)
+    here.until(f"qss/{words}", is_ready)
+    assert kept(client, words)
+
+
+def process_of(pod: str) -> int:
+    """The store's process in a pod of the test bed, as this machine numbers it."""
+    for directory in Path("/proc").iterdir():
+        with suppress(OSError):
+            if (
+                directory.name.isdigit()
+                and b"qss_store" in (directory / "cmdline").read_bytes()
+                and f"HOSTNAME={pod}".encode() in (directory / "environ").read_bytes().split(b"\0")
+            ):
+                return int(directory.name)
+    raise AssertionError(f"no process of {pod}")
+
+
+def restarts(here: Cluster, store: str) -> int:
+    return sum(
+        one["restartCount"]
+        for pod in pods_of(here, store)
+        for one in pod["status"].get("containerStatuses", ())
+    )
+
+
+def test_writes_and_reads_wait_for_a_pod_that_was_deleted(
+    here: Cluster, words: str, client: PodClient
+) -> None:
+    with client.keeping(words) as story:
+        uid = uids_of(here, words)["words-2"]
+        here.kubectl("delete", "pod", "words-2", "--grace-period=0", "--force")
+        wait_until(lambda: uids_of(here, words).get("words-2", uid) != uid)
+        here.until(f"qss/{words}", is_ready)
+    told = story.told()
+    assert (told["wrong"], told["failures"]) == ([], [])
+    assert told["writes"] > 10
+
+
+def test_a_change_of_the_pods_restarts_them_one_at_a_time(
+    here: Cluster, words: str, client: PodClient
+) -> None:
+    before = uids_of(here, words)
+    away: list[int] = []
+
+    def is_rolled() -> bool:
+        pods = pods_of(here, words)
+        away.append(3 - sum(is_up(pod) for pod in pods))
+        return not set(before.values()) & {pod["metadata"]["uid"] for pod in pods}
+
+    with client.keeping(words) as story:
+        resources = {"requests": {"cpu": "25m", "memory": "96Mi"}}
+        here.patch(f"qss/{words}", {"spec": {"pod": {"resources": resources}}})
+        wait_until(is_rolled, 120.0)
+        here.until(f"qss/{words}", is_ready)
+    told = story.told()
+    assert (told["wrong"], told["failures"]) == ([], [])
+    assert max(away) == 1
+    for pod in pods_of(here, words):
+        assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "25m"
+
+
+def is_up(pod: Object) -> bool:
+    return "deletionTimestamp" not in pod["metadata"] and any(
+        one["type"] == "Ready" and one["status"] == "True"
+        for one in pod["status"].get("conditions", ())
+    )
+
+
+def test_a_wrong_image_stops_at_the_first_pod_and_says_so(
+    here: Cluster, words: str, client: PodClient
+) -> None:
+    here.patch(f"qss/{words}", {"spec": {"pod": {"image": "queryable-state/store:nosuch"}}})
+    here.until(f"qss/{words}", says("Ready", "PodsFailing", "words-2", "nosuch"))
+    assert sum(is_up(pod) for pod in pods_of(here, words)) == 2
+    here.patch(f"qss/{words}", {"spec": {"pod": {"image": None}}})
+    here.until(f"qss/{words}", is_ready)
+    assert kept(client, words)
+
+
+def test_a_number_of_pods_that_needs_moves_is_answered_by_a_condition(
+    here: Cluster, words: str
+) -> None:
+    here.kubectl("scale", f"qss/{words}", "--replicas=5")
+    found = here.until(f"qss/{words}", says("Progressing", "MovesNotSupported", "stays at 3 pods"))
+    assert condition(found, "Ready")["status"] == "True"
+    assert len(pods_of(here, words)) == 3
+    here.kubectl("scale", f"qss/{words}", "--replicas=3")
+    here.until(f"qss/{words}", says("Progressing", "UpToDate"))
+
+
+def test_a_hibernated_store_wakes_up_with_its_rows(
+    here: Cluster, words: str, client: PodClient
+) -> None:
+    rows = client.read(words)
+    here.kubectl("scale", f"qss/{words}", "--replicas=0")
+    here.until(f"qss/{words}", says("Ready", "Hibernated"))
+    wait_until(lambda: not pods_of(here, words), 90.0)
+    assert len(here.items("pvc", "--selector", f"queryablestate.dev/store={words}")) == 3
+    here.kubectl("scale", f"qss/{words}", "--replicas=3")
+    here.until(f"qss/{words}", is_ready)
+    assert client.read(words) == rows
+
+
+def test_a_status_that_was_wiped_is_made_anew_from_the_pods(
+    here: Cluster, words: str, client: PodClient
+) -> None:
+    before = here.get("qss", words)["status"]
+    rows = client.read(words)
+    here.patch(f"qss/{words}", {"status": None}, "--subresource=status")
+    found = here.until(f"qss/{words}", is_ready)
+    assert found["status"]["storeId"] == before["storeId"]
+    assert found["status"]["assignment"] == before["assignment"]
+    assert client.read(words) == rows

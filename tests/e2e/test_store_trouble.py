@@ -1,0 +1,213 @@
+"""Stores in trouble, and stores that end: each says why nothing happens and what to do."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.clients import PodClient, start_client
+from e2e.environment import Images
+from e2e.kubectl import Cluster, CommandError
+from e2e.namespaces import fresh_namespace
+from e2e.releases import OPERATOR, install, leader
+from e2e.stores import condition, is_ready, pods_of, says, small_store
+from qss_testing.waiting import wait_until
+
+_STORES = 50
+
+
+@pytest.fixture(scope="module")
+def system(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
+    """An operator with rights in this module's namespace only."""
+    with fresh_namespace(cluster, "qss-e2e-trouble-system") as made:
+        install(made, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
+        yield made
+        namespace.kubectl("delete", "qss", "--all", "--timeout=180s", timeout_s=190)
+
+
+@pytest.fixture
+def here(system: Cluster, namespace: Cluster) -> Iterator[Cluster]:
+    """Without the stores and volumes of the test before."""
+    yield namespace
+    namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
+    namespace.kubectl("delete", "pvc", "--all", "--timeout=60s", timeout_s=70)
+
+
+@pytest.fixture(scope="module")
+def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
+    return start_client(namespace, images.store)
+
+
+def test_a_pod_that_no_node_takes_says_why(here: Cluster) -> None:
+    here.apply(small_store("big", pod={"resources": {"requests": {"cpu": "900"}}}))
+    here.until("qss/big", says("Ready", "PodsFailing", "big-0", "Insufficient cpu"))
+    here.patch("qss/big", {"spec": {"pod": {"resources": {"requests": {"cpu": "20m"}}}}})
+    here.until("qss/big", is_ready)
+
+
+def test_a_volume_that_nobody_makes_says_why(here: Cluster) -> None:
+    here.apply(small_store("lost", storage={"size": "1Gi", "storageClassName": "nosuch"}))
+    found = here.until("qss/lost", says("Ready", "PodsFailing", "lost-0"))
+    message = condition(found, "Ready")["message"]
+    assert "volume" in message.lower() or "claim" in message.lower(), message
+
+
+@pytest.mark.parametrize(
+    ("field", "spec"),
+    [
+        ("spec.standbys", {"standbys": 1, "replicas": 2}),
+        ("spec.store.type", {"store_type": "Window"}),
+    ],
+)
+def test_a_field_without_machinery_is_refused_by_name(
+    field: str, spec: dict[str, object], here: Cluster
+) -> None:
+    store = small_store("early", **{k: v for k, v in spec.items() if k != "store_type"})
+    if "store_type" in spec:
+        store["spec"]["store"] |= {"type": "Window", "window": {}}
+    here.apply(store)
+    here.until("qss/early", says("Ready", "Unsupported", field))
+    assert pods_of(here, "early") == []
+
+
+def test_a_name_of_forty_characters_works_whole(here: Cluster, client: PodClient) -> None:
+    name = "a" * 40
+    here.apply(small_store(name))
+    here.until(f"qss/{name}", is_ready)
+    client.write(name, 10, 1)
+    assert len(client.read(name)) == 10
+
+
+def test_volumes_grow_under_a_running_store(here: Cluster, client: PodClient) -> None:
+    storage = {"size": "1Gi", "storageClassName": "expandable"}
+    here.apply(small_store("growing", replicas=2, storage=storage))
+    here.until("qss/growing", is_ready)
+    client.write("growing", 300, 1)
+    uids = {one["metadata"]["uid"] for one in pods_of(here, "growing")}
+    here.patch("qss/growing", {"spec": {"storage": {"size": "2Gi"}}})
+
+    def has_grown() -> bool:
+        claims = here.items("pvc", "--selector", "queryablestate.dev/store=growing")
+        sizes = {one["status"].get("capacity", {}).get("storage") for one in claims}
+        template = here.find("statefulset/growing")
+        return (
+            sizes == {"2Gi"}
+            and template is not None
+            and template["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]
+            == {"storage": "2Gi"}
+        )
+
+    wait_until(has_grown, 90.0)
+    here.until("qss/growing", says("StorageResizing", "NoResize"))
+    here.until("qss/growing", is_ready)
+    assert {one["metadata"]["uid"] for one in pods_of(here, "growing")} == uids
+    assert len(client.read("growing")) == 300
+
+
+def test_a_class_that_cannot_grow_is_named(here: Cluster) -> None:
+    here.apply(small_store("fixed", storage={"size": "1Gi", "storageClassName": "standard"}))
+    here.until("qss/fixed", is_ready)
+    here.patch("qss/fixed", {"spec": {"storage": {"size": "2Gi"}}})
+    found = here.until("qss/fixed", says("StorageResizing", "ResizeRefused", "data-fixed-0"))
+    assert condition(found, "Ready")["status"] == "True"
+
+
+def test_a_volume_deleted_by_hand_is_not_filled_with_nothing(
+    here: Cluster, client: PodClient
+) -> None:
+    here.apply(small_store("robbed", replicas=2))
+    here.until("qss/robbed", is_ready)
+    client.write("robbed", 100, 1)
+    here.kubectl("delete", "pvc", "data-robbed-1", "--wait=false")
+    here.kubectl("delete", "pod", "robbed-1")
+    here.until("qss/robbed", says("Ready", "NoInSyncReplica", "robbed-1"))
+    here.until("qss/robbed", says("Degraded", "NoInSyncReplica", "robbed-1"))
+
+
+def test_retained_volumes_are_asked_about_and_taken_over(here: Cluster, client: PodClient) -> None:
+    here.apply(small_store("again", replicas=2))
+    here.until("qss/again", is_ready)
+    client.write("again", 300, 7)
+    old = here.get("qss", "again")["status"]["storeId"]
+    here.kubectl("delete", "qss", "again", "--timeout=90s", timeout_s=100)
+    assert here.find("statefulset/again") is None
+    assert len(here.items("pvc", "--selector", "queryablestate.dev/store=again")) == 2
+
+    here.apply(small_store("again", replicas=2))
+    here.until("qss/again", says("Ready", "RetainedVolumesFound", old, "adopt-volumes"))
+    here.kubectl("annotate", "qss", "again", f"queryablestate.dev/adopt-volumes={old}")
+    here.until("qss/again", is_ready)
+    assert client.read("again") == {f"key-{one}": 7 for one in range(300)}
+
+
+def test_volumes_go_with_the_store_where_it_says_delete(here: Cluster) -> None:
+    here.apply(small_store("gone", storage={"size": "1Gi", "whenDeleted": "Delete"}))
+    here.until("qss/gone", is_ready)
+    here.kubectl("delete", "qss", "gone", "--timeout=90s", timeout_s=100)
+    selector = ("--selector", "queryablestate.dev/store=gone")
+    wait_until(lambda: not here.items("pvc", *selector))
+    kinds = "statefulset,service,serviceaccount,pdb,networkpolicy,pods"
+    wait_until(lambda: not here.items(kinds, *selector))
+
+
+def test_an_operator_without_a_permission_says_which(here: Cluster, system: Cluster) -> None:
+    role = f"role/{system.namespace}-qss-queryable-state"
+    before = here.get(role)
+    rules = [rule for rule in before["rules"] if rule["resources"] != ["networkpolicies"]]
+    without = {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"]}
+    here.patch(role, {"rules": [*rules, {**without, "verbs": ["list", "watch"]}]})
+    try:
+        here.apply(small_store("forbidden"))
+        here.until("qss/forbidden", says("Degraded", "Forbidden", "networkpolicies"))
+    finally:
+        here.patch(role, {"rules": before["rules"]})
+    here.until("qss/forbidden", is_ready)
+
+
+def test_a_resource_edited_while_it_is_worked_on_ends_as_the_last_edit_says(
+    here: Cluster,
+) -> None:
+    here.apply(small_store("edited"))
+    for number in range(12):
+        size = f"{96 + number}Mi"
+        here.patch(
+            "qss/edited",
+            {"spec": {"pod": {"resources": {"requests": {"memory": size}}}}},
+        )
+
+    def is_last() -> bool:
+        pods = pods_of(here, "edited")
+        return bool(pods) and all(
+            one["spec"]["containers"][0]["resources"]["requests"]["memory"] == "107Mi"
+            for one in pods
+        )
+
+    wait_until(is_last, 120.0)
+    here.until("qss/edited", is_ready)
+
+
+def test_fifty_stores_at_once(here: Cluster, system: Cluster) -> None:
+    resources = {"requests": {"cpu": "5m", "memory": "16Mi"}}
+    names = [f"many-{number}" for number in range(_STORES)]
+    here.apply(*(small_store(one, partitions=1, pod={"resources": resources}) for one in names))
+
+    def ready() -> bool:
+        return sum(is_ready(one) for one in here.items("qss")) == _STORES
+
+    wait_until(ready, 480.0)
+    # Work was done by one operator, which did not restart.
+    pod = system.get("pod", leader(system))
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    here.kubectl("delete", "qss", "--all", "--timeout=240s", timeout_s=250)
+
+
+def test_a_store_waits_for_an_operator_that_is_away(here: Cluster, system: Cluster) -> None:
+    here.apply(small_store("alone"))
+    here.until("qss/alone", is_ready)
+    system.kubectl("scale", OPERATOR, "--replicas=0")
+    try:
+        with pytest.raises(CommandError, match="timed out"):
+            here.kubectl("delete", "qss", "alone", "--timeout=5s")
+        assert len(pods_of(here, "alone")) == 1
+    finally:
+        system.kubectl("scale", OPERATOR, "--replicas=2")
+    here.until_gone("qss/alone")
