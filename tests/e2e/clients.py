@@ -41,7 +41,7 @@ class PodClient:
         self._exec(
             "sh",
             "-c",
-            f"python /tmp/client.py keep {store} > /tmp/draft 2> /tmp/log && mv /tmp/draft /tmp/told &",
+            f"(python /tmp/client.py keep {store} > /tmp/draft; mv /tmp/draft /tmp/told) 2> /tmp/log &",
         )
         yield kept
         self._exec("touch", "/tmp/stop")
