@@ -101,6 +101,16 @@ CASES: dict[str, tuple[list[str], Check]] = {
         ["reviews.create=false"],
         lambda made: ("ClusterRole", f"{IN_SYSTEM}-store-pods") not in made,
     ),
+    "tls.secretNames": (
+        ["tls.secretNames={words-tls}"],
+        lambda made: {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "resourceNames": ["words-tls"],
+            "verbs": ["get"],
+        }
+        in made["ClusterRole", IN_SYSTEM]["rules"],
+    ),
     "serviceAccount.create": (
         ["serviceAccount.create=false", "serviceAccount.name=own"],
         lambda made: (

@@ -31,4 +31,10 @@
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+{{- with .Values.tls.secretNames }}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: {{ toJson . }}
+  verbs: [get] # Whom the pods of a store with a certificate are known by.
+{{- end }}
 {{- end -}}

@@ -1,0 +1,233 @@
+"""Who may ask a store and who may write it: real tokens, real reviews, a real certificate."""
+
+import json
+import socket
+import ssl
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.certificates import authority, secret
+from e2e.clients import PodClient, start_client
+from e2e.environment import Images
+from e2e.kubectl import Cluster, CommandError, Object
+from e2e.namespaces import fresh_namespace
+from e2e.releases import install
+from e2e.stores import is_ready, says, small_store
+from qss_client import Store
+from qss_client.http_sync import SyncHttp
+from qss_client.routing import RetryLimits
+from qss_core.errors import StoreError
+from qss_testing.waiting import wait_until
+
+AUDIENCE = "queryablestate.dev"
+KEYS = 20
+TLS_SECRET = "words-tls"
+
+
+@pytest.fixture(scope="module")
+def system(cluster: Cluster, images: Images) -> Iterator[Cluster]:
+    """The operator of all namespaces, which may read the certificate."""
+    with fresh_namespace(cluster, "qss-e2e-access-system") as made:
+        install(made, images, values={"tls.secretNames": f"{{{TLS_SECRET}}}"})
+        yield made
+        made.helm("uninstall", "qss", "--wait")
+
+
+@pytest.fixture(scope="module")
+def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
+    """A store with rows, and a client that may ask and write all stores."""
+    namespace.apply(small_store("words", replicas=2), small_store("other"))
+    for store in ("words", "other"):
+        namespace.wait(f"qss/{store}", "condition=Ready")
+    made = start_client(namespace, images.store)
+    made.write("words", KEYS, 1)
+    return made
+
+
+def account(here: Cluster, name: str, *rules: Object) -> str:
+    """A service account with these rights."""
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": here.namespace}
+    here.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": name},
+            "rules": list(rules),
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [subject],
+        },
+    )
+    return name
+
+
+def right(what: str, verb: str, *stores: str) -> Object:
+    return {
+        "apiGroups": [AUDIENCE],
+        "resources": [f"queryablestatestores/{what}"],
+        "verbs": [verb],
+        **({"resourceNames": list(stores)} if stores else {}),
+    }
+
+
+def token(here: Cluster, name: str, audience: str = AUDIENCE) -> str:
+    return here.kubectl("create", "token", name, f"--audience={audience}").strip()
+
+
+def address(here: Cluster, store: str) -> str:
+    """The Service's own address, which the test bed routes to."""
+    return str(here.get("service", store)["spec"]["clusterIP"])
+
+
+def refusal(here: Cluster, store: str, shown: str | None) -> StoreError:
+    """What a get says that must not be answered."""
+    url = f"http://{address(here, store)}:8080"
+    limits = RetryLimits(deadline_s=10.0)
+    with (
+        pytest.raises(StoreError) as caught,
+        Store(url, store, token=shown, direct=False, limits=limits) as asked,
+    ):
+        asked.get("key-1")
+    return caught.value
+
+
+def answer(here: Cluster, method: str, path: str, shown: str) -> StoreError:
+    """The refusal of a request to a port of the Service."""
+    http = SyncHttp(shown)
+    body = b'{"queryId": "q", "runId": "r", "openId": "o"}' if method == "POST" else None
+    headers = {"Content-Type": "application/json"}
+    with pytest.raises(StoreError) as caught:
+        http.request(method, f"http://{address(here, 'words')}{path}", body=body, headers=headers)
+    http.close()
+    return caught.value
+
+
+def test_who_shows_nothing_is_told_to_show_a_token(
+    client: PodClient, namespace: Cluster, own_bed: None
+) -> None:
+    said = refusal(namespace, "words", None)
+    assert said.code == "UNAUTHENTICATED"
+
+
+def test_a_token_for_somebody_else_is_none(
+    client: PodClient, namespace: Cluster, own_bed: None
+) -> None:
+    account(namespace, "elsewhere", right("query", "get"))
+    said = refusal(
+        namespace, "words", token(namespace, "elsewhere", "https://kubernetes.default.svc")
+    )
+    assert said.code == "UNAUTHENTICATED"
+
+
+def test_an_account_without_the_right_is_told_which(
+    client: PodClient, namespace: Cluster, own_bed: None
+) -> None:
+    account(namespace, "writer-only", right("write", "update"))
+    said = refusal(namespace, "words", token(namespace, "writer-only"))
+    assert said.code == "FORBIDDEN"
+    assert "queryablestatestores/query" in said.message
+    assert f"system:serviceaccount:{namespace.namespace}:writer-only" in said.message
+
+
+def test_a_right_may_be_of_one_store_alone(
+    client: PodClient, namespace: Cluster, own_bed: None
+) -> None:
+    account(namespace, "words-only", right("query", "get", "words"))
+    shown = token(namespace, "words-only")
+    assert refusal(namespace, "other", shown).code == "FORBIDDEN"
+    url = f"http://{address(namespace, 'words')}:8080"
+    with Store(url, "words", token=shown, direct=False) as store:
+        row = store.get("key-1")
+        assert row is not None
+        assert row.value == 1
+        assert len(list(store.range())) == KEYS, "also what the other pod has"
+
+
+def test_who_may_only_ask_may_not_write(
+    client: PodClient, namespace: Cluster, own_bed: None
+) -> None:
+    account(namespace, "reader-only", right("query", "get"))
+    path = ":8081/changelog/stores/words/writers/w"
+    said = answer(namespace, "POST", path, token(namespace, "reader-only"))
+    assert said.code == "FORBIDDEN"
+    assert "queryablestatestores/write" in said.message
+
+
+def test_only_the_operator_and_the_pods_may_assign(
+    client: PodClient, namespace: Cluster, own_bed: None
+) -> None:
+    account(namespace, "all", right("query", "get"), right("write", "update"))
+    said = answer(namespace, "GET", ":8081/control/replicas", token(namespace, "all"))
+    assert said.code == "FORBIDDEN"
+
+
+def test_qss_asks_a_store_by_its_name_from_outside(client: PodClient, namespace: Cluster) -> None:
+    account(namespace, "laptop", right("query", "get", "words"))
+    name = f"{namespace.namespace}/words"
+    command = (sys.executable, "-m", "qss_client", "get", "--kube", name, "key-3")
+    said = namespace.run(*command, "--service-account", "laptop", "--output", "json")
+    assert [row["value"] for row in json.loads(said)] == [1]
+
+
+@pytest.fixture
+def closed(system: Cluster, namespace: Cluster, tmp_path: Path) -> Iterator[tuple[Cluster, Path]]:
+    """A store with a certificate, before its Secret is there; and the authority's directory."""
+    authority(tmp_path)
+    access = {"authentication": "None", "tlsSecretName": TLS_SECRET}
+    namespace.apply(small_store("closed", access=access))
+    yield namespace, tmp_path
+    namespace.kubectl("delete", "qss/closed", "--wait=false")
+    namespace.kubectl("delete", f"secret/{TLS_SECRET}", "--ignore-not-found")
+
+
+def serial_of(here: Cluster, certificate: Path) -> str:
+    """The certificate that the store shows now, in hexadecimal."""
+    context = ssl.create_default_context(cafile=str(certificate))
+    host = f"closed.{here.namespace}.svc"
+    with (
+        socket.create_connection((address(here, "closed"), 8080), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname=host) as shown,
+    ):
+        found = shown.getpeercert()
+        assert found is not None
+        return str(found["serialNumber"])
+
+
+def test_a_store_with_a_certificate_waits_for_it_and_takes_a_new_one(
+    closed: tuple[Cluster, Path], own_bed: None
+) -> None:
+    here, directory = closed
+    here.until(
+        "qss/closed", says("Degraded", "TlsSecret", f"the Secret {TLS_SECRET} does not exist")
+    )
+    here.apply(secret(directory, TLS_SECRET, "closed", here.namespace))
+    # The kubelet tries to mount it again after a while.
+    here.until("qss/closed", is_ready, timeout_s=180.0)
+    assert here.get("qss/closed")["status"]["endpoints"]["query"].startswith("https://")
+    first = serial_of(here, directory / "ca.crt")
+    command = (sys.executable, "-m", "qss_client", "get", "--kube", f"{here.namespace}/closed", "x")
+    with pytest.raises(CommandError, match="KEY_NOT_FOUND"):
+        here.run(*command, "--ca-file", str(directory / "ca.crt"))
+    with pytest.raises(CommandError, match="name its authority by ca_file"):
+        here.run(*command)
+    here.apply(secret(directory, TLS_SECRET, "closed", here.namespace))
+    # The kubelet takes up to a minute and a half to bring a new Secret into a pod.
+    second = wait_until(
+        lambda: (now := serial_of(here, directory / "ca.crt")) != first and now, timeout_s=180.0
+    )
+    assert second != first
+    assert is_ready(here.get("qss/closed"))
+    restarts = [
+        status["restartCount"]
+        for pod in here.items("pods", "--selector", f"{AUDIENCE}/store=closed")
+        for status in pod["status"]["containerStatuses"]
+    ]
+    assert restarts == [0]
