@@ -38,11 +38,8 @@ class PodClient:
         """
         kept = Kept()
         self._exec("sh", "-c", "cat > /tmp/client.py; rm -f /tmp/told", stdin=_PROGRAM.read_text())
-        self._exec(
-            "sh",
-            "-c",
-            f"(python /tmp/client.py keep {store} > /tmp/draft; mv /tmp/draft /tmp/told) 2> /tmp/log &",
-        )
+        run = f"(python /tmp/client.py keep {store} > /tmp/draft; mv /tmp/draft /tmp/told)"
+        self._exec("sh", "-c", f"{run} > /dev/null 2> /tmp/log &")
         yield kept
         self._exec("touch", "/tmp/stop")
         told = wait_until(self._told, 330.0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.environment import CRD, Images, find_cluster, find_images, is_own_bed
+from e2e.environment import CRD, Images, alone, find_cluster, find_images, is_own_bed
 from e2e.kubectl import Cluster
 from e2e.namespaces import clean, fresh_namespace
 
@@ -24,11 +24,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Cluster:
+def cluster() -> Iterator[Cluster]:
     """The cluster, without what an earlier run left."""
-    found = find_cluster()
-    clean(found)
-    return found
+    with alone():
+        found = find_cluster()
+        clean(found)
+        yield found
 
 
 @pytest.fixture(scope="session")

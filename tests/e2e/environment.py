@@ -1,8 +1,11 @@
 """The cluster and the images of a run: those that were given, or the test bed's."""
 
+import fcntl
 import os
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +18,7 @@ TESTBED = ROOT / "tests" / "e2e" / "testbed" / "testbed"
 _IMAGES = ROOT / "tests" / "e2e" / "images" / "images"
 _UP_TIMEOUT_S = 1800.0
 _DEFAULT_TAG = "0.1.0"
+_LOCK = Path(tempfile.gettempdir()) / "queryable-state-e2e.lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,14 @@ def find_images(environment: Mapping[str, str] = os.environ) -> Images:
 def testbed(*arguments: str) -> str:
     """A command of the test bed."""
     return _output(str(TESTBED), *arguments)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One run at a time on the test bed: each begins by deleting what the one before left."""
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _output(*command: str) -> str:
