@@ -143,8 +143,9 @@ class ManyKeys:
         places = self._places[partition]
         with execution.layer("PointPlan"):
             # All rows at once, from one state; what takes longer, their JSON, in turns with others.
-            rows = self._rows(reading, places)
-            results = self._found_at_once(partition, places, rows)
+            keys = [self._keys[place] for place in places]
+            rows = self._rows(reading, keys)
+            results = self._found_at_once(partition, keys, rows)
             if results is None:
                 results = await self._in_turns(partition, places, rows)
         answer = reading.answer()
@@ -152,8 +153,7 @@ class ManyKeys:
             answer = msgspec.structs.replace(answer, execution_info=execution.lines())
         return _Part(answer, results)
 
-    def _rows(self, reading: Reading, places: list[int]) -> list[bytes | StoreError | None]:
-        keys = [self._keys[place] for place in places]
+    def _rows(self, reading: Reading, keys: list[bytes]) -> Sequence[bytes | StoreError | None]:
         try:
             values = reading.view.snapshot.get_many(keys)
         except StoreError:
@@ -162,7 +162,7 @@ class ManyKeys:
         if size > self._bytes_left:
             return [self._row(reading, key) for key in keys]
         self._bytes_left -= size
-        return [*values]
+        return values
 
     def _row(self, reading: Reading, key: bytes) -> bytes | StoreError | None:
         """One row by itself, where a batch has a damaged one or is too large for the answer."""
@@ -175,10 +175,10 @@ class ManyKeys:
         return row
 
     def _found_at_once(
-        self, partition: PartitionId, places: list[int], rows: list[bytes | StoreError | None]
+        self, partition: PartitionId, keys: list[bytes], rows: Sequence[bytes | StoreError | None]
     ) -> list[Any] | None:
         """The usual case: a few keys, all there. None where it is not."""
-        if len(places) > _AT_ONCE_MAX or self._encoded > CHUNK_ROWS_MAX:
+        if len(keys) > _AT_ONCE_MAX or self._encoded > CHUNK_ROWS_MAX:
             return None
         try:
             # A missing row has no length, and a failure none either.
@@ -186,12 +186,11 @@ class ManyKeys:
                 return None
         except TypeError:
             return None
-        keys = [self._keys[place] for place in places]
         self._encoded += len(keys)
         return found_rows(self._codec, partition, keys, rows)  # type: ignore[arg-type]
 
     async def _in_turns(
-        self, partition: PartitionId, places: list[int], rows: list[bytes | StoreError | None]
+        self, partition: PartitionId, places: list[int], rows: Sequence[bytes | StoreError | None]
     ) -> list[Any]:
         tail = b',"partition":%d,"status":"FOUND"}' % partition
         write = make_row_writer(self._codec, self._codec.shape, tail)
@@ -282,7 +281,9 @@ class ManyKeys:
         return _Part(answer, [by_place[place] for place in self._places[partition]])
 
 
-def _slices(places: list[int], rows: list[bytes | StoreError | None]) -> Iterator[list[_PlacedRow]]:
+def _slices(
+    places: list[int], rows: Sequence[bytes | StoreError | None]
+) -> Iterator[list[_PlacedRow]]:
     """Rows with their places, as many at a time as the loop may be held for."""
     placed: list[_PlacedRow] = []
     size = 0
