@@ -26,7 +26,7 @@ class Stores:
     def seen(self, kind: Kind, event: str | None, body: Object) -> None:
         """A watch brought this; `event` is None for what was there when the watch began."""
         metadata = body["metadata"]
-        store = metadata["name"] if kind == STORES else store_of(metadata.get("labels"))
+        store = metadata["name"] if kind == STORES else _store_of(metadata)
         if store is None:
             return
         place = (metadata["namespace"], store)
@@ -61,3 +61,12 @@ class Stores:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _store_of(metadata: Object) -> str | None:
+    """The store that a child belongs to: its owner, since a label may have been edited by hand."""
+    for owner in metadata.get("ownerReferences") or ():
+        if owner["kind"] == STORES.kind and owner["apiVersion"] == STORES.api_version:
+            name: str = owner["name"]
+            return name
+    return store_of(metadata.get("labels"))
