@@ -20,7 +20,6 @@ CHILDREN = (
     "statefulset/{0}",
     "service/{0}",
     "service/{0}-pods",
-    "serviceaccount/{0}-pods",
     "poddisruptionbudget/{0}",
     "networkpolicy/{0}",
 )
@@ -73,6 +72,22 @@ def test_a_child_that_was_deleted_is_made_again(
     before = here.get(what)["metadata"]["uid"]
     here.kubectl("delete", what, "--wait=false", "--cascade=orphan")
     here.until(what, lambda found: found["metadata"]["uid"] != before)
+    here.until(f"qss/{words}", is_ready)
+    assert kept(client, words)
+
+
+def test_an_account_that_was_deleted_is_made_again(
+    here: Cluster, words: str, client: PodClient
+) -> None:
+    what = f"serviceaccount/{words}-pods"
+    before = here.get(what)["metadata"]["uid"]
+    here.kubectl("delete", what, "--wait=false")
+    here.until(what, lambda found: found["metadata"]["uid"] != before)
+    # Tokens are of one account and end with it; a new pod has one of the new account.
+    uids = uids_of(here, words)
+    for pod in uids:
+        here.kubectl("delete", "pod", pod)
+    wait_until(lambda: len(set(uids_of(here, words).values()) - set(uids.values())) == 3)
     here.until(f"qss/{words}", is_ready)
     assert kept(client, words)
 
