@@ -284,6 +284,17 @@ async def test_an_emptied_volume_is_not_served(cluster: ToyCluster) -> None:
     assert PODS_OF_STORE[1] in ready["message"]
 
 
+async def test_pods_get_new_tokens_when_their_account_was_made_again(cluster: ToyCluster) -> None:
+    cluster.make_store(access={"authentication": "ServiceAccount"})
+    await cluster.settle()
+    before = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    cluster.delete(SERVICE_ACCOUNTS, f"{STORE}-pods")
+    await cluster.settle()
+    after = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    assert not set(before) & set(after)
+    assert cluster.condition("Ready")["status"] == "True"
+
+
 async def test_a_missing_certificate_is_told(cluster: ToyCluster) -> None:
     cluster.make_store(access={"authentication": "None", "tlsSecretName": "words-tls"})
     await cluster.keeper.run_round()

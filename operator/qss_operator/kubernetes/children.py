@@ -55,7 +55,12 @@ def beside_pods(names: StoreNames, owner: Object, *, is_healthy: bool) -> list[C
 
 
 def stateful_set(
-    names: StoreNames, owner: Object, spec: StoreSpec, defaults: PodDefaults, replicas: int
+    names: StoreNames,
+    owner: Object,
+    spec: StoreSpec,
+    defaults: PodDefaults,
+    replicas: int,
+    account_uid: str = "",
 ) -> Object:
     """The StatefulSet. `OnDelete`: the operator restarts pods, one at a time."""
     claim: Object = {
@@ -79,7 +84,7 @@ def stateful_set(
                     "whenScaled": "Retain",
                 },
                 "selector": {"matchLabels": {STORE_LABEL: names.store}},
-                "template": pod_template(names, spec, defaults),
+                "template": pod_template(names, spec, defaults, account_uid),
                 "volumeClaimTemplates": [
                     {
                         "apiVersion": "v1",

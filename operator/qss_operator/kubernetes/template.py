@@ -8,6 +8,7 @@ import msgspec
 
 from qss_core.spec import Authentication, StoreSpec
 from qss_operator.kubernetes.names import (
+    ACCOUNT_ANNOTATION,
     CHANGELOG_PORT,
     OPS_PORT,
     ORDINAL_LABEL,
@@ -38,15 +39,23 @@ class PodDefaults:
     log_format: str = "json"
 
 
-def pod_template(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Object:
-    """The template, with its own hash in an annotation: a pod of another hash is out of date."""
+def pod_template(
+    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, account_uid: str = ""
+) -> Object:
+    """The template, with its own hash in an annotation: a pod of another hash is out of date.
+
+    `account_uid` is that of the pods' ServiceAccount: one that was made again has taken their
+    tokens' worth with it, and only new pods get others.
+    """
     given = spec.pod
+    account = {ACCOUNT_ANNOTATION: account_uid} if _checks_callers(spec) else {}
     template: Object = {
         "metadata": {
             "labels": {**given.labels, **names.labels()},
             "annotations": {
                 "kubectl.kubernetes.io/default-container": "store",
                 **given.annotations,
+                **account,
             },
         },
         "spec": _pod_spec(names, spec, defaults),

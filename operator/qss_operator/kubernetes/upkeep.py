@@ -18,6 +18,7 @@ from qss_operator.kubernetes.errors import ForbiddenError, InvalidError
 from qss_operator.kubernetes.kinds import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    SERVICE_ACCOUNTS,
     STATEFUL_SETS,
     Kind,
 )
@@ -94,7 +95,16 @@ class Upkeep:
     async def set_replicas(self, replicas: int) -> None:
         """Applies the StatefulSet with this many pods."""
         assert self._spec is not None, "a round comes first"
-        body = stateful_set(self._names, self._owner, self._spec, self._defaults, replicas)
+        accounts = await self._live.children(SERVICE_ACCOUNTS)
+        account = accounts.get(self._names.service_account)
+        body = stateful_set(
+            self._names,
+            self._owner,
+            self._spec,
+            self._defaults,
+            replicas,
+            account_uid=account["metadata"]["uid"] if account is not None else "",
+        )
         found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
         if found is not None and "deletionTimestamp" in found["metadata"]:
             self._live.forget(STATEFUL_SETS)
@@ -200,12 +210,15 @@ def _set_size(found: Object) -> str:
 
 
 def _serves(report: ReplicasReport | None, pod: Object) -> bool:
-    """Whether the pod says that it serves, and Kubernetes that it is ready: it sends requests."""
+    """Whether the kubelet hears from the pod that it serves, and the pod says nothing else to us.
+
+    One that does not speak to the operator (whom it may not know any more) serves all the same.
+    """
     ready = any(
         one.get("type") == "Ready" and one.get("status") == "True"
         for one in (pod.get("status") or {}).get("conditions") or []
     )
-    return ready and report is not None and report.ready
+    return ready and (report is None or report.ready)
 
 
 def _edition(found: Object) -> str:
