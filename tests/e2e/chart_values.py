@@ -103,13 +103,15 @@ CASES: dict[str, tuple[list[str], Check]] = {
     ),
     "tls.secretNames": (
         ["tls.secretNames={words-tls}"],
-        lambda made: {
-            "apiGroups": [""],
-            "resources": ["secrets"],
-            "resourceNames": ["words-tls"],
-            "verbs": ["get"],
-        }
-        in made["ClusterRole", IN_SYSTEM]["rules"],
+        lambda made: (
+            {
+                "apiGroups": [""],
+                "resources": ["secrets"],
+                "resourceNames": ["words-tls"],
+                "verbs": ["get"],
+            }
+            in made["ClusterRole", IN_SYSTEM]["rules"]
+        ),
     ),
     "serviceAccount.create": (
         ["serviceAccount.create=false", "serviceAccount.name=own"],
