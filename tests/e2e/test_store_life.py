@@ -80,11 +80,10 @@ def test_an_account_that_was_deleted_is_made_again(
     here: Cluster, words: str, client: PodClient
 ) -> None:
     what = f"serviceaccount/{words}-pods"
-    before = here.get(what)["metadata"]["uid"]
+    before, uids = here.get(what)["metadata"]["uid"], uids_of(here, words)
     here.kubectl("delete", what, "--wait=false")
     here.until(what, lambda found: found["metadata"]["uid"] != before)
     # Tokens are of one account and end with it: the operator restarts the pods, one at a time.
-    uids = uids_of(here, words)
     wait_until(
         lambda: len(set(uids_of(here, words).values()) - set(uids.values())) == 3, timeout_s=120.0
     )
