@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +38,17 @@ class PodClient:
         The program runs by itself in its pod: no stream to it can break.
         """
         kept = Kept()
-        self._exec("sh", "-c", "cat > /tmp/client.py; rm -f /tmp/told", stdin=_PROGRAM.read_text())
+        fresh = "rm -f /tmp/told /tmp/begun /tmp/stop; cat > /tmp/client.py"
+        self._exec("sh", "-c", fresh, stdin=_PROGRAM.read_text())
         run = f"(python /tmp/client.py keep {store} > /tmp/draft; mv /tmp/draft /tmp/told)"
         self._exec("sh", "-c", f"{run} > /dev/null 2> /tmp/log &")
+        wait_until(partial(self._content, "/tmp/begun"), 60.0)
         yield kept
         self._exec("touch", "/tmp/stop")
-        told = wait_until(self._told, 330.0)
-        kept.story = json.loads(told)
+        kept.story = json.loads(wait_until(partial(self._content, "/tmp/told"), 330.0))
 
-    def _told(self) -> str:
-        return self._exec("sh", "-c", "cat /tmp/told 2> /dev/null || true")
+    def _content(self, file: str) -> str:
+        return self._exec("sh", "-c", f"cat {file} 2> /dev/null || true")
 
     def _ask(self, *arguments: str, timeout_s: float = 330.0) -> Any:
         said = self._exec(

@@ -5,7 +5,6 @@ python - read STORE                   prints all rows as one JSON object
 python - keep STORE                   writes and reads until /tmp/stop appears; what it met
 """
 
-import contextlib
 import json
 import sys
 import time
@@ -24,7 +23,7 @@ from qss_client.vector_partitioning import partitions_of
 from qss_client.writing import commit, discover, open_writer, stage
 from qss_core.errors import StoreError
 
-STOP = Path("/tmp/stop")
+BEGUN, STOP = Path("/tmp/begun"), Path("/tmp/stop")
 _LIMITS = RetryLimits(deadline_s=300.0)
 _KEYS_KEPT = 50
 
@@ -107,6 +106,7 @@ def keep(url: str, name: str) -> dict[str, Any]:
         while not STOP.exists():
             timed(write)
             timed(read)
+            BEGUN.write_text("begun")
             if len(met["failures"]) > 20:
                 break
     return met
@@ -124,8 +124,6 @@ def main() -> None:
         with Store(url, name, limits=_LIMITS) as store:
             said = {row.key: row.value for row in store.range()}
     else:
-        with contextlib.suppress(FileNotFoundError):
-            STOP.unlink()
         said = keep(url, name)
     sys.stdout.write(json.dumps(said) + "\n")
 
