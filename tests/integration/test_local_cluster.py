@@ -159,7 +159,9 @@ async def test_a_deleted_volume_is_missed_and_not_replaced_by_an_empty_one(qss: 
     shutil.rmtree(qss.state.data_directory(STORE, Ordinal(1)))
     async with running_stores([qss.write(manifest())], qss.state, qss.pod_command):
         await wait_until_async(lambda: ready_reason(qss) == "NoInSyncReplica")
-        assert status_of(qss).assigned == "3/6"
+        # The other pod may still be opening its partitions.
+        await wait_until_async(lambda: status_of(qss).assigned == "3/6")
+        assert ready_reason(qss) == "NoInSyncReplica"
 
 
 async def test_another_number_of_pods_is_refused_and_nothing_starts(qss: Qss) -> None:
