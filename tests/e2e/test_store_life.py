@@ -196,11 +196,14 @@ def is_up(pod: Object) -> bool:
 def test_a_wrong_image_stops_at_the_first_pod_and_says_so(
     here: Cluster, words: str, client: PodClient
 ) -> None:
+    wait_until(lambda: all(is_up(pod) for pod in pods_of(here, words)), 60.0)
     here.patch(f"qss/{words}", {"spec": {"pod": {"image": "queryable-state/store:nosuch"}}})
-    here.until(f"qss/{words}", says("Ready", "PodsFailing", "words-2", "nosuch"))
-    assert sum(is_up(pod) for pod in pods_of(here, words)) == 2
-    here.patch(f"qss/{words}", {"spec": {"pod": {"image": None}}})
-    here.until(f"qss/{words}", is_ready)
+    try:
+        here.until(f"qss/{words}", says("Ready", "PodsFailing", "words-", "nosuch"))
+        assert sum(is_up(pod) for pod in pods_of(here, words)) == 2
+    finally:
+        here.patch(f"qss/{words}", {"spec": {"pod": {"image": None}}})
+        here.until(f"qss/{words}", is_ready)
     assert kept(client, words)
 
 
