@@ -1,0 +1,68 @@
+"""The flights' job on Kubernetes: its manifests, how far it is, and whether the store is right."""
+
+from pathlib import Path
+
+import yaml
+
+from e2e.clients import PodClient
+from e2e.environment import ROOT, Images
+from e2e.kubectl import Cluster, CommandError, Object
+from qss_client import Row
+from qss_spark.demo.expected import differences, expected_aircraft_stats
+from qss_testing.waiting import wait_until
+
+JOB = "job/aircraft-stats"
+STORE = "aircraft-stats"
+KEYS = 4043
+DRIVERS = ("pods", "--selector", "batch.kubernetes.io/job-name=aircraft-stats")
+EXECUTORS = ("pods", "--selector", "spark-role=executor")
+_MANIFESTS = ROOT / "spark-jobs" / "kubernetes"
+_JOB_TIMEOUT_S = 600.0
+_BEGIN_TIMEOUT_S = 180.0
+
+
+def start(here: Cluster, images: Images) -> None:
+    """The store, and the job once that is ready."""
+    here.apply(*documents(_MANIFESTS / "aircraft-stats-store.yaml", images))
+    here.wait(f"qss/{STORE}", "condition=Ready")
+    here.apply(*documents(_MANIFESTS / "aircraft-stats-job.yaml", images))
+
+
+def documents(file: Path, images: Images) -> list[Object]:
+    """A manifest with this run's image."""
+    text = file.read_text().replace("queryable-state/spark:0.1.0", images.spark)
+    return list(yaml.safe_load_all(text))
+
+
+def running_pods(here: Cluster, selector: tuple[str, ...]) -> list[str]:
+    """The pods that run, by name."""
+    return sorted(
+        one["metadata"]["name"]
+        for one in here.items(*selector)
+        if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
+    )
+
+
+def wait_for_batches(here: Cluster, count: int) -> None:
+    """Returns when the driver that runs now has committed so many batches."""
+
+    def committed() -> bool:
+        drivers = running_pods(here, DRIVERS)
+        if not drivers:
+            return False
+        try:
+            said = here.kubectl("logs", drivers[0])
+        except CommandError:
+            return False  # It ends just now.
+        return said.count('{"batch"') >= count
+
+    wait_until(committed, _BEGIN_TIMEOUT_S)
+
+
+def compare(here: Cluster, client: PodClient) -> None:
+    """The job ends, and the store holds what a computation without Spark says, key by key."""
+    here.wait(JOB, "condition=Complete", _JOB_TIMEOUT_S)
+    expected = expected_aircraft_stats()
+    held = [Row(key=key, value=value) for key, value in client.read(STORE).items()]
+    assert differences(expected, held) == []
+    assert len(held) == len(expected) == KEYS

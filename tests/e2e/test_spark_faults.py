@@ -1,0 +1,50 @@
+"""What the flights' job leaves in the store when a pod is killed under it: the same."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e import flights
+from e2e.clients import start_client
+from e2e.environment import Images
+from e2e.kubectl import Cluster
+from e2e.namespaces import fresh_namespace
+from e2e.releases import install
+
+
+@pytest.fixture(scope="module")
+def system(cluster: Cluster, images: Images) -> Iterator[Cluster]:
+    """The operator of all namespaces."""
+    with fresh_namespace(cluster, "qss-e2e-spark-system") as made:
+        install(made, images)
+        yield made
+        made.helm("uninstall", "qss", "--wait")
+
+
+def kill(here: Cluster, pod: str) -> None:
+    """At once, without a farewell."""
+    here.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+
+
+@pytest.mark.parametrize("victim", ["executor", "driver", "store"])
+def test_a_pod_that_is_killed_changes_nothing_in_the_end(
+    victim: str, system: Cluster, cluster: Cluster, images: Images
+) -> None:
+    with fresh_namespace(cluster, f"qss-e2e-spark-{victim}") as here:
+        flights.start(here, images)
+        client = start_client(here, images.store)
+        flights.wait_for_batches(here, 2)
+        before = flights.running_pods(here, flights.DRIVERS)
+        match victim:
+            case "executor":
+                kill(here, flights.running_pods(here, flights.EXECUTORS)[0])
+            case "driver":
+                kill(here, before[0])
+            case "store":
+                kill(here, f"{flights.STORE}-1")
+        flights.compare(here, client)
+        ran = {one["metadata"]["name"] for one in here.items(*flights.DRIVERS)}
+        if victim == "driver":
+            assert not ran & set(before), "another driver has done the rest"
+        else:
+            assert ran == set(before), "the same driver went on"
