@@ -13,7 +13,7 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Whose token it is, with all that a Role can be bound to."""
 
-    username: str
+    username: str = ""  # The API server names nobody for a token that it refuses: `user: {}`.
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}

@@ -82,3 +82,16 @@ def test_nonsense_is_no_answer(body: bytes) -> None:
         decode_token_review(body, "qss")
     with pytest.raises(NoReviewError):
         decode_access_review(body)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "invalid bearer token",
+        '[invalid bearer token, token audiences ["other"] is invalid for the target audiences '
+        '["qss"]]',
+    ],
+)
+def test_a_refusal_as_kubernetes_writes_it_names_nobody(said: str) -> None:
+    body = msgspec.json.encode({"kind": "TokenReview", "status": {"error": said, "user": {}}})
+    assert decode_token_review(body, "qss") is None
