@@ -93,5 +93,5 @@ def test_nonsense_is_no_answer(body: bytes) -> None:
     ],
 )
 def test_a_refusal_as_kubernetes_writes_it_names_nobody(said: str) -> None:
-    body = msgspec.json.encode({"kind": "TokenReview", "status": {"error": said, "user": {}}})
+    body = json.dumps({"kind": "TokenReview", "status": {"error": said, "user": {}}}).encode()
     assert decode_token_review(body, "qss") is None
