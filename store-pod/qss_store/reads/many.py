@@ -44,7 +44,7 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class _Part:
     """One partition's share: its state, and what msgspec encodes as the results of its keys."""
 
-    answer: PartitionAnswer
+    answer: PartitionAnswer | msgspec.Raw
     results: list[Any]
 
 
@@ -85,7 +85,7 @@ class ManyKeys:
             deadline = self._reader.deadline(self._options)
             found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
         results: list[Any] = [None] * len(self._keys)
-        partitions: dict[str, PartitionAnswer] = {}
+        partitions: dict[str, PartitionAnswer | msgspec.Raw] = {}
         for partition in sorted(found):
             part = found[partition]
             if isinstance(part, StoreError):
@@ -148,10 +148,10 @@ class ManyKeys:
             results = self._found_at_once(partition, keys, rows)
             if results is None:
                 results = await self._in_turns(partition, places, rows)
-        answer = reading.answer()
-        if execution.lines() is not None:
-            answer = msgspec.structs.replace(answer, execution_info=execution.lines())
-        return _Part(answer, results)
+        if execution.lines() is None:
+            return _Part(self._reader.answer_json(reading), results)
+        lines = execution.lines()
+        return _Part(msgspec.structs.replace(reading.answer(), execution_info=lines), results)
 
     def _rows(self, reading: Reading, keys: list[bytes]) -> Sequence[bytes | StoreError | None]:
         try:

@@ -1,10 +1,13 @@
 """What all reads of a pod share: its replicas, its peers, its limits, and the store's codec."""
 
+import msgspec
+
 from qss_core.errors import UnsupportedIsolationError
 from qss_core.model import Isolation, PartitionId, StoreDefinition
 from qss_core.parameters import ReadOptions
 from qss_store.pod import Pod
 from qss_store.reads.peers import PeerReads
+from qss_store.reads.replicas import Reading
 from qss_store.reads.rows import Codec, RowWriter, codec_of, make_row_writer
 from qss_store.reads.turns import Turn
 from qss_store.settings import Settings
@@ -21,6 +24,7 @@ class Reader:
         self._definition: StoreDefinition | None = None
         self._codec: Codec | None = None
         self._writer: RowWriter | None = None
+        self._answers: dict[PartitionId, tuple[Reading, msgspec.Raw]] = {}
 
     def codec(self, store: str) -> Codec:
         """The codec of a store. Raises StoreNotFoundError, NotReadyError."""
@@ -36,6 +40,14 @@ class Reader:
         """The writer of whole rows of the store whose codec was asked for."""
         assert self._writer is not None, "the codec is asked for first"
         return self._writer
+
+    def answer_json(self, reading: Reading) -> msgspec.Raw:
+        """`reading.answer()` as JSON, made once for each state."""
+        last = self._answers.get(reading.partition)
+        if last is None or not _is_of_one_state(last[0], reading):
+            made = msgspec.Raw(msgspec.json.encode(reading.answer()))
+            last = self._answers[reading.partition] = (reading, made)
+        return last[1]
 
     def check_isolation(self, options: ReadOptions) -> None:
         """Refuses a store's own READ_UNCOMMITTED, where the request does not say otherwise."""
@@ -60,3 +72,11 @@ class Reader:
     def deadline(self, options: ReadOptions) -> float:
         """When the answer has to be there."""
         return self.pod.clock.monotonic() + options.timeout_s
+
+
+def _is_of_one_state(one: Reading, other: Reading) -> bool:
+    return (
+        one.view is other.view
+        and one.configuration is other.configuration
+        and one.role is other.role
+    )
