@@ -61,7 +61,7 @@ def find_images(environment: Mapping[str, str] = os.environ) -> Images:
     )
 
 
-def testbed(*arguments: str) -> str:
+def on_testbed(*arguments: str) -> str:
     """A command of the test bed."""
     return _output(str(TESTBED), *arguments)
 

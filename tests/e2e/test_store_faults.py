@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from e2e.clients import PodClient, start_client
-from e2e.environment import Images, testbed
-from e2e.kubectl import Cluster
+from e2e.environment import Images, on_testbed
+from e2e.kubectl import Cluster, CommandError
 from e2e.namespaces import fresh_namespace
 from e2e.releases import install, leader
 from e2e.stores import is_ready, pods_of, small_store, uids_of
@@ -53,7 +53,9 @@ def scaled(here: Cluster, replicas: int) -> None:
 
 
 def delete_a_child(here: Cluster) -> None:
-    here.kubectl("delete", "service/words-pods", "statefulset/words", "--cascade=orphan")
+    here.kubectl(
+        "delete", "service/words-pods", "statefulset/words", "--cascade=orphan", "--wait=false"
+    )
 
 
 def delete_a_pod(here: Cluster) -> None:
@@ -160,26 +162,34 @@ def test_a_node_loses_its_power_and_comes_back(
     own = namespace.get("pod", "client")["spec"]["nodeName"]
     index = "1" if own.endswith("0") else "0"
     uids = uids_of(namespace, words)
-    testbed("node-down", index)
+    on_testbed("node-down", index)
     try:
         namespace.wait(f"node/node{index}", "condition=Ready=Unknown", 90.0)
     finally:
-        testbed("node-up", index)
+        on_testbed("node-up", index)
     namespace.until(f"qss/{words}", is_ready, 240.0)
     assert has_all(client, words)
     assert set(uids_of(namespace, words)) == set(uids)
+
+
+def answers(here: Cluster) -> bool:
+    """Whether the API server is back."""
+    with suppress(CommandError):
+        return here.kubectl("get", "--raw", "/readyz") == "ok"
+    return False
 
 
 def test_reads_and_writes_go_on_without_the_api_server(
     namespace: Cluster, system: Cluster, words: str, client: PodClient
 ) -> None:
     with client.keeping(words) as story:
-        testbed("stop", "kube-apiserver")
+        on_testbed("stop", "kube-apiserver")
         began_s = time.monotonic()
         try:
             wait_until(lambda: time.monotonic() - began_s > _AWAY_S, _AWAY_S + 10)
         finally:
-            testbed("start", "kube-apiserver")
+            on_testbed("start", "kube-apiserver")
+            wait_until(partial(answers, namespace), 60.0)
         namespace.until(f"qss/{words}", is_ready, 120.0)
     told = story.told()
     assert (told["wrong"], told["failures"]) == ([], [])
