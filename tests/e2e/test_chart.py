@@ -133,6 +133,5 @@ def pod_uids(here: Cluster, store: str) -> list[str]:
 def assert_all_work_was_permitted(system: Cluster) -> None:
     asked = [line for line in metrics(system) if "api_requests_total{" in line]
     assert asked
-    # An operator of some namespaces asks for a node, and does without zones.
-    refused = [line for line in asked if 'code="403"' in line and 'resource="nodes"' not in line]
+    refused = [line for line in asked if 'code="403"' in line]
     assert refused == []

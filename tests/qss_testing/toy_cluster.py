@@ -215,5 +215,6 @@ def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:
         clock=clock,
         defaults=PodDefaults(image="store:1"),
         may_act=lambda: cluster.is_leader,
+        may_read_nodes=True,
         rounds=asyncio.Semaphore(1),
     )

@@ -46,9 +46,7 @@ class Deletion:
             await self._api.delete(STATEFUL_SETS, namespace, self._names.store, uid=uid)
             self._live.forget(STATEFUL_SETS)
         if await self._live.children(PODS):
-            # Watched; but a pod of a dead node may stay, and must be looked at again.
-            self._live.forget(PODS)
-            return
+            return  # The watch tells when the last one is gone.
         if when_deleted(store) is WhenDeleted.DELETE:
             claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
             for name, claim in claims.items():
@@ -56,8 +54,8 @@ class Deletion:
                     logger.info("%s: deleting the volume %s", self._names.store, name)
                     uid = claim["metadata"]["uid"]
                     await self._api.delete(PERSISTENT_VOLUME_CLAIMS, namespace, name, uid=uid)
+                    self._live.forget(PERSISTENT_VOLUME_CLAIMS)
             if claims:
-                self._live.forget(PERSISTENT_VOLUME_CLAIMS)
                 return
         kept = [one for one in store["metadata"].get("finalizers") or [] if one != FINALIZER]
         await self._set_finalizers(store, kept)

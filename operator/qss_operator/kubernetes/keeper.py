@@ -60,6 +60,7 @@ class Surroundings:
     clock: SystemClock
     defaults: PodDefaults
     may_act: Callable[[], bool]
+    may_read_nodes: bool
     rounds: asyncio.Semaphore  # How many stores are worked on at the same time.
 
 
@@ -202,12 +203,11 @@ class StoreKeeper:
         )
         self._access = PodAccess(names, shared.token_file, shared.clock.monotonic_s)
         upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell)
+        zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
         return StoreReconciler(
             names.store,
             resources=self._resources,
-            cluster=KubernetesCluster(
-                names, live, upkeep, Zones(shared.api, spec.topology.spread_key)
-            ),
+            cluster=KubernetesCluster(names, live, upkeep, zones),
             pods=shared.pods_of(self._access),
             clock=shared.clock,
             intervals=INTERVALS,

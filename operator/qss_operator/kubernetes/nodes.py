@@ -10,15 +10,16 @@ _NODES_MAX = 10_000
 class Zones:
     """By node name, for one label."""
 
-    def __init__(self, api: ReadApi, key: str) -> None:
-        """Reads nodes by `api`; an operator of one namespace may not, and then knows no zones."""
+    def __init__(self, api: ReadApi, key: str, *, may_read: bool) -> None:
+        """Reads nodes by `api`; an operator of some namespaces may not, and knows no zones."""
         self._api = api
         self._key = key
+        self._may_read = may_read
         self._zones: dict[str, str] = {}
 
     async def of(self, node: str | None) -> str:
         """The node's zone, or "" where it is not known."""
-        if not node:
+        if not node or not self._may_read:
             return ""
         if node not in self._zones:
             if len(self._zones) >= _NODES_MAX:

@@ -90,6 +90,7 @@ async def _lead(
             clock=clock,
             defaults=settings.defaults,
             may_act=lambda: leadership.is_held,
+            may_read_nodes=not settings.namespaces,  # Nodes belong to no namespace.
             rounds=asyncio.Semaphore(settings.rounds_max),
         )
     )

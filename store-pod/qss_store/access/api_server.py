@@ -80,7 +80,7 @@ class ApiServer:
             if answer.status == 403:
                 raise NoReviewError(
                     f"this pod's service account may not create {path.rpartition('/')[2]}: "
-                    "bind the ClusterRole system:auth-delegator to it"
+                    "see reviews.create of the chart, or bind the ClusterRole system:auth-delegator"
                 )
             raise _MayPassError(f"the API server answered {answer.status} to {path}")
 
