@@ -7,7 +7,7 @@ to its offset log before the batch began.
 
 import logging
 import threading
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -218,7 +218,10 @@ class StoreSink:
     def _collected(self, rows: DataFrame) -> pa.Table | None:
         """The rows; None where they are too many for the driver."""
         try:
-            return rows.toArrow()
+            # What toArrow does, without its round trips for a schema that the batches have.
+            collect: Any = rows._collect_as_arrow  # noqa: SLF001
+            batches = collect(empty_list_if_zero_records=False)
+            return pa.Table.from_batches(batches)
         except (PySparkException, Py4JError) as error:  # It comes as either.
             if "maxResultSize" not in str(error):
                 raise
