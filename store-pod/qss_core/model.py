@@ -99,6 +99,11 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
     partitioner: Partitioner
     partitions: int
     isolation: Isolation = Isolation.READ_COMMITTED
+    # Of Window and Session stores, in milliseconds; retention counts in stream time.
+    retention_ms: int | None = None
+    window_size_ms: int | None = None
+    session_gap_ms: int | None = None
+    retain_duplicates: bool = False
 
 
 class StoreSettings(Wire, frozen=True, kw_only=True):
