@@ -105,6 +105,18 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
     session_gap_ms: int | None = None
     retain_duplicates: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse a store with windows or sessions that does not say how long they are kept."""
+        length = {
+            StoreType.WINDOW: self.window_size_ms,
+            StoreType.SESSION: self.session_gap_ms,
+        }
+        if self.type in length and None in (self.retention_ms, length[self.type]):
+            raise MalformedRequestError(
+                f"a store of type {self.type} has a retention and a "
+                f"{'window size' if self.type is StoreType.WINDOW else 'session gap'}"
+            )
+
 
 class StoreSettings(Wire, frozen=True, kw_only=True):
     """Limits of a store that its resource sets; bytes and milliseconds."""

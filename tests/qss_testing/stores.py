@@ -77,6 +77,15 @@ def open_memory() -> OpenEngine:
 
 def make_definition(partitions: int = 4, **members: Any) -> StoreDefinition:
     """A KeyValue store of strings, JSON values and timestamps, unless `members` say otherwise."""
+    hour_ms = 3_600_000
+    lengths: dict[Any, dict[str, Any]] = {
+        StoreType.WINDOW: {"window_size_ms": hour_ms, "retention_ms": 24 * hour_ms},
+        StoreType.SESSION: {
+            "session_gap_ms": hour_ms,
+            "retention_ms": 24 * hour_ms,
+            "format": "Plain",
+        },
+    }
     given: dict[str, Any] = {
         "name": STORE,
         "store_id": StoreId("store-1"),
@@ -87,6 +96,7 @@ def make_definition(partitions: int = 4, **members: Any) -> StoreDefinition:
         "partitioner": Partitioner.MURMUR2,
         "partitions": partitions,
         "isolation": Isolation.READ_COMMITTED,
+        **lengths.get(members.get("type"), {}),
         **members,
     }
     return StoreDefinition(**given)

@@ -102,7 +102,7 @@ class RocksDbSnapshot:
     def __init__(self, family: Rdict) -> None:
         self._family: Rdict | None = family
         self._raw: RocksSnapshot | None = family.snapshot()
-        self._cursor: RdictIter | None = None
+        self._cursor: _Held | None = None
         self._is_newest = True  # Until `pin`: the family is as it was.
 
     def get(self, key: bytes) -> bytes | None:
@@ -149,10 +149,10 @@ class RocksDbSnapshot:
         self._held()
         self._is_newest = False
 
-    def _held(self) -> RdictIter:
+    def _held(self) -> "_Held":
         if self._cursor is None:
             assert self._family is not None, "the snapshot is closed"
-            self._cursor = self._family.iter()
+            self._cursor = (self._family.iter(), self._family)
         return self._cursor
 
     def scan(
@@ -169,10 +169,15 @@ class RocksDbSnapshot:
         self._cursor = None
 
 
+# An iterator reads freed memory where nobody else holds its family and the family was dropped.
+_Held = tuple[RdictIter, Rdict]
+
+
 def _forward(
-    cursor: RdictIter, lower: bytes | None, upper: bytes | None
+    held: _Held, lower: bytes | None, upper: bytes | None
 ) -> Iterator[tuple[bytes, bytes]]:
     """Rows in order, in stretches: between two of them another scan may use the cursor."""
+    cursor, _family = held
     start = lower if lower is not None else b""
     while True:
         cursor.seek(start)
@@ -191,9 +196,10 @@ def _forward(
 
 
 def _backward(
-    cursor: RdictIter, lower: bytes | None, upper: bytes | None
+    held: _Held, lower: bytes | None, upper: bytes | None
 ) -> Iterator[tuple[bytes, bytes]]:
     """As `_forward`, from the last row on."""
+    cursor, _family = held
     below = upper  # The rows still to come have smaller keys; None: all rows.
     while True:
         if below is None:
@@ -321,7 +327,8 @@ class RocksDbEngine:
         self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper, as of the call."""
-        return _forward(self._families[family].iter(), lower, upper)
+        rows = self._families[family]
+        return _forward((rows.iter(), rows), lower, upper)
 
     def snapshot(self, family: str) -> RocksDbSnapshot:
         """The family as of now."""
