@@ -116,7 +116,7 @@ class PointApi:
         place = (ask.partition, ask.media)
         last = self._last_headers.get(place)
         if last is None or last[0] is not reading.view.token:  # Each view makes its own.
-            headers = CIMultiDict(_headers_of(ask, reading))
+            headers = CIMultiDict(state_headers(ask.codec, ask.media, reading))
             last = self._last_headers[place] = (reading.view.token, headers)
         return last[1].copy()
 
@@ -163,12 +163,12 @@ class PointApi:
         return answer
 
 
-def _headers_of(ask: _Ask, reading: Reading) -> dict[str, str]:
+def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
+    """The headers of a point answer that tell which state it is from."""
     view = reading.view
     return {
-        hdrs.CONTENT_TYPE: ask.media,
-        hdrs.ETAG: f'W/"{ask.codec.store_id}-{reading.partition}-{view.applied}-'
-        f'{_ETAG_NAMES[ask.media]}"',
+        hdrs.CONTENT_TYPE: media,
+        hdrs.ETAG: f'W/"{codec.store_id}-{reading.partition}-{view.applied}-{_ETAG_NAMES[media]}"',
         hdrs.VARY: "Accept",
         "Queryable-State-Position": view.token,
         "Queryable-State-Partition": str(reading.partition),

@@ -6,11 +6,12 @@ from qss_core.errors import UnknownQueryTypeError
 from qss_store.access.guard import Guard
 from qss_store.http import discovery
 from qss_store.http.access import access_middlewares
+from qss_store.http.lane import MANY_ROUTE, POINT_ROUTE, Lane
 from qss_store.http.openapi import openapi_route
 from qss_store.http.point import PointApi
 from qss_store.http.queries import QueryApi
 from qss_store.http.scans import ScanApi
-from qss_store.http.shell import shell_middlewares
+from qss_store.http.shell import LANE, shell_middlewares
 from qss_store.peers import PeerSession
 from qss_store.pod import Pod
 from qss_store.reads.peers import PeerReads
@@ -39,14 +40,15 @@ def make_query_app(
     app = web.Application(
         middlewares=[*shell_middlewares(pod.metrics, "query"), *access_middlewares(guard)]
     )
+    app[LANE] = Lane(reader, guard, pod.metrics.requests)
     app.add_routes(
         [
             # First, since the router tries the routes of a path's first words in turn.
-            web.get("/state/stores/{store}/{key:[^/]*}", points.get),
+            web.get(POINT_ROUTE.replace("{key}", "{key:[^/]*}"), points.get),
             web.get("/state/stores/{store}", scans.get),
             *discovery_routes(pod),
             web.get("/state/count/{store}", queries.count),
-            web.post("/state/get/{store}", queries.get_many),
+            web.post(MANY_ROUTE, queries.get_many),
             web.post("/state/query/{store}", queries.query),
             *_routes_of_other_types(pod),
         ]

@@ -11,7 +11,7 @@ import ssl
 import time
 import traceback
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -228,10 +228,61 @@ def _body_too_large(limit: int) -> TooLargeError:
 # --- Connections
 
 
-class Connection(web.RequestHandler):
-    """One connection. What cannot be parsed as HTTP is answered like any other failure."""
+class FastLane(Protocol):
+    """What answers plain requests at once; whoever fills LANE has one."""
 
-    __slots__ = ()
+    def frame(self, data: bytes) -> Any:
+        """The request in `data`, if it is one of the lane's, whole, with nothing behind it."""
+
+    def answer(self, frame: Any) -> bytes | None:
+        """All bytes of the answer; None where the ordinary way has to give it."""
+
+
+LANE = web.AppKey("LANE", FastLane)
+
+
+class Connection(web.RequestHandler):
+    """One connection. What cannot be parsed as HTTP is answered like any other failure.
+
+    With a lane, requests that it takes are answered before aiohttp sees them, which is sound only
+    between two requests: when everything that came before was parsed to its end, and answered.
+    """
+
+    __slots__ = ("_is_parsed", "_lane")
+
+    def __init__(self, server: web.Server, lane: FastLane | None, **options: Any) -> None:
+        """A connection of `server`."""
+        super().__init__(server, **options)
+        self._lane = lane
+        self._is_parsed = True  # Whether aiohttp's parser stands before a request's first byte.
+
+    def data_received(self, data: bytes) -> None:
+        """Answers by the lane, or hands over to aiohttp."""
+        lane = self._lane
+        if lane is None or not data:  # aiohttp calls itself with nothing.
+            super().data_received(data)
+            return
+        frame = lane.frame(data)
+        if frame is not None and self._is_parsed and self._is_idle():
+            answer = lane.answer(frame)
+            if answer is not None:
+                self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+                assert self.transport is not None, "data came from it"
+                self.transport.write(answer)
+                return
+        seen = self._request_count
+        super().data_received(data)
+        if frame is None or not self._is_parsed:
+            # A head that ends with the data leaves nothing behind it.
+            self._is_parsed = self._request_count > seen and data.endswith(b"\r\n\r\n")
+
+    def _is_idle(self) -> bool:
+        """Whether the handler waits for a request, and the client takes its answers."""
+        waiter = self._waiter
+        # Before its first request the handler may not have begun to wait.
+        waits = self._request_count == 0 if waiter is None else not waiter.done()
+        blocked = self._paused or self._upgraded or self._close or self._force_close
+        return waits and not self._messages and not blocked
 
     def handle_error(
         self,
@@ -272,7 +323,7 @@ class _Refusal(asyncio.Protocol):
 class _Site(web.BaseSite):
     """A listening address with a limit of connections."""
 
-    __slots__ = ("_connections_max", "_host", "_limits", "_port", "_tls")
+    __slots__ = ("_connections_max", "_host", "_lane", "_limits", "_port", "_tls")
 
     def __init__(
         self,
@@ -282,8 +333,10 @@ class _Site(web.BaseSite):
         connections_max: int,
         limits: ListenerLimits,
         tls: ssl.SSLContext | None,
+        lane: FastLane | None,
     ) -> None:
         super().__init__(runner)
+        self._lane = lane
         self._tls = tls
         self._host = host
         self._port = port
@@ -313,8 +366,9 @@ class _Site(web.BaseSite):
             return _Refusal()
         return Connection(
             server,
+            self._lane,
             loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type] # None is how to have none.
+            access_log=None,
             keepalive_timeout=limits.keepalive_timeout_s,
             lingering_time=limits.lingering_time_s,
             auto_decompress=False,
@@ -340,7 +394,7 @@ async def make_runner(
     )
     await runner.setup()
     try:
-        await _Site(runner, host, port, connections_max, limits, tls).start()
+        await _Site(runner, host, port, connections_max, limits, tls, app.get(LANE)).start()
     except BaseException:
         await runner.cleanup()
         raise

@@ -84,6 +84,26 @@ class ManyKeys:
             pod = self._reader.pod
             deadline = self._reader.deadline(self._options)
             found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
+        return self._assembled(found)
+
+    def answer_at_once(self) -> bytes | None:
+        """The same without a pause; None where it takes one, or a key is of another pod."""
+        if self._options.execution_info or self._options.scope is not Scope.ALL:
+            return None
+        found: dict[PartitionId, _Part | StoreError] = {}
+        for partition, places in self._places.items():
+            reading = open_reading(self._reader.pod, partition, self._options)
+            keys = [self._keys[place] for place in places]
+            rows = self._rows(reading, keys)
+            results = self._found_at_once(partition, keys, rows)
+            if results is None:
+                results = self._few(partition, places, rows)
+            if results is None:
+                return None
+            found[partition] = _Part(self._reader.answer_json(reading), results)
+        return self._assembled(found)
+
+    def _assembled(self, found: dict[PartitionId, _Part | StoreError]) -> bytes:
         results: list[Any] = [None] * len(self._keys)
         partitions: dict[str, PartitionAnswer | msgspec.Raw] = {}
         for partition in sorted(found):
@@ -189,11 +209,28 @@ class ManyKeys:
         self._encoded += len(keys)
         return found_rows(self._codec, partition, keys, rows)  # type: ignore[arg-type]
 
+    def _few(
+        self, partition: PartitionId, places: list[int], rows: Sequence[bytes | StoreError | None]
+    ) -> list[Any] | None:
+        """Also what is absent or failed; None where it is more than one turn's worth."""
+        self._encoded += len(rows)
+        size = sum(len(row) for row in rows if isinstance(row, bytes))
+        if self._encoded > CHUNK_ROWS_MAX or size > CHUNK_BYTES_MAX:
+            return None
+        write = self._writer(partition)
+        return [
+            self._encode(partition, place, row, write)
+            for place, row in zip(places, rows, strict=True)
+        ]
+
+    def _writer(self, partition: PartitionId) -> RowWriter:
+        tail = b',"partition":%d,"status":"FOUND"}' % partition
+        return make_row_writer(self._codec, self._codec.shape, tail)
+
     async def _in_turns(
         self, partition: PartitionId, places: list[int], rows: Sequence[bytes | StoreError | None]
     ) -> list[Any]:
-        tail = b',"partition":%d,"status":"FOUND"}' % partition
-        write = make_row_writer(self._codec, self._codec.shape, tail)
+        write = self._writer(partition)
         results: list[Any] = []
         for some in _slices(places, rows):
             results += [self._encode(partition, place, row, write) for place, row in some]

@@ -1,0 +1,243 @@
+"""Plain requests are answered before the HTTP library sees them, and nobody can tell."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from qss_store.http import lane
+from qss_store.http.lane import Frame
+from qss_testing.stores import Cluster, Put
+
+StartCluster = Callable[..., Awaitable[Cluster]]
+Answer = tuple[bytes, dict[str, str], bytes]
+# Headers that are made anew for each answer, and the library's name.
+OWN = ("date", "server")
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each request that reached the lane whether it answered."""
+    seen: list[bool] = []
+    answer = lane.Lane.answer
+
+    def spy(self: lane.Lane, frame: Frame) -> bytes | None:
+        found = answer(self, frame)
+        seen.append(found is not None)
+        return found
+
+    monkeypatch.setattr(lane.Lane, "answer", spy)
+    return seen
+
+
+class Connection:
+    """A client that chooses its packets."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self) -> Answer:
+        """The next answer."""
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 10)).decode()
+        first, *lines = head.strip().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}
+        body = await self.reader.readexactly(int(headers.get("content-length", "0")))
+        kept = {name: value for name, value in headers.items() if name not in OWN}
+        return first.encode(), kept, body
+
+
+@asynccontextmanager
+async def connected(cluster: Cluster) -> AsyncIterator[Connection]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", cluster.ports[0])
+    try:
+        yield Connection(reader, writer)
+    finally:
+        writer.close()
+
+
+def get(path: str, *headers: str) -> bytes:
+    lines = "".join(f"{line}\r\n" for line in ("Host: pod", *headers))
+    return f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()
+
+
+def post(path: str, body: Any, *headers: str) -> bytes:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = "".join(
+        f"{line}\r\n" for line in ("Host: pod", f"Content-Length: {len(data)}", *headers)
+    )
+    return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + data
+
+
+@pytest.fixture
+async def cluster(start_cluster: StartCluster) -> Cluster:
+    cluster = await start_cluster()
+    await cluster.put_values({f"k{n}": {"n": n} for n in range(20)}, {"in": {"0": 5}})
+    return cluster
+
+
+POINT = get("/state/stores/words/k1")
+MANY = post("/state/get/words", {"keys": [f"k{n}" for n in range(20)]})
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        POINT,
+        MANY,
+        post("/state/get/words", {"keys": ["k1", "none", "k1"]}),
+        post("/state/get/words", {"keys": []}),
+    ],
+)
+async def test_an_answer_of_the_lane_is_the_ordinary_one(
+    cluster: Cluster, answered: list[bool], request_bytes: bytes
+) -> None:
+    async with connected(cluster) as connection:
+        await connection.send(request_bytes)
+        quick = await connection.answer()
+        assert answered == [True]
+        await connection.send(request_bytes.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1"))
+        ordinary = await connection.answer()
+        assert answered == [True]
+    assert quick == ordinary
+    assert quick[0] == b"HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (get("/state/stores/words/none"), 404),
+        (get("/state/stores/birds/k1"), 404),
+        (post("/state/get/words", {"keys": [1]}), 400),
+        (post("/state/get/words", b"{"), 400),
+        (post("/state/get/words", {"keys": ["k1"], "positionBound": {"in": {"0": 6}}}), 200),
+        (post("/state/get/birds", {"keys": []}), 404),
+    ],
+)
+async def test_what_fails_goes_the_ordinary_way(
+    cluster: Cluster, answered: list[bool], request_bytes: bytes, status: int
+) -> None:
+    async with connected(cluster) as connection:
+        await connection.send(request_bytes)
+        first, _, _ = await connection.answer()
+        assert first.startswith(b"HTTP/1.1 %d" % status)
+        await connection.send(POINT)
+        await connection.answer()
+    assert answered == [False, True]
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        get("/state/stores/words/k1?timeout=1"),
+        get("/state/stores/words/k%31"),
+        get("/state/stores/words/k1", "If-None-Match: x"),
+        get("/state/stores/words"),
+        POINT.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        POINT.replace(b"GET ", b"HEAD "),
+    ],
+)
+async def test_what_is_not_plain_is_answered_too(
+    cluster: Cluster, answered: list[bool], request_bytes: bytes
+) -> None:
+    async with connected(cluster) as connection:
+        await connection.send(request_bytes)
+        head = await asyncio.wait_for(connection.reader.readuntil(b"\r\n\r\n"), 10)
+    assert head.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200"))
+    assert True not in answered
+
+
+async def test_requests_in_any_packets_are_answered_in_their_order(
+    cluster: Cluster, answered: list[bool]
+) -> None:
+    requests = [POINT, MANY, get("/state/stores/words/k2"), get("/state/stores/words/k3?timeout=9")]
+    stream = b"".join(requests * 3)
+    async with connected(cluster) as connection:
+        expected = []
+        for request in requests * 3:
+            await connection.send(request)
+            expected.append(await connection.answer())
+        assert answered.count(True) == 9
+        for size in (len(stream), 1, 7, 100, len(POINT), len(POINT) + 1):
+            for start in range(0, len(stream), size):
+                await connection.send(stream[start : start + size])
+                await asyncio.sleep(0)  # The server's turn: it sees these packets apart.
+            assert [await connection.answer() for _ in expected] == expected
+
+
+async def test_the_bytes_of_a_body_are_never_taken_for_a_request(
+    cluster: Cluster, answered: list[bool]
+) -> None:
+    head = b"POST /state/get/words HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n"
+    async with connected(cluster) as connection:
+        await connection.send(head % len(POINT))
+        await asyncio.sleep(0)
+        await connection.send(POINT)
+        first, _, body = await connection.answer()
+        assert first.startswith(b"HTTP/1.1 400")
+        assert json.loads(body)["code"] == "MALFORMED_REQUEST"
+        await connection.send(POINT)
+        assert (await connection.answer())[0] == b"HTTP/1.1 200 OK"
+    assert True not in answered[:-1]
+
+
+async def test_the_lane_answers_for_each_new_state(cluster: Cluster, answered: list[bool]) -> None:
+    async with connected(cluster) as connection:
+        await connection.send(POINT)
+        _, before, _ = await connection.answer()
+        await cluster.put([Put(b"k1", b"2", 7)], {"in": {"0": 9}})
+        await connection.send(POINT)
+        _, after, body = await connection.answer()
+    assert answered == [True, True]
+    assert json.loads(body) == {"key": "k1", "value": 2, "timestamp": 7}
+    changed = {name for name in after if before[name] != after[name]}
+    assert changed == {
+        "etag",
+        "queryable-state-position",
+        "queryable-state-sequence",
+        "content-length",
+    }
+
+
+async def test_answers_of_the_lane_are_counted_as_others_are(
+    cluster: Cluster, answered: list[bool]
+) -> None:
+    requests = cluster.nodes[0].pod.metrics.requests
+    async with connected(cluster) as connection:
+        for request in (POINT, MANY):
+            for data in (request, request.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1")):
+                before = requests.bytes_in, requests.bytes_out
+                await connection.send(data)
+                _, _, body = await connection.answer()
+                received, sent = requests.bytes_in - before[0], requests.bytes_out - before[1]
+                assert sent == len(body)
+                assert received == len(data.partition(b"\r\n\r\n")[2])
+    assert answered == [True, True]
+    counts = {
+        sample.labels["route"]: sample.value
+        for family in requests.collect()
+        for sample in family.samples
+        if sample.name == "qss_requests_total"
+    }
+    assert counts == {"/state/stores/{store}/{key}": 2, "/state/get/{store}": 2}
+
+
+async def test_a_client_that_does_not_read_is_not_written_to_without_end(
+    start_cluster: StartCluster, answered: list[bool]
+) -> None:
+    cluster = await start_cluster(value_serde="string")
+    await cluster.put_values({"k1": "v" * 100_000})
+    async with connected(cluster) as connection:
+        for _ in range(200):
+            await connection.send(POINT)
+            await asyncio.sleep(0)
+        for _ in range(200):
+            assert (await connection.answer())[0] == b"HTTP/1.1 200 OK"
+    assert answered.count(True) < 200
