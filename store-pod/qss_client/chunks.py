@@ -3,12 +3,7 @@
 A chunk is one Arrow IPC stream per partition, one after the other, each complete with its end
 mark. The partition number is in the stream's schema metadata as `partition`. These very bytes are
 what the partition's changelog keeps, and their CRC-32 is the slice's checksum: a slice that is sent
-again, also to another pod, is the same bytes. Columns, in this order:
-
-    key        binary, never null
-    value      binary, null deletes the key
-    timestamp  int64, milliseconds since 1970; optional, null: the time of the batch
-    headers    list<struct<key: string, value: binary>>; optional
+again, also to another pod, is the same bytes. Its columns: `qss_client.layouts`.
 
 Arrow's buffer compression and dictionaries are refused: with them a few bytes could claim any
 amount of memory.
@@ -22,6 +17,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from qss_client.layouts import (
+    KEY_VALUE,
+    Layout,
+    check_schema,
+    check_times,
+    latest_of,
+    schema_of,
+)
 from qss_client.vector_partitioning import partitions_of
 from qss_core.errors import MalformedBytesError, MalformedRequestError, NullKeyError, TooLargeError
 from qss_core.model import PartitionId
@@ -32,20 +35,6 @@ HEADERS_BYTES_MAX = 64 * 1024
 CHUNK_BYTES_MAX = 32 * 1024 * 1024
 SLICES_MAX = 512
 
-_HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_FIELDS = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "timestamp": pa.int64(),
-    "headers": _HEADERS_TYPE,
-}
-_LAYOUTS = (
-    ("key", "value"),
-    ("key", "value", "timestamp"),
-    ("key", "value", "headers"),
-    ("key", "value", "timestamp", "headers"),
-)
-_PARTITION = b"partition"
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -57,13 +46,8 @@ class Slice:
     records: int
     checksum: str
     data: bytes | memoryview  # The Arrow IPC stream.
-
-
-def schema_of(partition: int, names: tuple[str, ...]) -> pa.Schema:
-    """The schema of a slice with these columns."""
-    assert names in _LAYOUTS, names
-    fields = [pa.field(name, _FIELDS[name], nullable=name != "key") for name in names]
-    return pa.schema(fields, metadata={_PARTITION: str(partition).encode()})
+    deletes: int = 0  # Rows without a value.
+    latest: int | None = None  # The largest time of its rows, where rows have one.
 
 
 def encode_slice(partition: int, rows: pa.Table | pa.RecordBatch) -> Slice:
@@ -84,17 +68,17 @@ def checksum_of(data: bytes | memoryview) -> str:
     return f"{zlib.crc32(data):08x}"
 
 
-def decode_chunk(body: bytes, partitions: int | None) -> list[Slice]:
+def decode_chunk(body: bytes, partitions: int | None, layout: Layout = KEY_VALUE) -> list[Slice]:
     """The slices of a chunk, wholly checked.
 
     `partitions` is the store's count where keys must hash to their slice's partition, and None
-    where the writer chooses (partitioner Explicit). Raises MalformedBytesError, NullKeyError,
-    TooLargeError and MalformedRequestError.
+    where the writer chooses (partitioner Explicit). `layout` says which columns the store takes.
+    Raises MalformedBytesError, NullKeyError, TooLargeError and MalformedRequestError.
     """
     slices: list[Slice] = []
     rest = memoryview(body)
     while len(rest):
-        found, rest = _read_slice(rest, partitions)
+        found, rest = _read_slice(rest, partitions, layout)
         slices.append(found)
         if len(slices) > SLICES_MAX:
             raise TooLargeError(f"a chunk has at most {SLICES_MAX} slices")
@@ -103,17 +87,24 @@ def decode_chunk(body: bytes, partitions: int | None) -> list[Slice]:
     return slices
 
 
-def _read_slice(data: memoryview, partitions: int | None) -> tuple[Slice, memoryview]:
+def _read_slice(
+    data: memoryview, partitions: int | None, layout: Layout
+) -> tuple[Slice, memoryview]:
     source = pa.BufferReader(pa.py_buffer(data))
     try:
         with pa.ipc.open_stream(source) as reader:
-            partition = _check_schema(reader.schema)
+            partition = check_schema(reader.schema, layout)
             _refuse_compression(data)
-            records = 0
+            records = deletes = 0
+            times: list[int] = []
             for batch in reader:
                 batch.validate(full=True)
                 _check_rows(batch, partition, partitions)
+                check_times(batch, layout)
                 records += batch.num_rows
+                deletes += batch.column("value").null_count
+                if (latest := latest_of(batch, layout)) is not None:
+                    times.append(latest)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise MalformedBytesError(f"the chunk is not an Arrow IPC stream: {error}") from error
     end = source.tell()
@@ -121,22 +112,9 @@ def _read_slice(data: memoryview, partitions: int | None) -> tuple[Slice, memory
     if data[-len(_END_OF_STREAM) :] != _END_OF_STREAM:
         # Arrow takes a stream that stops between two messages for a whole one.
         raise MalformedBytesError("a slice of the chunk is cut off: it has no end mark")
-    return Slice(PartitionId(partition), records, checksum_of(data), data), rest
-
-
-def _check_schema(schema: pa.Schema) -> int:
-    names = tuple(schema.names)
-    if names not in _LAYOUTS or any(schema.field(name).type != _FIELDS[name] for name in names):
-        raise MalformedRequestError(
-            "a chunk has the columns key: binary, value: binary, and may have timestamp: int64 and "
-            f"headers: list<struct<key: string, value: binary>>; this one has {schema.to_string()}"
-        )
-    try:
-        return int((schema.metadata or {})[_PARTITION])
-    except (KeyError, ValueError) as error:
-        raise MalformedRequestError(
-            "the schema metadata of a slice names its partition: {'partition': '3'}"
-        ) from error
+    checksum = checksum_of(data)
+    number = PartitionId(partition)
+    return Slice(number, records, checksum, data, deletes, max(times, default=None)), rest
 
 
 def _check_rows(batch: pa.RecordBatch, partition: int, partitions: int | None) -> None:
@@ -185,15 +163,21 @@ class Rows:
     headers: list[tuple[tuple[str, bytes | None], ...]] | None
 
 
-def read_rows(data: bytes | memoryview, rows_max: int) -> Iterator[Rows]:
-    """The rows of a checked slice, at most `rows_max` at a time; nothing is copied before that."""
+def read_batches(data: bytes | memoryview, rows_max: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a checked slice, at most `rows_max` at a time; nothing is copied."""
     with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(data))) as reader:
         for batch in reader:
             for start in range(0, batch.num_rows, rows_max):
-                yield _rows_of(batch.slice(start, rows_max))
+                yield batch.slice(start, rows_max)
 
 
-def _rows_of(batch: pa.RecordBatch) -> Rows:
+def read_rows(data: bytes | memoryview, rows_max: int) -> Iterator[Rows]:
+    """As `read_batches`, as values."""
+    return map(rows_of, read_batches(data, rows_max))
+
+
+def rows_of(batch: pa.RecordBatch) -> Rows:
+    """The rows of a batch as values, without their times."""
     names = batch.schema.names
     return Rows(
         keys=batch.column("key").to_pylist(),

@@ -8,33 +8,41 @@ on the state before the batch until the last one.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from qss_client.chunks import Rows, read_rows
+from qss_client.chunks import Rows, read_batches, rows_of
 from qss_core.formats import Format, RowEncoder, encoder_of
 from qss_core.headers import Headers
+from qss_store.placing import Placing, StoreRows
 
 SLICE_ROWS_MAX = 500
 SLICE_BYTES_MAX = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRows:
-    """Rows as the data family keeps them; None deletes, later rows win over earlier ones."""
+class StoreSlice:
+    """What is written at once; `expired` rows of the commit are not written at all."""
 
-    keys: list[bytes]
-    values: list[bytes | None]
+    parts: list[StoreRows]
+    expired: int = 0
 
 
 def store_slices(
-    payloads: Iterable[bytes], store_format: Format, default_timestamp_ms: int
-) -> Iterator[StoreRows]:
+    payloads: Iterable[bytes], store_format: Format, default_timestamp_ms: int, placing: Placing
+) -> Iterator[StoreSlice]:
     """The rows of all payloads in commit order, in slices.
 
     Payloads are read one after the other, each sorted by key: memory holds one at a time.
     """
     encode = encoder_of(store_format)
     for payload in payloads:
-        for rows in read_rows(payload, SLICE_ROWS_MAX):
-            yield from _bounded(rows.keys, _encoded(rows, encode, default_timestamp_ms))
+        for batch in read_batches(payload, SLICE_ROWS_MAX):
+            placed = placing.place(batch)
+            rows = rows_of(placed.rows)
+            values = _encoded(rows, encode, default_timestamp_ms)
+            if placed.expired:
+                yield StoreSlice([], placed.expired)
+            for some in _bounded(rows.keys, values):
+                homes = None if placed.homes is None else placed.homes[some]
+                yield StoreSlice(placing.split(rows.keys[some], values[some], homes))
 
 
 def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[bytes | None]:
@@ -49,13 +57,13 @@ def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[
     ]
 
 
-def _bounded(keys: list[bytes], values: list[bytes | None]) -> Iterator[StoreRows]:
-    """Splits a slice whose rows are large."""
+def _bounded(keys: list[bytes], values: list[bytes | None]) -> Iterator[slice]:
+    """Cuts a slice whose rows are large."""
     start = size = 0
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
         size += len(key) + len(value or b"")
         if size > SLICE_BYTES_MAX and index > start:
-            yield StoreRows(keys[start:index], values[start:index])
+            yield slice(start, index)
             start, size = index, len(key) + len(value or b"")
     if start < len(keys):
-        yield StoreRows(keys[start:], values[start:])
+        yield slice(start, len(keys))

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from qss_client.chunks import Slice
+from qss_client.chunks import Slice, decode_chunk
+from qss_client.layouts import layout_of
 from qss_core.errors import BatchInProgressError, DiskFullError, StoreError, WrongStoreError
 from qss_core.model import Epoch, Partitioner, PartitionId, StoreId, WriterEpoch
 from qss_core.wire import (
@@ -89,6 +90,8 @@ class Batches:
             records=one.records,
             checksum=one.checksum,
             payload_bytes=len(one.data),
+            deletes=one.deletes,
+            latest=one.latest,
         )
         try:
             replica = self._pod.local(one.partition)
@@ -100,12 +103,12 @@ class Batches:
             return SliceResult(failure=problem_of(error))
         return SliceResult(records=one.records, checksum=one.checksum)
 
-    @property
-    def hashed_partitions(self) -> int | None:
-        """The partition count that keys must hash by; None where writers choose."""
+    def slices_of(self, body: bytes) -> list[Slice]:
+        """The slices of a chunk, checked as the store asks for it; raises as `decode_chunk`."""
         definition = self._pod.placed().definition
         murmur2 = definition.partitioner is Partitioner.MURMUR2
-        return definition.partitions if murmur2 else None
+        partitions = definition.partitions if murmur2 else None
+        return decode_chunk(body, partitions, layout_of(definition))
 
     def staged_bytes(self) -> int:
         """Bytes of rows that no commit has taken, over all partitions of this pod."""

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from qss_core.errors import CorruptionError
 from qss_core.formats import Format
 from qss_core.model import Offset
-from qss_store.applying import StoreRows, store_slices
+from qss_store.applying import StoreSlice, store_slices
 from qss_store.engine.base import META, PAYLOAD, Batch, Engine
+from qss_store.placing import Placing
 from qss_store.replication.entries import encode_offset
 from qss_store.transactions.participant import CommitPlan
 
@@ -32,17 +33,24 @@ class CommitWriter:
     """Writes one commit into a replica's engine."""
 
     def __init__(
-        self, engine: Engine, store_format: Format, family: str, gate: asyncio.Lock
+        self, engine: Engine, store_format: Format, placing: Placing, gate: asyncio.Lock
     ) -> None:
-        """Writes rows in `store_format` into `family`; holds `gate` while it does."""
+        """Writes rows in `store_format` where `placing` says; holds `gate` while it does."""
         self._engine = engine
         self._format = store_format
-        self._family = family
+        self._placing = placing
         self._gate = gate
 
-    async def write(self, offset: Offset, plan: CommitPlan, last: Batch) -> None:
-        """Writes all rows, and `last`, the batch of meta rows, together with the last slice."""
-        slices = store_slices(self._payloads(plan), self._format, plan.default_timestamp_ms)
+    async def write(self, offset: Offset, plan: CommitPlan, last: Batch) -> int:
+        """Writes all rows, and `last`, the batch of meta rows, together with the last slice.
+
+        Families that are not there yet are made before their first rows. Returns how many rows
+        were dropped because their segment is expired.
+        """
+        slices = store_slices(
+            self._payloads(plan), self._format, plan.default_timestamp_ms, self._placing
+        )
+        expired = 0
         async with self._gate:
             ahead = next(slices, None)
             several = False
@@ -52,12 +60,15 @@ class CommitWriter:
                     self._mark_applying(offset)
                     several = True
                 self._write_slice(ahead)
+                expired += ahead.expired
                 ahead = following
                 await asyncio.sleep(0)  # Readers take their turn.
             if ahead is not None:
-                last.put_rows(self._family, ahead.keys, ahead.values)
+                self._add_rows(last, ahead)
+                expired += ahead.expired
             last.delete(META, APPLYING)
             self._engine.write(last)
+        return expired
 
     def _payloads(self, plan: CommitPlan) -> Iterator[bytes]:
         for offset in plan.payloads:
@@ -71,7 +82,12 @@ class CommitWriter:
         batch.put(META, APPLYING, encode_offset(offset))
         self._engine.write(batch)
 
-    def _write_slice(self, rows: StoreRows) -> None:
+    def _write_slice(self, rows: StoreSlice) -> None:
         batch = self._engine.batch()
-        batch.put_rows(self._family, rows.keys, rows.values)
+        self._add_rows(batch, rows)
         self._engine.write(batch)
+
+    def _add_rows(self, batch: Batch, rows: StoreSlice) -> None:
+        for part in rows.parts:
+            self._engine.create_family(part.family)
+            batch.put_rows(part.family, part.keys, part.values)

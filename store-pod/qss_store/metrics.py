@@ -143,6 +143,11 @@ class Metrics:
         )
         self._commits = Counter("qss_commits", "Batches applied.", registry=self.registry)
         self._records = Counter("qss_committed_records", "Rows applied.", registry=self.registry)
+        self._expired = Counter(
+            "qss_expired_records",
+            "Rows of applied batches that were dropped: their segment is expired.",
+            registry=self.registry,
+        )
         self._commit_average = self._gauge(
             "qss_commit_latency_average_seconds", "Average time to apply a batch."
         )
@@ -166,10 +171,11 @@ class Metrics:
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(name, text, registry=self.registry)
 
-    def committed(self, seconds: float, records: int) -> None:
-        """A batch was applied in one partition."""
+    def committed(self, seconds: float, records: int, expired: int) -> None:
+        """A batch was applied in one partition; `expired` of its records were dropped."""
         self._commits.inc()
-        self._records.inc(records)
+        self._records.inc(records - expired)
+        self._expired.inc(expired)
         self._count += 1
         self._sum_s += seconds
         self._longest_s = max(self._longest_s, seconds)

@@ -26,7 +26,9 @@ from qss_store.changelog import Changelog
 from qss_store.clock import Clock
 from qss_store.committing import APPLIED, CommitWriter, put_or_delete
 from qss_store.engine.base import META, Engine
+from qss_store.families import Families
 from qss_store.metrics import Metrics
+from qss_store.placing import placing_of
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
     Barrier,
@@ -110,22 +112,15 @@ class Replica:
             )
 
     @property
-    def family(self) -> str:
-        """The family of the rows: named by format and by generation (`replace` starts the next)."""
-        return self._family_of(self.machine.participant.data_generation)
-
-    def _family_of(self, generation: int) -> str:
-        return f"rows-{self._format}-{generation}"
+    def _families(self) -> Families:
+        return Families.of(self.definition, self.machine.participant.data_generation)
 
     async def start(self) -> None:
         """Finishes the commit that was being applied, applies the log's durable tail, serves."""
         if not self._is_kept():
             self._write_configuration()
-        self.engine.create_family(self.family)
-        for family in self.engine.families():
-            if family.startswith("rows-") and family != self.family:
-                self.engine.drop_family(family)
-        await self._sync()
+        await self._sync()  # What goes now is not needed by any state that could come back.
+        self._families.open(self.engine, self.machine.participant.stream_time)
         self._changelog.acknowledge(self.log.end)
         await self._apply_all()
         self._show_state()
@@ -175,6 +170,11 @@ class Replica:
     def staged_bytes(self) -> int:
         """Bytes of staged rows: on disk, in no commit yet."""
         return self.machine.participant.staged_bytes
+
+    def approximate_count(self) -> int:
+        """About how many rows it has."""
+        stream_time = self.machine.participant.stream_time
+        return self._families.approximate_count(self.engine, stream_time)
 
     def report(self) -> ReplicaReport:
         """What the operator is told."""
@@ -308,30 +308,27 @@ class Replica:
         plan = outcome.plan
         if self.view:
             self.view.snapshot.pin()
+        families = self._families
         if plan.replaces:
-            self._restart_family(self._family_of(plan.data_generation))
-        writer = CommitWriter(self.engine, self._format, self.family, self._surroundings.gate)
-        await writer.write(offset, plan, batch)
+            families.restart(self.engine)
+        placing = placing_of(self.definition, families, plan)
+        writer = CommitWriter(self.engine, self._format, placing, self._surroundings.gate)
+        expired = await writer.write(offset, plan, batch)
         await self._sync()
         self._show_state(applied=Offset(offset + 1))
-        if plan.replaces:
-            # The commit is done, and is not done again: what stays is dropped at the next start.
-            with suppress(DiskFullError):
-                self.engine.drop_family(self._family_of(plan.data_generation - 1))
+        # The commit is done, and is not done again: what stays is dropped by the next one.
+        with suppress(DiskFullError):
+            families.drop_leftovers(self.engine, plan.stream_time)
         self._surroundings.metrics.committed(
-            self._surroundings.clock.monotonic() - started, plan.records
+            self._surroundings.clock.monotonic() - started, plan.records, expired
         )
-
-    def _restart_family(self, family: str) -> None:
-        self.engine.drop_family(family)  # What an interrupted attempt left.
-        self.engine.create_family(family)
 
     def _show_state(self, applied: Offset | None = None) -> None:
         """Puts readers on the state as it is now."""
         participant = self.machine.participant
         shown = self.view
         self.view = View.of(
-            self.engine.snapshot(self.family),
+            self._families.snapshot(self.engine, participant.stream_time),
             store_format=self._format,
             applied=self.log.applied if applied is None else applied,
             sequence=participant.sequence,

@@ -10,7 +10,8 @@ import msgspec
 import pyarrow as pa
 from aiohttp import web
 
-from qss_client.chunks import encode_slice
+from qss_client.chunks import Slice, decode_chunk, encode_slice
+from qss_client.layouts import layout_of
 from qss_core.model import (
     Epoch,
     Isolation,
@@ -56,6 +57,8 @@ class Put:
     value: bytes | None
     timestamp: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    start: int = 0  # Of a window or a session.
+    end: int = 0  # Of a session.
 
 
 def open_rocksdb() -> OpenEngine:
@@ -257,24 +260,39 @@ class Cluster:
         await self.put(rows, position)
 
 
+def slice_of(definition: StoreDefinition, partition: int, rows: Sequence[Put]) -> Slice:
+    """The rows as a writer sends them, and as a pod has checked them."""
+    columns = {
+        "key": pa.array([row.key for row in rows], pa.binary()),
+        "value": pa.array([row.value for row in rows], pa.binary()),
+        "timestamp": pa.array([row.timestamp for row in rows], pa.int64()),
+        "headers": pa.array(
+            [[{"key": k, "value": v} for k, v in row.headers] for row in rows],
+            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        ),
+    }
+    if definition.type is StoreType.WINDOW:
+        columns["window_start"] = pa.array([row.start for row in rows], pa.int64())
+    if definition.type is StoreType.SESSION:
+        columns["session_start"] = pa.array([row.start for row in rows], pa.int64())
+        columns["session_end"] = pa.array([row.end for row in rows], pa.int64())
+    data = encode_slice(partition, pa.table(columns)).data
+    (piece,) = decode_chunk(bytes(data), None, layout_of(definition))
+    return piece
+
+
 async def commit_rows(
-    replica: Replica, rows: Sequence[Put], *, batch: int, position: PositionJson
+    replica: Replica,
+    rows: Sequence[Put],
+    *,
+    batch: int,
+    position: PositionJson,
+    replace: bool = False,
 ) -> None:
     """Stages rows and commits them, in one replica."""
     chunks: tuple[ChunkReference, ...] = ()
     if rows:
-        table = pa.table(
-            {
-                "key": pa.array([row.key for row in rows], pa.binary()),
-                "value": pa.array([row.value for row in rows], pa.binary()),
-                "timestamp": pa.array([row.timestamp for row in rows], pa.int64()),
-                "headers": pa.array(
-                    [[{"key": k, "value": v} for k, v in row.headers] for row in rows],
-                    pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-                ),
-            }
-        )
-        piece = encode_slice(replica.partition, table)
+        piece = slice_of(replica.definition, replica.partition, rows)
         chunk = f"1.{batch}.0"
         stage = Stage(
             writer=WRITER,
@@ -285,6 +303,8 @@ async def commit_rows(
             records=piece.records,
             checksum=piece.checksum,
             payload_bytes=len(piece.data),
+            deletes=piece.deletes,
+            latest=piece.latest,
         )
         staged = await replica.append(stage, piece.data)
         assert staged.failure is None, staged.failure
@@ -298,7 +318,7 @@ async def commit_rows(
         chunks=chunks,
         position=position,
         wall_time_ms=1_700_000_000_000,
-        replace=False,
+        replace=replace,
     )
     committed = await replica.append(Commit(commit=commit))
     assert committed.failure is None, committed.failure

@@ -10,7 +10,6 @@ from typing import TypeVar
 import aiohttp
 from aiohttp import web
 
-from qss_client.chunks import decode_chunk
 from qss_core.errors import (
     MalformedRequestError,
     NotActiveError,
@@ -171,7 +170,7 @@ class InternalApi:
         generation = _parsed("generation", _parameters(request, "generation").get("generation", ""))
         body = await self._read_chunk(request)
         try:
-            slices = decode_chunk(body, self._batches.hashed_partitions)
+            slices = self._batches.slices_of(body)
             stage = Stage(
                 writer=name,
                 generation=generation,

@@ -27,7 +27,7 @@ def read_point(reading: Reading, plan: PointPlan, write: RowWriter) -> bytes | N
 
 def count(reading: Reading) -> int:
     """About how many keys there are."""
-    return reading.replica.engine.approximate_count(reading.replica.family)
+    return reading.replica.approximate_count()
 
 
 class LocalScan:

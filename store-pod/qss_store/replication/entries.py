@@ -29,6 +29,8 @@ class Stage(Wire, frozen=True, kw_only=True):
     records: int
     checksum: str
     payload_bytes: int
+    deletes: int = 0  # Rows without a value.
+    latest: int | None = None  # The largest time of the rows, where rows have one.
 
 
 class Abort(Wire, frozen=True, kw_only=True):

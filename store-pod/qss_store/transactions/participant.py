@@ -17,6 +17,7 @@ from qss_core.errors import (
 )
 from qss_core.model import Offset, Sequence, Wire, WriterEpoch
 from qss_core.positions import Position
+from qss_core.timed_keys import SEQUENCE_MAX
 from qss_core.wire import ChunkReference, PartitionCommit, PositionJson, decode, encode
 from qss_store.replication.entries import Abort, Stage
 
@@ -48,6 +49,8 @@ class StagedChunk(Wire, frozen=True, kw_only=True):
     checksum: str
     payload_bytes: int
     wall_time_ms: int
+    deletes: int = 0
+    latest: int | None = None  # The largest time of its rows.
 
     @property
     def ordinal(self) -> tuple[int, int]:
@@ -67,16 +70,23 @@ class _State(Wire, frozen=True, kw_only=True):
     position: PositionJson
     stream_time: int
     data_generation: int
+    puts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlan:
-    """How a commit is applied: these entries in this order, then `changes` with the last rows."""
+    """How a commit is applied: these entries in this order, then `changes` with the last rows.
+
+    Its rows are judged by `stream_time`, which is that after the batch, and their numbers go on
+    from `puts_before`: a commit that is applied again after a crash writes the same rows.
+    """
 
     payloads: tuple[Offset, ...]
     default_timestamp_ms: int
     data_generation: int
     replaces: bool
+    stream_time: int
+    puts_before: int
     changes: Changes
     records: int
 
@@ -89,6 +99,7 @@ class Participant:
     position: Position = field(default_factory=Position.empty)
     stream_time: int = -1
     data_generation: int = 0
+    puts: int = 0  # Rows with a value, ever, modulo 2^31: the last one's number.
     last: dict[str, _LastBatch] = field(default_factory=dict)
     staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
 
@@ -102,6 +113,7 @@ class Participant:
             participant.position = Position.from_json(state.position)
             participant.stream_time = state.stream_time
             participant.data_generation = state.data_generation
+            participant.puts = state.puts
         for key, value in rows.items():
             if key.startswith(_LAST):
                 participant.last[key[len(_LAST) :].decode()] = decode(value, _LastBatch)
@@ -160,6 +172,8 @@ class Participant:
             checksum=stage.checksum,
             payload_bytes=stage.payload_bytes,
             wall_time_ms=wall_time_ms,
+            deletes=stage.deletes,
+            latest=stage.latest,
         )
         self.staged[stage.writer, stage.chunk] = chunk
         return {_staged_key(chunk): encode(chunk)}
@@ -232,7 +246,8 @@ class Participant:
             for chunk in self.staged.values()
             if chunk.writer == commit.writer and chunk.ordinal <= ordinal
         ]
-        self._advance(commit)
+        puts_before = self.puts
+        self._advance(commit, listed)
         changes: Changes = self._drop(dropped)
         changes |= self._forget_one_offs()
         changes[_LAST + commit.writer.encode()] = encode(self.last[commit.writer])
@@ -242,6 +257,8 @@ class Participant:
             default_timestamp_ms=commit.wall_time_ms,
             data_generation=self.data_generation,
             replaces=commit.replace,
+            stream_time=self.stream_time,
+            puts_before=puts_before,
             changes=changes,
             records=sum(chunk.records for chunk in listed),
         )
@@ -260,7 +277,7 @@ class Participant:
             kept = _without_topics_of(kept, read)
         return kept.merge(read).with_component(batch_topic(writer), generation, batch)
 
-    def _advance(self, commit: PartitionCommit) -> None:
+    def _advance(self, commit: PartitionCommit, listed: Iterable[StagedChunk]) -> None:
         self.position = self.position_after(
             commit.writer,
             (commit.generation, commit.batch),
@@ -269,6 +286,12 @@ class Participant:
         )
         self.sequence = commit.sequence
         self.data_generation += 1 if commit.replace else 0
+        if commit.replace:
+            self.stream_time = -1  # The rows that it was true of are gone.
+        for chunk in listed:
+            if chunk.latest is not None:
+                self.stream_time = max(self.stream_time, chunk.latest)
+                self.puts = (self.puts + chunk.records - chunk.deletes) & SEQUENCE_MAX
         self.last[commit.writer] = _LastBatch(
             generation=commit.generation,
             batch=commit.batch,
@@ -282,6 +305,7 @@ class Participant:
             position=self.position.to_json(),
             stream_time=self.stream_time,
             data_generation=self.data_generation,
+            puts=self.puts,
         )
 
     def _forget_one_offs(self) -> Changes:

@@ -16,8 +16,8 @@ from qss_client.chunks import (
     decode_chunk,
     encode_slice,
     read_rows,
-    schema_of,
 )
+from qss_client.layouts import schema_of
 from qss_client.vector_partitioning import murmur2, partitions_of, partitions_of_list
 from qss_core.errors import (
     MalformedBytesError,
