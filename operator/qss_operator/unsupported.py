@@ -58,10 +58,11 @@ def _no_migration(old: Format, new: Format) -> str:
 
 
 def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
-    if spec.store.type is not StoreType.KEY_VALUE:
-        yield "spec.store.type", f"{spec.store.type} is not supported yet. Use KeyValue"
-    if spec.store.format is Format.PlainWithHeaders:
-        yield "spec.store.format", "PlainWithHeaders is not supported yet"
+    if spec.store.type in (StoreType.VERSIONED, StoreType.CUSTOM):
+        yield (
+            "spec.store.type",
+            f"{spec.store.type} is not supported yet. Use KeyValue, Window or Session",
+        )
     if spec.standbys > 0:
         yield (
             "spec.standbys",

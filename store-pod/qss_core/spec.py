@@ -261,7 +261,10 @@ def decode_spec(spec: dict[str, Any]) -> StoreSpec:
 
 
 def definition_of(name: StoreName, store_id: StoreId, spec: StoreSpec) -> StoreDefinition:
-    """What the pods are told that the store is."""
+    """What the pods are told that the store is.
+
+    Raises MalformedRequestError for a type without its block, as the CRD's rule does.
+    """
     return StoreDefinition(
         name=name,
         store_id=store_id,
@@ -272,7 +275,28 @@ def definition_of(name: StoreName, store_id: StoreId, spec: StoreSpec) -> StoreD
         partitioner=spec.store.partitioner,
         partitions=spec.partitions,
         isolation=spec.isolation,
+        **_times_of(spec.store),
     )
+
+
+def _times_of(rows: RowsSpec) -> dict[str, Any]:
+    """The members of a definition that say how long windows and sessions are, and are kept."""
+    match rows.type, rows.window, rows.session:
+        case StoreType.WINDOW, WindowSpec() as window, _:
+            return {
+                "window_size_ms": parse_duration_ms(window.size),
+                "retention_ms": parse_duration_ms(window.retention),
+                "retain_duplicates": window.retain_duplicates,
+            }
+        case StoreType.SESSION, _, SessionSpec() as session:
+            return {
+                "session_gap_ms": parse_duration_ms(session.gap),
+                "retention_ms": parse_duration_ms(session.retention),
+            }
+        case ((StoreType.WINDOW | StoreType.SESSION), _, _):
+            block = rows.type.value.lower()
+            raise MalformedRequestError(f"a store of type {rows.type} needs the block {block}")
+    return {}
 
 
 def settings_of(spec: StoreSpec) -> StoreSettings:

@@ -1,5 +1,6 @@
 """The spec's model, and that it cannot drift from the CRD file."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import yaml
 
 from qss_core.errors import MalformedRequestError
 from qss_core.formats import Format
-from qss_core.model import Partitioner, StoreId, StoreName, StoreType
+from qss_core.model import Partitioner, StoreDefinition, StoreId, StoreName, StoreType
 from qss_core.quantities import parse_duration_ms, parse_quantity_bytes
 from qss_core.spec import (
     StoreSpec,
@@ -19,6 +20,7 @@ from qss_core.spec import (
     formats_of,
     settings_of,
 )
+from qss_core.wire import decode, encode
 
 CRD_FILE = Path(__file__).parents[3] / "crds" / "queryablestatestores.yaml"
 MINIMAL: dict[str, Any] = {
@@ -132,6 +134,48 @@ def test_a_minimal_spec_becomes_a_definition_and_settings() -> None:
     assert settings.uncommitted_bytes_max == 64 * 1024**2
     assert settings.changelog_retention_ms == 86_400_000
     assert settings.staged_bytes_max is None
+
+
+def definition_with(**rows: Any) -> StoreDefinition:
+    spec = decode_spec({**MINIMAL, "store": {**MINIMAL["store"], **rows}})
+    return definition_of(StoreName("word-counts"), StoreId("5f0c"), spec)
+
+
+def test_a_definition_says_how_long_windows_are_and_are_kept() -> None:
+    window = {"size": "1h", "retention": "744h", "retainDuplicates": True}
+    made = definition_with(type="Window", window=window)
+    assert (made.window_size_ms, made.retention_ms) == (3_600_000, 744 * 3_600_000)
+    assert made.retain_duplicates
+    assert made.session_gap_ms is None
+    usual = definition_with(type="Window", window={})
+    assert (usual.window_size_ms, usual.retention_ms) == (3_600_000, 168 * 3_600_000)
+
+
+def test_a_definition_says_how_far_apart_sessions_are_and_how_long_they_are_kept() -> None:
+    made = definition_with(type="Session", session={"gap": "4h", "retention": "31h"})
+    assert (made.session_gap_ms, made.retention_ms) == (4 * 3_600_000, 31 * 3_600_000)
+    assert (made.format, made.window_size_ms) == ("Plain", None)
+
+
+@pytest.mark.parametrize("store_type", ["Window", "Session"])
+def test_a_type_with_times_needs_its_block(store_type: str) -> None:
+    with pytest.raises(MalformedRequestError, match=f"needs the block {store_type.lower()}"):
+        definition_with(type=store_type)
+
+
+@pytest.mark.parametrize("left_out", ["retention_ms", "window_size_ms"])
+def test_a_definition_of_windows_without_their_lengths_is_refused(left_out: str) -> None:
+    made = definition_with(type="Window", window={})
+    with pytest.raises(MalformedRequestError, match="a retention and a window size"):
+        msgspec.structs.replace(made, **{left_out: None})
+
+
+def test_a_definition_that_an_older_pod_has_kept_is_read() -> None:
+    made = definition_with()
+    kept = json.loads(encode(made))
+    for member in ("retentionMs", "windowSizeMs", "sessionGapMs", "retainDuplicates"):
+        del kept[member]
+    assert decode(json.dumps(kept).encode(), StoreDefinition) == made
 
 
 @pytest.mark.parametrize("unlimited", [-1, "-1"])

@@ -6,7 +6,7 @@ import pytest
 
 from qss_core.spec import StoreSpec, decode_spec
 from qss_operator.errors import UnsupportedError
-from qss_operator.unsupported import refuse_unsupported_locally
+from qss_operator.unsupported import refuse_unsupported_locally, supported_spec
 
 ROWS = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}}
 NO_ACCESS_CONTROL = {"authentication": "None"}
@@ -29,11 +29,21 @@ def test_a_plain_store_is_taken() -> None:
     refuse_unsupported_locally(spec_of(changelog={"retention": "1h"}, storage={"size": "1Gi"}))
 
 
+@pytest.mark.parametrize("store_format", ["Plain", "PlainWithHeaders", None])
+@pytest.mark.parametrize(
+    "rows", [{"type": "Window", "window": {}}, {"type": "Session", "session": {}}]
+)
+def test_windows_and_sessions_are_taken(rows: dict[str, Any], store_format: str | None) -> None:
+    spec = spec_of(rows | ({"format": store_format} if store_format else {}))
+    refuse_unsupported_locally(spec)
+    assert supported_spec(spec_of(rows | {"format": "Plain"}), None)[1] == []
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        (spec_of({"type": "Window", "window": {}}), "spec.store.type"),
-        (spec_of({"format": "PlainWithHeaders"}), "spec.store.format"),
+        (spec_of({"type": "Versioned", "versioned": {}}), "spec.store.type"),
+        (spec_of({"type": "Custom", "custom": {"name": "x"}}), "spec.store.type"),
         (spec_of(standbys=1), "spec.standbys"),
         (spec_of(isolation="READ_UNCOMMITTED"), "spec.isolation"),
         (spec_of(replicas=0), "spec.replicas"),
