@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -76,20 +77,24 @@ def decode_chunk(body: bytes, partitions: int | None, layout: Layout = KEY_VALUE
     Raises MalformedBytesError, NullKeyError, TooLargeError and MalformedRequestError.
     """
     slices: list[Slice] = []
+    placed: list[tuple[int, pa.BinaryArray]] = []
     rest = memoryview(body)
     while len(rest):
-        found, rest = _read_slice(rest, partitions, layout)
+        found, rest = _read_slice(rest, layout, placed)
         slices.append(found)
         if len(slices) > SLICES_MAX:
             raise TooLargeError(f"a chunk has at most {SLICES_MAX} slices")
     if len({found.partition for found in slices}) != len(slices):
         raise MalformedRequestError("a chunk has at most one slice for each partition")
+    if partitions is not None and placed:
+        _check_places(placed, partitions)
     return slices
 
 
 def _read_slice(
-    data: memoryview, partitions: int | None, layout: Layout
+    data: memoryview, layout: Layout, placed: list[tuple[int, pa.BinaryArray]]
 ) -> tuple[Slice, memoryview]:
+    """The first slice and what is behind it; its keys are put into `placed`."""
     source = pa.BufferReader(pa.py_buffer(data))
     try:
         with pa.ipc.open_stream(source) as reader:
@@ -99,7 +104,8 @@ def _read_slice(
             times: list[int] = []
             for batch in reader:
                 batch.validate(full=True)
-                _check_rows(batch, partition, partitions)
+                _check_rows(batch)
+                placed.append((partition, batch.column("key")))
                 check_times(batch, layout)
                 records += batch.num_rows
                 deletes += batch.column("value").null_count
@@ -117,7 +123,7 @@ def _read_slice(
     return Slice(number, records, checksum, data, deletes, max(times, default=None)), rest
 
 
-def _check_rows(batch: pa.RecordBatch, partition: int, partitions: int | None) -> None:
+def _check_rows(batch: pa.RecordBatch) -> None:
     keys = batch.column("key")
     if keys.null_count:
         raise NullKeyError("a row has no key: every row of a store needs one")
@@ -125,7 +131,15 @@ def _check_rows(batch: pa.RecordBatch, partition: int, partitions: int | None) -
     _check_length(batch.column("value"), "a value", VALUE_BYTES_MAX)
     if "headers" in batch.schema.names:
         _check_headers(batch.column("headers"))
-    if partitions is not None and (partitions_of(keys, partitions) != partition).any():
+
+
+def _check_places(placed: list[tuple[int, pa.BinaryArray]], partitions: int) -> None:
+    """Refuses keys of other partitions; of all slices at once, since a pass costs for itself."""
+    counts = [len(keys) for _, keys in placed]
+    said = np.repeat(np.array([partition for partition, _ in placed]), counts)
+    elsewhere = partitions_of(pa.concat_arrays([keys for _, keys in placed]), partitions) != said
+    if elsewhere.any():
+        partition = said[elsewhere.argmax()]
         raise MalformedRequestError(
             f"a key of the slice for partition {partition} hashes elsewhere: partition by murmur2 "
             f"of the serialized key, modulo {partitions}"
@@ -133,6 +147,8 @@ def _check_rows(batch: pa.RecordBatch, partition: int, partitions: int | None) -
 
 
 def _check_length(column: pa.Array, what: str, limit: int) -> None:
+    if column.nbytes <= limit:
+        return  # Not even all of them together.
     longest = pc.max(pc.binary_length(column)).as_py() or 0
     if longest > limit:
         raise TooLargeError(f"{what} has {longest} bytes, at most {limit} are allowed")
