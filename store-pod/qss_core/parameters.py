@@ -18,7 +18,8 @@ from qss_core.errors import (
 )
 from qss_core.model import PARTITIONS_MAX, Isolation, PartitionId
 from qss_core.positions import Position, parse_bound
-from qss_core.queries import BatchRequest, Order, QueryRequest
+from qss_core.queries import BatchRequest, QueryRequest
+from qss_core.query_types import Order
 
 UNBOUNDED = Position.empty()
 TIMEOUT_S = 10.0
@@ -205,7 +206,7 @@ def options_of(parameters: dict[str, str]) -> ReadOptions:
         if "positionBound" in parameters
         else UNBOUNDED,
         require_active=_truth("requireActive", parameters),
-        isolation=_one_of(Isolation, "isolation", parameters),
+        isolation=one_of(Isolation, "isolation", parameters),
         timeout_s=_number("timeout", parameters, TIMEOUT_S),
         max_staleness_s=_number("maxStaleness", parameters, None),
         execution_info=_truth("executionInfo", parameters),
@@ -217,7 +218,7 @@ def options_of(parameters: dict[str, str]) -> ReadOptions:
 
 def order_of(parameters: dict[str, str]) -> Order:
     """The order that parameters ask for."""
-    return _one_of(Order, "order", parameters) or Order.ANY
+    return one_of(Order, "order", parameters) or Order.ANY
 
 
 def limit_of(parameters: dict[str, str]) -> int | None:
@@ -232,7 +233,8 @@ def _truth(name: str, parameters: dict[str, str]) -> bool:
     return _TRUTH[text]
 
 
-def _one_of(kind: type[Choice], name: str, parameters: dict[str, str]) -> Choice | None:
+def one_of(kind: type[Choice], name: str, parameters: dict[str, str]) -> Choice | None:
+    """The choice that a parameter names; None where it is not given."""
     text = parameters.get(name)
     if text is None:
         return None
@@ -289,7 +291,7 @@ def options_of_body(request: QueryRequest | BatchRequest, scope: Scope) -> ReadO
 
 def scope_of(parameters: dict[str, str]) -> Scope:
     """The scope that parameters ask for."""
-    return _one_of(Scope, "scope", parameters) or Scope.ALL
+    return one_of(Scope, "scope", parameters) or Scope.ALL
 
 
 def partitions_of(numbers: Iterable[int]) -> tuple[PartitionId, ...]:

@@ -1,7 +1,6 @@
 """Queries as they travel: IQv2's request and answer (KIP-796), and the parameters of a GET.
 
-A query's members have Kafka's names. What is unknown is refused by its name; a type that is unknown
-is told from one that is malformed.
+The query types themselves are in query_types.py.
 """
 
 from enum import StrEnum
@@ -11,123 +10,16 @@ import msgspec
 
 from qss_core.errors import (
     MalformedBytesError,
-    MalformedRequestError,
     StoreError,
-    UnknownQueryTypeError,
     error_from_wire,
 )
 from qss_core.model import Epoch, Isolation, PartitionId, PodName, Role, Sequence
+from qss_core.query_types import Member
+from qss_core.times import Times
 from qss_core.wire import PositionJson
 
 
-class Order(StrEnum):
-    """The order of a scan, by serialized key; ANY is ascending."""
-
-    ANY = "ANY"
-    ASCENDING = "ASCENDING"
-    DESCENDING = "DESCENDING"
-
-
-class _Member(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
-    """JSON with camelCase members and nothing unknown."""
-
-
-# --- Query types. Keys are JSON of the store's key serde.
-
-
-class _KeyMembers(_Member, frozen=True):
-    key: Any = None
-    skip_cache: bool = False  # Taken, and changes nothing: there is no cache to skip.
-
-
-class KeyQuery(_KeyMembers, frozen=True, tag_field="type", tag="KeyQuery"):
-    """The value of a key."""
-
-
-class TimestampedKeyQuery(_KeyMembers, frozen=True, tag_field="type", tag="TimestampedKeyQuery"):
-    """The value and timestamp of a key."""
-
-
-class TimestampedKeyWithHeadersQuery(
-    _KeyMembers, frozen=True, tag_field="type", tag="TimestampedKeyWithHeadersQuery"
-):
-    """The value, timestamp and headers of a key."""
-
-
-class _RangeMembers(_Member, frozen=True):
-    lower: Any = None  # Both bounds are inclusive; null is open.
-    upper: Any = None
-    order: Order = Order.ANY
-
-
-class RangeQuery(_RangeMembers, frozen=True, tag_field="type", tag="RangeQuery"):
-    """Keys and values of a range."""
-
-
-class TimestampedRangeQuery(
-    _RangeMembers, frozen=True, tag_field="type", tag="TimestampedRangeQuery"
-):
-    """Keys, values and timestamps of a range."""
-
-
-class TimestampedRangeWithHeadersQuery(
-    _RangeMembers, frozen=True, tag_field="type", tag="TimestampedRangeWithHeadersQuery"
-):
-    """Keys, values, timestamps and headers of a range."""
-
-
-class PrefixQuery(_Member, frozen=True, tag_field="type", tag="PrefixQuery"):
-    """All that the store keeps of the keys that start with a prefix (IQv1's prefixScan)."""
-
-    prefix: Any = None
-    order: Order = Order.ANY
-
-
-class CountQuery(_Member, frozen=True, tag_field="type", tag="CountQuery"):
-    """About how many keys there are (IQv1's approximateNumEntries)."""
-
-
-PointQuery = KeyQuery | TimestampedKeyQuery | TimestampedKeyWithHeadersQuery
-BoundedQuery = RangeQuery | TimestampedRangeQuery | TimestampedRangeWithHeadersQuery
-ScanQuery = BoundedQuery | PrefixQuery
-Query = PointQuery | ScanQuery | CountQuery
-
-QUERY_TYPES: dict[str, type[Query]] = {
-    kind.__name__: kind
-    for kind in (
-        KeyQuery,
-        TimestampedKeyQuery,
-        TimestampedKeyWithHeadersQuery,
-        RangeQuery,
-        TimestampedRangeQuery,
-        TimestampedRangeWithHeadersQuery,
-        PrefixQuery,
-        CountQuery,
-    )
-}
-_DECODER: msgspec.json.Decoder[Query] = msgspec.json.Decoder(Query)
-
-
-class _Tag(msgspec.Struct):
-    type: str
-
-
-def decode_query(raw: msgspec.Raw) -> Query:
-    """The query. Raises UnknownQueryTypeError before anything else in it is looked at."""
-    try:
-        name = msgspec.json.decode(raw, type=_Tag).type
-        if name not in QUERY_TYPES:
-            raise UnknownQueryTypeError(
-                f"unknown query type {name[:80]!r}: this store answers {', '.join(QUERY_TYPES)}"
-            )
-        return _DECODER.decode(raw)
-    except msgspec.DecodeError as error:
-        raise MalformedRequestError(f"query: {error}") from error
-
-
-class QueryRequest(_Member, frozen=True):
+class QueryRequest(Member, frozen=True):
     """`POST /state/query/{store}`. `limit` and `cursor` are for queries that scan."""
 
     query: msgspec.Raw
@@ -141,9 +33,10 @@ class QueryRequest(_Member, frozen=True):
     execution_info: bool = False
     limit: int | None = None
     cursor: str | None = None
+    times: Times | None = None  # For rows of windows and sessions; None is milliseconds.
 
 
-class BatchRequest(_Member, frozen=True):
+class BatchRequest(Member, frozen=True):
     """`POST /state/get/{store}`: many keys, as JSON of the key serde."""
 
     keys: tuple[Any, ...]

@@ -24,6 +24,7 @@ class Settings:
     keys_per_request_max: int = 1000
     rows_default: int = 1000  # Rows of a JSON answer where no limit is given.
     rows_per_answer_max: int = 100_000  # The largest limit of a JSON answer.
+    rows_by_time_max: int = 10_000  # The largest limit of a page in order of time.
     answer_bytes_max: int = 32 * 1024 * 1024  # Rows of a JSON answer.
     stream_bytes_max: int = 1024 * 1024 * 1024
     stream_max_s: float = 60.0

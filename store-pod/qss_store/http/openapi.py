@@ -1,13 +1,13 @@
 """The OpenAPI 3.1 document of the query port.
 
-Parameters come from the table that requests are checked against, bodies from the structs that
-decode and encode them; what is said here by hand is which path has which.
+Parameters come from the tables that requests are checked against; what is said here by hand is
+which path has which.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from qss_core.parameters import (
@@ -17,35 +17,22 @@ from qss_core.parameters import (
     PARAMETERS,
     POINT_PARAMETERS,
     SCAN_PARAMETERS,
+    Parameter,
 )
-from qss_core.queries import BatchRequest, PartitionAnswer, Query, QueryAnswer, QueryRequest
-from qss_core.wire import KeyMetadata, Problem, StoreMetadata, encode
-from qss_store.http.discovery import Instances, Lags, Stores
+from qss_core.timed_parameters import (
+    OF_SESSIONS,
+    OF_WINDOWS,
+    SESSION_KEY_PARAMETERS,
+    SESSION_PARAMETERS,
+    WINDOW_KEY_PARAMETERS,
+    WINDOW_PARAMETERS,
+)
+from qss_core.wire import encode
 from qss_store.http.media import JSON, NDJSON, OCTETS
+from qss_store.http.openapi_schemas import TEXT, make_schemas, ref
 from qss_store.http.shell import PROBLEM_JSON
-from qss_store.reads.many import BatchAnswer
 
 _VERSION = "0.1.0"
-_REFS = "#/components/schemas/{name}"
-_STRUCTS = (
-    BatchAnswer,
-    BatchRequest,
-    Instances,
-    KeyMetadata,
-    Lags,
-    PartitionAnswer,
-    Problem,
-    QueryAnswer,
-    QueryRequest,
-    StoreMetadata,
-    Stores,
-)
-_TEXT: dict[str, Any] = {"type": "string"}
-_NULLABLE_TEXT: dict[str, Any] = {"type": ["string", "null"]}
-_COUNTS: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": {"$ref": _REFS.format(name="PartitionAnswer")},
-}
 _TOKEN_TEXT = (
     "A Kubernetes token with the audience queryablestate.dev. Its account needs the verb get on "
     "queryablestatestores/query of this store; for discovery, update on .../write will do."
@@ -69,17 +56,15 @@ class _Operation:
     answers: dict[str, dict[str, Any]]
     method: str = "get"
     parameters: tuple[str, ...] = ()
+    described: Mapping[str, Parameter] = field(default_factory=lambda: PARAMETERS)
     body: str | None = None
     headers: dict[str, str] | None = None
     statuses: tuple[int, ...] = (400, 404, 503)
 
 
-def _ref(name: str) -> dict[str, Any]:
-    return {"$ref": _REFS.format(name=name)}
-
-
 # No token or no right, and nobody there who could tell: every path has them.
 _ACCESS = (401, 403, 503)
+_POINT = (400, 404, 406, 409, 413, 421, 500, 503, 504)
 _WHOLE = (400, 404, 406, 503)
 _MANY = (400, 404, 406, 408, 413, 415, 503)
 _OPERATIONS = (
@@ -87,56 +72,82 @@ _OPERATIONS = (
     _Operation(
         path="/state/stores",
         summary="The names and types of this pod's stores.",
-        answers={JSON: _ref("Stores")},
+        answers={JSON: ref("Stores")},
     ),
     _Operation(
         path="/state/instances",
         summary="The pods of each store that this pod knows (KIP-67 allMetadata).",
-        answers={JSON: _ref("Instances")},
+        answers={JSON: ref("Instances")},
     ),
     _Operation(
         path="/state/instances/{store}",
         summary="A store's pods, definition and assignment (KIP-67 allMetadataForStore).",
-        answers={JSON: _ref("StoreMetadata")},
+        answers={JSON: ref("StoreMetadata")},
     ),
     _Operation(
         path="/state/instance/{store}/{key}",
         summary="Which pods have a key's partition (KIP-535 queryMetadataForKey).",
-        answers={JSON: _ref("KeyMetadata")},
+        answers={JSON: ref("KeyMetadata")},
         parameters=KEY_METADATA_PARAMETERS,
         statuses=(400, 404, 413, 503),
     ),
     _Operation(
         path="/state/lags/{store}",
         summary="How far this pod's replicas are (KIP-535 allLocalStorePartitionLags).",
-        answers={JSON: _ref("Lags")},
+        answers={JSON: ref("Lags")},
     ),
     _Operation(
         path="/state/stores/{store}/{key}",
         summary="The row of one key. 304 where If-None-Match names the same state.",
-        answers={JSON: _ref("PointRow"), OCTETS: {}},
+        answers={JSON: ref("PointRow"), OCTETS: {}},
         parameters=POINT_PARAMETERS,
         headers=_POINT_HEADERS,
-        statuses=(400, 404, 406, 409, 413, 421, 500, 503, 504),
+        statuses=_POINT,
     ),
     _Operation(
         path="/state/stores/{store}",
         summary="A range, a prefix, or all rows; partition by partition, each in key order.",
-        answers={JSON: _ref("Rows"), NDJSON: _ref("Line")},
+        answers={JSON: ref("Rows"), NDJSON: ref("Line")},
         parameters=SCAN_PARAMETERS,
         statuses=(*_WHOLE, 413, 429),
+    ),
+    *(
+        operation
+        for what, row, of_keys, of_key, described in (
+            ("windows", "WindowRow", WINDOW_PARAMETERS, WINDOW_KEY_PARAMETERS, OF_WINDOWS),
+            ("sessions", "SessionRow", SESSION_PARAMETERS, SESSION_KEY_PARAMETERS, OF_SESSIONS),
+        )
+        for operation in (
+            _Operation(
+                path=f"/state/{what}/{{store}}/{{key}}",
+                summary=f"The {what} of a key; with exact bounds one row, as of a key.",
+                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), OCTETS: {}},
+                parameters=of_key,
+                described={**PARAMETERS, **described},
+                headers=_POINT_HEADERS,
+                statuses=(*_POINT, 429),
+            ),
+            _Operation(
+                path=f"/state/{what}/{{store}}",
+                summary=f"The {what} of all keys, or of a range of them.",
+                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line")},
+                parameters=of_keys,
+                described={**PARAMETERS, **described},
+                statuses=(*_WHOLE, 413, 429),
+            ),
+        )
     ),
     _Operation(
         path="/state/count/{store}",
         summary="About how many keys there are; null where a partition did not answer.",
-        answers={JSON: _ref("Count")},
+        answers={JSON: ref("Count")},
         parameters=COUNT_PARAMETERS,
         statuses=_WHOLE,
     ),
     _Operation(
         path="/state/get/{store}",
         summary="Many keys, a status for each.",
-        answers={JSON: _ref("BatchAnswer")},
+        answers={JSON: ref("BatchAnswer")},
         method="post",
         parameters=BODY_PARAMETERS,
         body="BatchRequest",
@@ -145,7 +156,7 @@ _OPERATIONS = (
     _Operation(
         path="/state/query/{store}",
         summary="Any query, as IQv2 has it (KIP-796). NDJSON for queries that scan.",
-        answers={JSON: _ref("QueryAnswer"), NDJSON: _ref("Line")},
+        answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line")},
         method="post",
         parameters=BODY_PARAMETERS,
         body="QueryRequest",
@@ -158,7 +169,7 @@ _OPERATIONS = (
             answers={},
             statuses=(400, 404),
         )
-        for what in ("windows", "sessions", "versions", "changes")
+        for what in ("versions", "changes")
         for rest in ("", "/{key}")
     ),
 )
@@ -178,7 +189,7 @@ def make_document() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": _schemas(),
+            "schemas": make_schemas(),
             "securitySchemes": {
                 "serviceAccount": {
                     "type": "http",
@@ -209,7 +220,7 @@ def _describe(operation: _Operation) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {
             "required": True,
-            "content": {JSON: {"schema": _ref(operation.body)}},
+            "content": {JSON: {"schema": ref(operation.body)}},
         }
     return described
 
@@ -222,7 +233,7 @@ def _operation_id(operation: _Operation) -> str:
 
 def _parameters(operation: _Operation) -> list[dict[str, Any]]:
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": _TEXT, "description": text}
+        {"name": name, "in": "path", "required": True, "schema": TEXT, "description": text}
         for name, text in (
             ("store", "The store's name."),
             ("key", "The text of the key's serde, percent-encoded; a / is %2F. Up to 2 KiB."),
@@ -233,8 +244,8 @@ def _parameters(operation: _Operation) -> list[dict[str, Any]]:
         {
             "name": name,
             "in": "query",
-            "schema": PARAMETERS[name].schema,
-            "description": PARAMETERS[name].description,
+            "schema": operation.described[name].schema,
+            "description": operation.described[name].description,
         }
         for name in operation.parameters
     ]
@@ -248,7 +259,7 @@ def _success(operation: _Operation) -> dict[str, Any]:
     }
     if operation.headers:
         success["headers"] = {
-            name: {"description": text, "schema": _TEXT} for name, text in operation.headers.items()
+            name: {"description": text, "schema": TEXT} for name, text in operation.headers.items()
         }
     return success
 
@@ -256,80 +267,11 @@ def _success(operation: _Operation) -> dict[str, Any]:
 def _problem(status: int) -> dict[str, Any]:
     described: dict[str, Any] = {
         "description": f"A problem (RFC 9457) with a stable code, status {status}.",
-        "content": {PROBLEM_JSON: {"schema": _ref("Problem")}},
+        "content": {PROBLEM_JSON: {"schema": ref("Problem")}},
     }
     if status == 401:
-        described["headers"] = {"Www-Authenticate": {"description": "Bearer.", "schema": _TEXT}}
+        described["headers"] = {"Www-Authenticate": {"description": "Bearer.", "schema": TEXT}}
     return described
-
-
-# --- Schemas
-
-
-def _schemas() -> dict[str, Any]:
-    queries = msgspec.json.schema_components((Query,), ref_template=_REFS)
-    _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REFS)
-    components = {**queries[1], **components}
-    components["Query"] = queries[0][0]
-    components["QueryRequest"]["properties"]["query"] = _ref("Query")
-    position = {"anyOf": [_TEXT, _ref("Position"), {"type": "null"}]}
-    for name in ("QueryRequest", "BatchRequest"):
-        components[name]["properties"]["positionBound"] = position
-    components["BatchAnswer"]["properties"]["results"]["items"] = _ref("KeyResult")
-    return {**components, **_rows()}
-
-
-def _rows() -> dict[str, Any]:
-    members: dict[str, Any] = {
-        "key": {"description": "JSON of the key serde."},
-        "value": {"description": "JSON of the value serde; bytes as base64."},
-        "timestamp": {"type": "integer", "description": "Milliseconds since 1970; -1: unknown."},
-        "headers": {
-            "type": "array",
-            "items": _object({"key": _TEXT, "value": _NULLABLE_TEXT}, "key", "value"),
-        },
-    }
-    answer = _ref("PartitionAnswer")
-    lines = {"type": "array", "items": _TEXT}
-    status = {"enum": ["FOUND", "ABSENT", "FAILED"]}
-    by_key = {"partition": {"type": "integer"}, "status": status, "failure": _ref("Failure")}
-    of_mark = {"partition": {"type": "integer"}, "cursor": _NULLABLE_TEXT}
-    return {
-        "Position": {
-            "type": "object",
-            "description": "Topic, partition, offset (KIP-796).",
-            "additionalProperties": {
-                "type": "object",
-                "additionalProperties": {"type": "integer", "minimum": 0},
-            },
-        },
-        "Row": _object(members, "key", "value"),
-        "PointRow": _object({**members, "executionInfo": lines}, "key", "value"),
-        "KeyResult": _object({**members, **by_key}, "key", "partition", "status"),
-        "Rows": _object(
-            {
-                "rows": {"type": "array", "items": _ref("Row")},
-                "partitions": _COUNTS,
-                "cursor": _NULLABLE_TEXT,
-            },
-            "rows",
-            "partitions",
-            "cursor",
-        ),
-        "Count": _object(
-            {"count": {"type": ["integer", "null"]}, "partitions": _COUNTS}, "count", "partitions"
-        ),
-        "Mark": {
-            "description": "The line after a partition's rows; `cursor` goes on with what is left.",
-            "allOf": [answer, {"type": "object", "properties": of_mark}],
-            "required": ["partition", "end", "cursor"],
-        },
-        "Line": {"anyOf": [_ref("Row"), _ref("Mark")]},
-    }
-
-
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def openapi_route() -> web.RouteDef:

@@ -24,7 +24,7 @@ from qss_store.reads.peers import HttpAnswer, PeerRequest
 from qss_store.reads.plans import PointPlan, check_type, key_of_text, partition_of_key
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import Reading, open_reading
-from qss_store.reads.rows import Codec, unreadable
+from qss_store.reads.rows import Codec, RowWriter, unreadable
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
 
@@ -41,8 +41,8 @@ _PASSED_BACK = (
 )
 
 
-class _Ask(NamedTuple):
-    """A parsed request."""
+class PointAsk(NamedTuple):
+    """A parsed request for one row, and how it is written."""
 
     request: web.Request
     codec: Codec
@@ -51,6 +51,7 @@ class _Ask(NamedTuple):
     media: str
     plan: PointPlan
     partition: PartitionId
+    write: RowWriter
 
 
 class PointApi:
@@ -63,7 +64,10 @@ class PointApi:
 
     async def get(self, request: web.Request) -> web.Response:
         """The key's row."""
-        ask = self._parse(request)
+        return await self.answer(self._parse(request))
+
+    async def answer(self, ask: PointAsk) -> web.Response:
+        """The row that is asked for, from here or from another pod."""
         reader = self._reader
         failure: StoreError | None = None
         if ask.partition in reader.pod.replicas or ask.options.scope is Scope.LOCAL:
@@ -73,7 +77,7 @@ class PointApi:
                 failure = error
         return await self._pass_on(ask, failure)
 
-    def _parse(self, request: web.Request) -> _Ask:
+    def _parse(self, request: web.Request) -> PointAsk:
         codec = self._reader.codec(request.match_info["store"])
         check_type(codec)
         parameters = parse_parameters(request.rel_url.raw_query_string, POINT_PARAMETERS)
@@ -83,13 +87,13 @@ class PointApi:
         media = negotiate(request, offered)
         key = key_of_text(key_text(request), codec)
         partition = partition_of_key(key, options.partition, codec)
-        return _Ask(
-            request, codec, parameters, options, media, PointPlan(key, codec.shape), partition
-        )
+        plan = PointPlan(key, codec.shape)
+        write = self._reader.writer
+        return PointAsk(request, codec, parameters, options, media, plan, partition, write)
 
     # --- Here
 
-    def _answer(self, ask: _Ask, reading: Reading) -> web.Response:
+    def _answer(self, ask: PointAsk, reading: Reading) -> web.Response:
         execution: Execution | None = None
         if ask.options.execution_info:
             execution = Execution(self._reader.pod.clock, wanted=True)
@@ -111,7 +115,7 @@ class PointApi:
             body = _with_execution(body, execution.lines() or ())
         return web.Response(body=body, headers=headers)
 
-    def _headers(self, ask: _Ask, reading: Reading) -> CIMultiDict[str]:
+    def _headers(self, ask: PointAsk, reading: Reading) -> CIMultiDict[str]:
         """A copy of the state's headers, which are made once for each state."""
         place = (ask.partition, ask.media)
         last = self._last_headers.get(place)
@@ -120,9 +124,9 @@ class PointApi:
             last = self._last_headers[place] = (reading.view.token, headers)
         return last[1].copy()
 
-    def _body(self, ask: _Ask, reading: Reading) -> bytes | None:
+    def _body(self, ask: PointAsk, reading: Reading) -> bytes | None:
         if ask.media == JSON:
-            return local.read_point(reading, ask.plan, self._reader.writer)
+            return local.read_point(reading, ask.plan, ask.write)
         row = reading.view.snapshot.get(ask.plan.key)
         if row is None:
             return None
@@ -133,7 +137,7 @@ class PointApi:
 
     # --- On another pod
 
-    async def _pass_on(self, ask: _Ask, failure: StoreError | None) -> web.Response:
+    async def _pass_on(self, ask: PointAsk, failure: StoreError | None) -> web.Response:
         reader = self._reader
         turn = reader.turn(ask.partition, ask.options)
         pods = reader.pod.placed().pods
@@ -177,7 +181,7 @@ def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
     }
 
 
-def _not_found(ask: _Ask) -> KeyNotFoundError:
+def _not_found(ask: PointAsk) -> KeyNotFoundError:
     return KeyNotFoundError(
         f"partition {ask.partition} of store {ask.codec.name} has no such key",
         partition=ask.partition,
@@ -197,7 +201,7 @@ def _with_execution(body: bytes, lines: tuple[str, ...]) -> bytes:
     return b'%b,"executionInfo":%b}' % (body[:-1], encode(list(lines)))
 
 
-def _peer_request(ask: _Ask, timeout_s: float) -> PeerRequest:
+def _peer_request(ask: PointAsk, timeout_s: float) -> PeerRequest:
     parameters = {**ask.parameters, "scope": Scope.LOCAL.value, "timeout": seconds_text(timeout_s)}
     return PeerRequest(
         method=ask.request.method,

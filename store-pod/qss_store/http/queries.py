@@ -1,5 +1,6 @@
 """IQv2 requests, counts and batch gets."""
 
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -17,7 +18,8 @@ from qss_core.parameters import (
     parse_parameters,
     scope_of,
 )
-from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest, decode_query
+from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
+from qss_core.query_types import Query, SessionQuery, WindowQuery, decode_query
 from qss_core.wire import encode
 from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.media import JSON, negotiate
@@ -30,14 +32,14 @@ from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import (
     CountPlan,
     PointPlan,
-    ScanPlan,
     check_type,
     partition_of_key,
-    plan_query,
 )
+from qss_store.reads.query_plans import RowsPlan, check_countable, plan_of
 from qss_store.reads.reader import Reader
 from qss_store.reads.rows import Codec
 from qss_store.reads.scanning import MakePeerRequest, PeerPart, Scan
+from qss_store.reads.timed_plans import TimedPlan
 
 _Message = TypeVar("_Message")
 _COUNT_MAX = 2**63 - 1  # Kafka's approximateNumEntries stops there too.
@@ -59,8 +61,9 @@ class QueryApi:
         query = decode_query(message.query)
         options = options_of_body(message, scope)
         self._reader.check_isolation(options)
-        plan = plan_query(query, codec)
-        if isinstance(plan, ScanPlan):
+        plan = plan_of(query, codec, message.times)
+        if isinstance(plan, RowsPlan):
+            options = _with_key_partition(query, plan, options, codec)
             return await self._scan(request, codec, message, options, plan)
         if message.limit is not None or message.cursor is not None:
             raise MalformedRequestError(f"{type(query).__name__} has no limit and no cursor")
@@ -75,12 +78,11 @@ class QueryApi:
         self, plan: PointPlan | CountPlan, options: ReadOptions, codec: Codec
     ) -> tuple[PartitionId, ...]:
         """The partitions named; a key's own where none is named: in others it cannot be."""
-        if options.partition is not None and options.partitions is not None:
-            raise MalformedRequestError("partition or partitions, not both")
+        _check_one_of_both(options)
         if isinstance(plan, PointPlan) and options.partitions is None:
             return (partition_of_key(plan.key, options.partition, codec),)
         if options.partition is not None:
-            raise MalformedRequestError("partition is for the key of a query: say partitions")
+            raise _partition_without_key()
         return self._reader.partitions(options, codec)
 
     async def _scan(
@@ -89,10 +91,8 @@ class QueryApi:
         codec: Codec,
         message: QueryRequest,
         options: ReadOptions,
-        plan: ScanPlan,
+        plan: RowsPlan,
     ) -> web.StreamResponse:
-        if options.partition is not None:
-            raise MalformedRequestError("partition is for the key of a query: say partitions")
         media = negotiate(request, MEDIA)
         scan = self._scans.scan(
             request,
@@ -112,7 +112,7 @@ class QueryApi:
     async def count(self, request: web.Request) -> web.Response:
         """About how many keys the store has."""
         codec = self._reader.codec(request.match_info["store"])
-        check_type(codec)
+        check_countable(codec)
         parameters = parse_parameters(request.rel_url.raw_query_string, COUNT_PARAMETERS)
         options = options_of(parameters)
         self._reader.check_isolation(options)
@@ -148,6 +148,31 @@ class QueryApi:
         return await read_json(request, settings.query_body_bytes_max, kind, pace)
 
 
+def _with_key_partition(
+    query: Query, plan: RowsPlan, options: ReadOptions, codec: Codec
+) -> ReadOptions:
+    """The partitions named; the key's own for the windows or sessions of one key."""
+    _check_one_of_both(options)
+    is_of_key = isinstance(query, WindowQuery | SessionQuery) and query.key is not None
+    if not is_of_key and options.partition is not None:
+        raise _partition_without_key()
+    if not is_of_key or options.partitions is not None:
+        return options
+    assert isinstance(plan, TimedPlan), "its query is of windows or sessions"
+    assert plan.key_from is not None, "it has a key"
+    partition = partition_of_key(plan.key_from, options.partition, codec)
+    return replace(options, partition=None, partitions=(partition,))
+
+
+def _check_one_of_both(options: ReadOptions) -> None:
+    if options.partition is not None and options.partitions is not None:
+        raise MalformedRequestError("partition or partitions, not both")
+
+
+def _partition_without_key() -> MalformedRequestError:
+    return MalformedRequestError("partition is for the key of a query: say partitions")
+
+
 def _scope(request: web.Request) -> Scope:
     return scope_of(parse_parameters(request.rel_url.raw_query_string, BODY_PARAMETERS))
 
@@ -157,6 +182,7 @@ def _peer_requests(request: web.Request, message: QueryRequest) -> MakePeerReque
         asked = msgspec.structs.replace(
             message,
             partitions=(part.partition,),
+            partition=None,
             cursor=part.cursor,
             limit=part.limit,
             timeout=part.timeout_s,

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
 from qss_store.access.guard import Guard
-from qss_store.http import discovery
+from qss_store.http import discovery, timed
 from qss_store.http.access import access_middlewares
 from qss_store.http.lane import MANY_ROUTE, POINT_ROUTE, Lane
 from qss_store.http.openapi import openapi_route
@@ -20,11 +20,7 @@ from qss_store.settings import Settings
 
 _DEFAULTS = Settings()
 # What is asked of stores of other types, by the first word of its path.
-_OTHER_TYPES = {
-    "windows": "Window",
-    "sessions": "Session",
-    "versions": "Versioned",
-}
+_OTHER_TYPES = {"versions": "Versioned"}
 
 
 def make_query_app(
@@ -47,6 +43,7 @@ def make_query_app(
             web.get(POINT_ROUTE.replace("{key}", "{key:[^/]*}"), points.get),
             web.get("/state/stores/{store}", scans.get),
             *discovery_routes(pod),
+            *timed.routes(reader, points, scans),
             web.get("/state/count/{store}", queries.count),
             web.post(MANY_ROUTE, queries.get_many),
             web.post("/state/query/{store}", queries.query),

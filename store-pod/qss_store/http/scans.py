@@ -17,11 +17,19 @@ from qss_core.parameters import (
 )
 from qss_store.http.answers import encoded_query, forwarded_headers, seconds_text
 from qss_store.http.media import JSON, NDJSON, negotiate
-from qss_store.http.streams import StreamSlots, answers_json, collect, send_document, stream
+from qss_store.http.streams import (
+    EventSource,
+    StreamSlots,
+    answers_json,
+    collect,
+    send_document,
+    stream,
+)
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
 from qss_store.reads.peers import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
-from qss_store.reads.plans import ScanPlan, plan_scan
+from qss_store.reads.plans import plan_scan
+from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.reader import Reader
 from qss_store.reads.rows import Codec
 from qss_store.reads.scanning import MakePeerRequest, PeerPart, Scan
@@ -56,7 +64,7 @@ class ScanApi:
             limit=limit_of(parameters),
             cursor=parameters.get("cursor"),
             media=media,
-            make_peer_request=_peer_requests(request, parameters),
+            make_peer_request=peer_requests(request, parameters),
         )
         with self.slot(options):
             return await self.answer(request, scan, media)
@@ -65,7 +73,9 @@ class ScanApi:
         """Holds one of the scans that may run. Raises OverloadedError where there is none."""
         return self._slots[options.scope].taken()
 
-    async def answer(self, request: web.Request, scan: Scan, media: str) -> web.StreamResponse:
+    async def answer(
+        self, request: web.Request, scan: EventSource, media: str
+    ) -> web.StreamResponse:
         """A scan as the client takes it."""
         if request.method == hdrs.METH_HEAD:
             return web.Response(headers={hdrs.CONTENT_TYPE: media})
@@ -83,7 +93,7 @@ class ScanApi:
         self,
         request: web.Request,
         codec: Codec,
-        plan: ScanPlan,
+        plan: RowsPlan,
         options: ReadOptions,
         *,
         limit: int | None,
@@ -98,15 +108,16 @@ class ScanApi:
             codec=codec,
             plan=plan,
             options=options,
-            pieces=self._pieces(cursor, plan, options, codec),
-            budget=self._budget(request, options, limit, media),
+            pieces=self.pieces(cursor, plan, options, codec),
+            budget=self.budget(request, options, limit, media),
             is_streamed=media == NDJSON,
             make_peer_request=make_peer_request,
         )
 
-    def _pieces(
-        self, cursor: str | None, plan: ScanPlan, options: ReadOptions, codec: Codec
+    def pieces(
+        self, cursor: str | None, plan: RowsPlan, options: ReadOptions, codec: Codec
     ) -> tuple[Piece, ...]:
+        """What is to be read, by a cursor or from the start. Raises MalformedCursorError."""
         if cursor is None:
             partitions = self._reader.partitions(options, codec)
             return tuple(Piece(partition) for partition in partitions)
@@ -118,9 +129,10 @@ class ScanApi:
             )
         return pieces
 
-    def _budget(
+    def budget(
         self, request: web.Request, options: ReadOptions, limit: int | None, media: str
     ) -> Budget:
+        """How much the answer may have. Raises for a limit that cannot be."""
         settings = self._reader.settings
         if limit is not None and limit < 1:
             raise MalformedRequestError("limit: 1 or more rows")
@@ -149,16 +161,20 @@ def peer_headers(request: web.Request, part: PeerPart) -> dict[str, str]:
     }
 
 
-def _peer_requests(request: web.Request, parameters: dict[str, str]) -> MakePeerRequest:
+def peer_requests(
+    request: web.Request, parameters: dict[str, str], *, is_of_key: bool = False
+) -> MakePeerRequest:
+    """Makes requests for parts of a GET; one for a key names no partitions: it has its key's."""
     kept = {name: value for name, value in parameters.items() if name not in _OF_THE_PART}
 
     def make(part: PeerPart) -> PeerRequest:
         asked = {
             **kept,
             "scope": Scope.LOCAL.value,
-            "partitions": str(part.partition),
             "timeout": seconds_text(part.timeout_s),
         }
+        if not is_of_key:
+            asked["partitions"] = str(part.partition)
         if part.cursor is not None:
             asked["cursor"] = part.cursor
         if part.limit is not None:

@@ -6,9 +6,10 @@ too long, or goes away, ends it, and the iterator is closed.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 from aiohttp import hdrs, web
@@ -17,10 +18,17 @@ from qss_core.errors import OverloadedError
 from qss_core.model import PartitionId
 from qss_core.queries import PartitionAnswer, encode_mark
 from qss_store.http.media import JSON, NDJSON
-from qss_store.reads.scanning import Mark, Rows, Scan
+from qss_store.reads.scanning import Event, Mark, Rows
 
 _LOG = logging.getLogger(__name__)
 _SLICE_BYTES = 256 * 1024
+
+
+class EventSource(Protocol):
+    """A scan: rows, and a mark for each partition."""
+
+    def events(self) -> AsyncGenerator[Event, None]:
+        """To be asked for once."""
 
 
 class StreamSlots:
@@ -47,7 +55,7 @@ class StreamSlots:
 class Collected:
     """A whole scan in memory: rows in order, rows by partition, and each partition's answer."""
 
-    rows: dict[PartitionId, list[bytes]] = field(default_factory=dict)
+    rows: dict[PartitionId | None, list[bytes]] = field(default_factory=dict)
     answers: dict[PartitionId, PartitionAnswer] = field(default_factory=dict)
     cursor: str | None = None
 
@@ -60,7 +68,7 @@ class Collected:
         return msgspec.Raw(b"[%b]" % b",".join(self.rows.get(partition, ())))
 
 
-async def collect(scan: Scan) -> Collected:
+async def collect(scan: EventSource) -> Collected:
     """The whole scan; its budget bounds it."""
     collected = Collected()
     async with aclosing(scan.events()) as events:
@@ -75,7 +83,9 @@ async def collect(scan: Scan) -> Collected:
     return collected
 
 
-async def stream(request: web.Request, scan: Scan, write_stall_max_s: float) -> web.StreamResponse:
+async def stream(
+    request: web.Request, scan: EventSource, write_stall_max_s: float
+) -> web.StreamResponse:
     """Writes the scan as NDJSON: a row a line, and a mark after each partition."""
     response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: NDJSON})
     await response.prepare(request)

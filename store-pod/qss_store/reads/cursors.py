@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from qss_core.errors import MalformedCursorError, MalformedRequestError
 from qss_core.model import PartitionId, Sequence
 from qss_core.text import decode_base64url, encode_base64url
-from qss_store.reads.plans import ScanPlan
+from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.rows import Codec
 
 _VERSION = b"\x01"
@@ -37,7 +37,7 @@ class Piece:
     sequence: Sequence = _NO_SEQUENCE
 
 
-def encode_cursor(pieces: Iterable[Piece], plan: ScanPlan, codec: Codec) -> str | None:
+def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str | None:
     """The token for what is left; None where nothing is."""
     left = list(pieces)
     if not left:
@@ -52,7 +52,7 @@ def encode_cursor(pieces: Iterable[Piece], plan: ScanPlan, codec: Codec) -> str 
     return encode_base64url(_VERSION + _CRC.pack(zlib.crc32(content)) + content)
 
 
-def decode_cursor(token: str, plan: ScanPlan, codec: Codec) -> tuple[Piece, ...]:
+def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]:
     """What is left by a token. Raises MalformedCursorError, also for another query's cursor."""
     content = _check_content(token)
     digest, rest = content[:_DIGEST], content[_DIGEST:]

@@ -59,6 +59,11 @@ class LocalScan:
         """Whether all rows were taken."""
         return self._ahead is None
 
+    @property
+    def told(self) -> str:
+        """How many rows were looked at and given, in words."""
+        return f"{self.rows_read} rows scanned and returned"
+
     def take(self, rows_max: int) -> list[bytes]:
         """The next rows as JSON, up to `rows_max` and a chunk's limits."""
         taken: list[bytes] = []

@@ -23,12 +23,12 @@ from qss_core.keys import prefix_upper_bound
 from qss_core.model import Partitioner, PartitionId, StoreType
 from qss_core.parameters import order_of
 from qss_core.partitioning import partition_of
-from qss_core.queries import (
+from qss_core.query_types import (
     CountQuery,
     KeyQuery,
+    KeyValueQuery,
     Order,
     PrefixQuery,
-    Query,
     RangeQuery,
     TimestampedKeyQuery,
     TimestampedKeyWithHeadersQuery,
@@ -40,9 +40,14 @@ from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, Shape
 
 _DIGEST_BYTES = 8
 _HASHED_AT_ONCE_MIN = 16
+INSTEAD = {
+    StoreType.KEY_VALUE: "; ask /state/stores, or KeyQuery and RangeQuery",
+    StoreType.WINDOW: "; ask /state/windows, or WindowKeyQuery and WindowRangeQuery",
+    StoreType.SESSION: "; ask /state/sessions, or SessionQuery",
+}
 # The stored bytes of these begin as their text does.
 _TEXT_SERDES = ("string", "uuid", "json")
-_SHAPE_OF: dict[type[Query], Shape] = {
+_SHAPE_OF: dict[type[KeyValueQuery], Shape] = {
     KeyQuery: BARE,
     RangeQuery: BARE,
     TimestampedKeyQuery: TIMESTAMPED,
@@ -94,11 +99,12 @@ def check_type(codec: Codec, wanted: StoreType = StoreType.KEY_VALUE) -> None:
     if codec.type is not wanted:
         raise UnknownQueryTypeError(
             f"store {codec.name} is a {codec.type} store: it does not answer {wanted} queries"
+            + INSTEAD.get(codec.type, "")
         )
 
 
-def plan_query(query: Query, codec: Codec) -> Plan:
-    """The plan of an IQv2 query. Raises UnknownQueryTypeError where the format keeps less."""
+def plan_query(query: KeyValueQuery, codec: Codec) -> Plan:
+    """The plan of a query of keys. Raises UnknownQueryTypeError where the format keeps less."""
     check_type(codec)
     shape = _SHAPE_OF.get(type(query), codec.shape)
     if (shape.timestamp, shape.headers) > (codec.shape.timestamp, codec.shape.headers):

@@ -16,6 +16,7 @@ from qss_core.errors import MalformedBytesError, StoreError
 from qss_core.formats import TIMESTAMP_BYTES, Format, splitter_of
 from qss_core.headers import decode_headers
 from qss_core.model import Partitioner, StoreDefinition, StoreId, StoreName, StoreType
+from qss_core.segments import Segments, segments_of
 from qss_core.serde_types import Serde
 from qss_core.serdes import serde_of
 
@@ -55,6 +56,9 @@ class Codec:
     value: Serde
     partitioner: Partitioner
     partitions: int
+    segments: Segments | None  # None: the rows have no time.
+    window_size_ms: int
+    retain_duplicates: bool
 
 
 @lru_cache(maxsize=8)
@@ -71,6 +75,9 @@ def codec_of(definition: StoreDefinition) -> Codec:
         value=serde_of(definition.value_serde),
         partitioner=definition.partitioner,
         partitions=definition.partitions,
+        segments=segments_of(definition),
+        window_size_ms=definition.window_size_ms or 0,
+        retain_duplicates=definition.retain_duplicates,
     )
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from qss_core.errors import (
     DeadlineExceededError,
     NotPresentError,
-    NotUpToBoundError,
     PartitionDoesNotExistError,
     Retry,
     StoreError,
@@ -23,17 +22,16 @@ from qss_store.pod import Pod
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, encode_cursor
 from qss_store.reads.execution import Execution
-from qss_store.reads.local import LocalScan
 from qss_store.reads.peers import PeerReads, PeerRequest
-from qss_store.reads.plans import ScanPlan
-from qss_store.reads.replicas import open_reading
-from qss_store.reads.rows import Codec, make_row_writer
+from qss_store.reads.query_plans import RowsPlan
+from qss_store.reads.row_scans import open_scan
+from qss_store.reads.rows import Codec
 from qss_store.reads.scatter import deadline_exceeded
-from qss_store.reads.sources import LocalSource, RemoteSource, Source
+from qss_store.reads.sources import LocalSource, RemoteSource, Source, open_reading_since
 from qss_store.reads.turns import Turn
 
 # A peer ends its part a little before our time is up, so that it can still say where.
-_PEER_SHARE_OF_TIME = 0.8
+PEER_SHARE_OF_TIME = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ MakePeerRequest = Callable[[PeerPart], PeerRequest]
 class Rows:
     """Some rows of one partition, as JSON."""
 
-    partition: PartitionId
+    partition: PartitionId | None  # None: of all partitions, merged.
     rows: list[bytes]
 
 
@@ -82,7 +80,7 @@ class Scan:
     pod: Pod
     peers: PeerReads
     codec: Codec
-    plan: ScanPlan
+    plan: RowsPlan
     options: ReadOptions
     pieces: tuple[Piece, ...]
     budget: Budget
@@ -105,7 +103,7 @@ class Scan:
                 answer, left = ending.answer, ending.left
             except StoreError as error:
                 answer = PartitionAnswer(end=False, failure=failure_of(error))
-                if _may_come_back(error):
+                if may_come_back(error):
                     failed.append(self._left_after_failure(piece, source))
             finally:
                 if source is not None:
@@ -144,21 +142,16 @@ class Scan:
         if timeout_s <= 0:
             raise deadline_exceeded()
         if ordinal == self.pod.ordinal:
-            return self._open_local(piece)
+            return self._open_local(piece, timeout_s)
         return await self._open_remote(ordinal, piece, timeout_s)
 
-    def _open_local(self, piece: Piece) -> Source:
-        reading = open_reading(self.pod, piece.partition, self.options)
-        if reading.view.sequence < piece.sequence:
-            raise NotUpToBoundError(
-                f"the replica is at sequence {reading.view.sequence}, older than the state "
-                f"{piece.sequence} that the cursor's rows came from"
-            )
+    def _open_local(self, piece: Piece, timeout_s: float) -> Source:
+        reading = open_reading_since(self.pod, piece, self.options)
         execution = Execution(self.pod.clock, wanted=self.options.execution_info)
         with execution.layer("open"):
-            write = make_row_writer(self.codec, self.plan.shape)
-            scan = LocalScan(reading, self.plan, piece, write, self.pod.metrics)
-        return LocalSource(scan, reading, self.budget, self.pod.clock, execution)
+            scan = open_scan(reading, self.plan, piece, self.codec, self.pod.metrics)
+        patience_s = timeout_s * PEER_SHARE_OF_TIME
+        return LocalSource(scan, reading, self.budget, self.pod.clock, execution, patience_s)
 
     async def _open_remote(self, ordinal: Ordinal, piece: Piece, timeout_s: float) -> Source:
         budget = self.budget
@@ -169,7 +162,7 @@ class Scan:
                 limit=budget.rows_left,
                 timeout_s=timeout_s,
                 bytes_max=budget.bytes_left,
-                seconds_max=(budget.deadline - self._now()) * _PEER_SHARE_OF_TIME,
+                seconds_max=(budget.deadline - self._now()) * PEER_SHARE_OF_TIME,
             )
         )
         async with AsyncExitStack() as stack:
@@ -184,7 +177,7 @@ class Scan:
         return source
 
 
-def _may_come_back(error: StoreError) -> bool:
+def may_come_back(error: StoreError) -> bool:
     """Whether the same partition may answer later, so that the cursor keeps it."""
     if isinstance(error, PartitionDoesNotExistError):
         return False

@@ -12,7 +12,12 @@ from typing import Protocol
 
 import msgspec
 
-from qss_core.errors import MalformedBytesError, StoreError, UnreachableError
+from qss_core.errors import (
+    MalformedBytesError,
+    NotUpToBoundError,
+    UnreachableError,
+)
+from qss_core.parameters import ReadOptions
 from qss_core.queries import (
     MARK_START,
     ROW_START,
@@ -22,14 +27,17 @@ from qss_core.queries import (
     error_of_failure,
 )
 from qss_store.clock import Clock
+from qss_store.pod import Pod
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
 from qss_store.reads.execution import Execution
-from qss_store.reads.local import CHUNK_ROWS_MAX, LocalScan
+from qss_store.reads.local import CHUNK_ROWS_MAX
 from qss_store.reads.peers import Lines
-from qss_store.reads.plans import ScanPlan, key_of_json
-from qss_store.reads.replicas import Reading
+from qss_store.reads.query_plans import RowsPlan
+from qss_store.reads.replicas import Reading, open_reading
+from qss_store.reads.row_scans import RowScan
 from qss_store.reads.rows import Codec
+from qss_store.reads.timed_rows import row_key_of_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +64,59 @@ class Source(Protocol):
         """Lets go of the replica's state."""
 
 
+def open_reading_since(pod: Pod, piece: Piece, options: ReadOptions) -> Reading:
+    """The local replica's state, not an older one than the cursor's rows came from."""
+    reading = open_reading(pod, piece.partition, options)
+    if reading.view.sequence < piece.sequence:
+        raise NotUpToBoundError(
+            f"the replica is at sequence {reading.view.sequence}, older than the state "
+            f"{piece.sequence} that the cursor's rows came from"
+        )
+    return reading
+
+
 class LocalSource:
     """A replica of this pod."""
 
     def __init__(
-        self, scan: LocalScan, reading: Reading, budget: Budget, clock: Clock, execution: Execution
+        self,
+        scan: RowScan,
+        reading: Reading,
+        budget: Budget,
+        clock: Clock,
+        execution: Execution,
+        patience_s: float,
     ) -> None:
-        """Owns the scan."""
+        """Owns the scan; ends where the next row is `patience_s` away: the cursor goes on there."""
         self._scan = scan
         self._reading = reading
         self._budget = budget
         self._clock = clock
         self._execution = execution
+        self._patience_s = patience_s
         self._seconds = 0.0
         self._has_begun = False
 
     async def more(self) -> list[bytes]:
         """The next rows."""
-        if self._scan.is_over or self._budget.is_spent(self._clock.monotonic()):
-            return []
-        if self._has_begun:
-            await asyncio.sleep(0)  # Others take their turn between chunks.
-        self._has_begun = True
-        started = self._clock.monotonic()
-        left = self._budget.rows_left
-        rows = self._scan.take(CHUNK_ROWS_MAX if left is None else left)
-        self._seconds += self._clock.monotonic() - started
-        return rows
+        now = self._clock.monotonic()
+        until = now + self._patience_s
+        while not (self._scan.is_over or self._budget.is_spent(now) or now >= until):
+            if self._has_begun:
+                await asyncio.sleep(0)  # Others take their turn between chunks.
+            self._has_begun = True
+            started = self._clock.monotonic()
+            left = self._budget.rows_left
+            rows = self._scan.take(CHUNK_ROWS_MAX if left is None else left)
+            now = self._clock.monotonic()
+            self._seconds += now - started
+            if rows:
+                return rows
+        return []
 
     def ending(self) -> Ending:
         """The answer, with the state that all rows were read from."""
-        count = self._scan.rows_read
-        self._execution.add("LocalScan", self._seconds, f", {count} rows scanned and returned")
+        self._execution.add("LocalScan", self._seconds, f", {self._scan.told}")
         answer = msgspec.structs.replace(
             self._reading.answer(),
             end=self._scan.is_over,
@@ -104,15 +133,11 @@ class LocalSource:
         self._scan.close()
 
 
-class _PeerRow(msgspec.Struct):
-    key: msgspec.Raw
-
-
 class RemoteSource:
     """A replica of another pod: its lines, passed on as they are."""
 
     def __init__(
-        self, lines: Lines, stack: AsyncExitStack, start: Piece, plan: ScanPlan, codec: Codec
+        self, lines: Lines, stack: AsyncExitStack, start: Piece, plan: RowsPlan, codec: Codec
     ) -> None:
         """Owns the stack that holds the connection."""
         self._lines = lines
@@ -167,14 +192,7 @@ class RemoteSource:
         """All after the last row given: its key is read only now."""
         if self._last_row is None:
             return self._start
-        try:
-            raw = msgspec.json.decode(self._last_row, type=_PeerRow).key
-            if self._codec.key.name == "json":
-                key = bytes(raw)  # As it was stored; writing it anew could change spaces.
-            else:
-                key = key_of_json(msgspec.json.decode(raw), self._codec)
-        except (msgspec.DecodeError, StoreError) as error:
-            raise MalformedBytesError("a pod answered with a row that has no key") from error
+        key = row_key_of_line(self._last_row, self._plan, self._codec)
         return Piece(self._start.partition, key, self._start.sequence)
 
     async def close(self) -> None:

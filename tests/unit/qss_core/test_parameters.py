@@ -23,7 +23,8 @@ from qss_core.parameters import (
     parse_parameters,
 )
 from qss_core.positions import Position, encode_token
-from qss_core.queries import BatchRequest, Order
+from qss_core.queries import BatchRequest
+from qss_core.query_types import Order
 
 
 def options(query_string: str) -> ReadOptions:

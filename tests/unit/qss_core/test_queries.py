@@ -16,20 +16,22 @@ from qss_core.errors import (
 from qss_core.errors import UnknownQueryTypeError as UnknownType
 from qss_core.model import PodName
 from qss_core.queries import (
-    QUERY_TYPES,
     Failure,
-    KeyQuery,
-    Order,
     PartitionAnswer,
-    PrefixQuery,
     QueryRequest,
-    RangeQuery,
     Reason,
     decode_mark,
-    decode_query,
     encode_mark,
     error_of_failure,
     failure_of,
+)
+from qss_core.query_types import (
+    QUERY_TYPES,
+    KeyQuery,
+    Order,
+    PrefixQuery,
+    RangeQuery,
+    decode_query,
 )
 
 
@@ -43,6 +45,11 @@ def test_queries_have_kafkas_names() -> None:
         "RangeQuery",
         "PrefixQuery",
         "CountQuery",
+        "WindowKeyQuery",
+        "WindowRangeQuery",
+        "TimestampedWindowKeyWithHeadersQuery",
+        "TimestampedWindowRangeWithHeadersQuery",
+        "SessionQuery",
         "TimestampedKeyQuery",
         "TimestampedRangeQuery",
         "TimestampedKeyWithHeadersQuery",
@@ -58,7 +65,7 @@ def test_queries_have_kafkas_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["WindowKeyQuery", "SessionQuery", "VersionedKeyQuery", "keyQuery"]
+    "kind", ["VersionedKeyQuery", "MultiVersionedKeyQuery", "windowKeyQuery", "keyQuery"]
 )
 def test_another_type_is_unknown_whatever_else_it_says(kind: str) -> None:
     with pytest.raises(UnknownType, match=kind):

@@ -13,17 +13,18 @@ from qss_core.errors import (
 )
 from qss_core.model import Partitioner, PartitionId, StoreType
 from qss_core.partitioning import partition_of
-from qss_core.queries import decode_query
+from qss_core.query_types import decode_query
 from qss_store.reads.plans import (
     CountPlan,
     Plan,
     PointPlan,
     ScanPlan,
     partition_of_key,
-    plan_query,
     plan_scan,
 )
+from qss_store.reads.query_plans import plan_of
 from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, codec_of
+from qss_store.reads.timed_plans import TimedPlan
 from qss_testing.stores import make_definition
 
 
@@ -31,8 +32,13 @@ def codec(**members: object) -> Codec:
     return codec_of(make_definition(**members))  # type: ignore[arg-type]
 
 
+WINDOW = {"type": StoreType.WINDOW, "retention_ms": 3_600_000, "window_size_ms": 60_000}
+
+
 def plan(text: str, **members: object) -> Plan:
-    return plan_query(decode_query(msgspec.Raw(text.encode())), codec(**members))
+    made = plan_of(decode_query(msgspec.Raw(text.encode())), codec(**members))
+    assert not isinstance(made, TimedPlan)
+    return made
 
 
 def test_each_query_type_asks_for_its_members() -> None:
@@ -83,7 +89,7 @@ def test_a_range_upside_down_is_refused_by_bytes() -> None:
         ('{"type":"TimestampedRangeQuery"}', {"format": "Plain"}),
         ('{"type":"TimestampedKeyWithHeadersQuery","key":"a"}', {}),
         ('{"type":"TimestampedRangeWithHeadersQuery"}', {}),
-        ('{"type":"KeyQuery","key":"a"}', {"type": StoreType.WINDOW}),
+        ('{"type":"KeyQuery","key":"a"}', WINDOW),
     ],
 )
 def test_a_query_for_more_than_the_store_keeps_is_unknown(

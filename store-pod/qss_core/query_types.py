@@ -1,0 +1,173 @@
+"""The query types of IQv2, with Kafka's names and Kafka's members (KIP-796 and those after it).
+
+What is unknown is refused by its name; a type that is unknown is told from one that is malformed.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from qss_core.errors import MalformedRequestError, UnknownQueryTypeError
+
+
+class Order(StrEnum):
+    """The order of a scan, by serialized key; ANY is ascending."""
+
+    ANY = "ANY"
+    ASCENDING = "ASCENDING"
+    DESCENDING = "DESCENDING"
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """JSON with camelCase members and nothing unknown."""
+
+
+# --- Query types. Keys are JSON of the store's key serde.
+
+
+class _KeyMembers(Member, frozen=True):
+    key: Any = None
+    skip_cache: bool = False  # Taken, and changes nothing: there is no cache to skip.
+
+
+class KeyQuery(_KeyMembers, frozen=True, tag_field="type", tag="KeyQuery"):
+    """The value of a key."""
+
+
+class TimestampedKeyQuery(_KeyMembers, frozen=True, tag_field="type", tag="TimestampedKeyQuery"):
+    """The value and timestamp of a key."""
+
+
+class TimestampedKeyWithHeadersQuery(
+    _KeyMembers, frozen=True, tag_field="type", tag="TimestampedKeyWithHeadersQuery"
+):
+    """The value, timestamp and headers of a key."""
+
+
+class _RangeMembers(Member, frozen=True):
+    lower: Any = None  # Both bounds are inclusive; null is open.
+    upper: Any = None
+    order: Order = Order.ANY
+
+
+class RangeQuery(_RangeMembers, frozen=True, tag_field="type", tag="RangeQuery"):
+    """Keys and values of a range."""
+
+
+class TimestampedRangeQuery(
+    _RangeMembers, frozen=True, tag_field="type", tag="TimestampedRangeQuery"
+):
+    """Keys, values and timestamps of a range."""
+
+
+class TimestampedRangeWithHeadersQuery(
+    _RangeMembers, frozen=True, tag_field="type", tag="TimestampedRangeWithHeadersQuery"
+):
+    """Keys, values, timestamps and headers of a range."""
+
+
+class PrefixQuery(Member, frozen=True, tag_field="type", tag="PrefixQuery"):
+    """All that the store keeps of the keys that start with a prefix (IQv1's prefixScan)."""
+
+    prefix: Any = None
+    order: Order = Order.ANY
+
+
+class CountQuery(Member, frozen=True, tag_field="type", tag="CountQuery"):
+    """About how many keys there are (IQv1's approximateNumEntries)."""
+
+
+# --- Of windows and sessions. Times are milliseconds since 1970, or RFC 3339.
+
+
+class _WindowKeyMembers(Member, frozen=True):
+    key: Any = None
+    time_from: Any = None  # Both are window starts, inclusive.
+    time_to: Any = None
+
+
+class WindowKeyQuery(_WindowKeyMembers, frozen=True, tag_field="type", tag="WindowKeyQuery"):
+    """The windows of a key that start in a range of time."""
+
+
+class TimestampedWindowKeyWithHeadersQuery(
+    _WindowKeyMembers, frozen=True, tag_field="type", tag="TimestampedWindowKeyWithHeadersQuery"
+):
+    """The same, with timestamps and headers."""
+
+
+class WindowRangeQuery(_WindowKeyMembers, frozen=True, tag_field="type", tag="WindowRangeQuery"):
+    """In two forms: the windows of all keys by `timeFrom` and `timeTo`, or a `key`'s sessions."""
+
+
+class TimestampedWindowRangeWithHeadersQuery(
+    _WindowKeyMembers, frozen=True, tag_field="type", tag="TimestampedWindowRangeWithHeadersQuery"
+):
+    """The same two forms, with timestamps and headers."""
+
+
+class SessionQuery(Member, frozen=True, tag_field="type", tag="SessionQuery"):
+    """Sessions (IQv1's findSessions and fetchSession, which IQv2 lacks): of a key, or of keys.
+
+    Those with end >= `endFrom` and start <= `startTo`, or the one of exactly `start` and `end`.
+    """
+
+    key: Any = None
+    key_from: Any = None  # Both inclusive; null is open.
+    key_to: Any = None
+    end_from: Any = None
+    start_to: Any = None
+    start: Any = None
+    end: Any = None
+    order: Order = Order.ANY
+
+
+PointQuery = KeyQuery | TimestampedKeyQuery | TimestampedKeyWithHeadersQuery
+BoundedQuery = RangeQuery | TimestampedRangeQuery | TimestampedRangeWithHeadersQuery
+ScanQuery = BoundedQuery | PrefixQuery
+KeyValueQuery = PointQuery | ScanQuery | CountQuery
+WindowQuery = (
+    WindowKeyQuery
+    | WindowRangeQuery
+    | TimestampedWindowKeyWithHeadersQuery
+    | TimestampedWindowRangeWithHeadersQuery
+)
+Query = KeyValueQuery | WindowQuery | SessionQuery
+
+QUERY_TYPES: dict[str, type[Query]] = {
+    kind.__name__: kind
+    for kind in (
+        KeyQuery,
+        TimestampedKeyQuery,
+        TimestampedKeyWithHeadersQuery,
+        RangeQuery,
+        TimestampedRangeQuery,
+        TimestampedRangeWithHeadersQuery,
+        PrefixQuery,
+        CountQuery,
+        WindowKeyQuery,
+        WindowRangeQuery,
+        TimestampedWindowKeyWithHeadersQuery,
+        TimestampedWindowRangeWithHeadersQuery,
+        SessionQuery,
+    )
+}
+_DECODER: msgspec.json.Decoder[Query] = msgspec.json.Decoder(Query)
+
+
+class _Tag(msgspec.Struct):
+    type: str
+
+
+def decode_query(raw: msgspec.Raw) -> Query:
+    """The query. Raises UnknownQueryTypeError before anything else in it is looked at."""
+    try:
+        name = msgspec.json.decode(raw, type=_Tag).type
+        if name not in QUERY_TYPES:
+            raise UnknownQueryTypeError(
+                f"unknown query type {name[:80]!r}: there are {', '.join(QUERY_TYPES)}"
+            )
+        return _DECODER.decode(raw)
+    except msgspec.DecodeError as error:
+        raise MalformedRequestError(f"query: {error}") from error

@@ -1,0 +1,137 @@
+"""The schemas of the OpenAPI document: bodies from the structs that decode and encode them."""
+
+from typing import Any
+
+import msgspec
+
+from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
+from qss_core.query_types import Query
+from qss_core.wire import KeyMetadata, Problem, StoreMetadata
+from qss_store.http.discovery import Instances, Lags, Stores
+from qss_store.reads.many import BatchAnswer
+
+_REFS = "#/components/schemas/{name}"
+_STRUCTS = (
+    BatchAnswer,
+    BatchRequest,
+    Instances,
+    KeyMetadata,
+    Lags,
+    PartitionAnswer,
+    Problem,
+    QueryAnswer,
+    QueryRequest,
+    StoreMetadata,
+    Stores,
+)
+TEXT: dict[str, Any] = {"type": "string"}
+_NULLABLE_TEXT: dict[str, Any] = {"type": ["string", "null"]}
+_COUNTS: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"$ref": _REFS.format(name="PartitionAnswer")},
+}
+_KEY: dict[str, Any] = {"key": {"description": "JSON of the key serde."}}
+_LINES: dict[str, Any] = {"executionInfo": {"type": "array", "items": TEXT}}
+
+
+def ref(name: str) -> dict[str, Any]:
+    """A reference to a schema."""
+    return {"$ref": _REFS.format(name=name)}
+
+
+def make_schemas() -> dict[str, Any]:
+    """All schemas, by name."""
+    queries = msgspec.json.schema_components((Query,), ref_template=_REFS)
+    _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REFS)
+    components = {**queries[1], **components}
+    components["Query"] = queries[0][0]
+    components["QueryRequest"]["properties"]["query"] = ref("Query")
+    position = {"anyOf": [TEXT, ref("Position"), {"type": "null"}]}
+    for name in ("QueryRequest", "BatchRequest"):
+        components[name]["properties"]["positionBound"] = position
+    components["BatchAnswer"]["properties"]["results"]["items"] = ref("KeyResult")
+    return {**components, **_rows(), **_timed_rows(), **_answers()}
+
+
+def _value_members(timestamp: Any) -> dict[str, Any]:
+    return {
+        "value": {"description": "JSON of the value serde; bytes as base64."},
+        "timestamp": {"type": timestamp, "description": "Milliseconds since 1970; -1: unknown."},
+        "headers": {
+            "type": "array",
+            "items": _object({"key": TEXT, "value": _NULLABLE_TEXT}, "key", "value"),
+        },
+    }
+
+
+def _rows() -> dict[str, Any]:
+    """A key's row, alone and among others."""
+    members = {**_KEY, **_value_members("integer")}
+    status = {"enum": ["FOUND", "ABSENT", "FAILED"]}
+    by_key = {"partition": {"type": "integer"}, "status": status, "failure": ref("Failure")}
+    return {
+        "Row": _object(members, "key", "value"),
+        "PointRow": _object({**members, **_LINES}, "key", "value"),
+        "KeyResult": _object({**members, **by_key}, "key", "partition", "status"),
+        "Rows": _paged("Row"),
+        "Line": {"anyOf": [ref(name) for name in ("Row", "WindowRow", "SessionRow", "Mark")]},
+    }
+
+
+def _timed_rows() -> dict[str, Any]:
+    """Windows and sessions, alone and among others."""
+    time = {
+        "type": ["integer", "string"],
+        "description": "Milliseconds since 1970; with times=rfc3339 a text, where one can say it.",
+    }
+    sequence = {"type": "integer", "description": "Tells the rows of a window apart."}
+    value = _value_members(["integer", "string"])
+    window = {**_KEY, "windowStart": time, "windowEnd": time, "sequence": sequence, **value}
+    session = {**_KEY, "sessionStart": time, "sessionEnd": time, **value}
+    schemas: dict[str, Any] = {}
+    for name, members, start in (
+        ("WindowRow", window, "windowStart"),
+        ("SessionRow", session, "sessionStart"),
+    ):
+        required = ("key", start, start.replace("Start", "End"), "value")
+        alone = _object({**members, **_LINES}, *required)
+        schemas[name] = _object(members, *required)
+        schemas[f"{name}s"] = {"anyOf": [_paged(name), alone]}
+        schemas[f"{name}Line"] = {"anyOf": [ref(name), ref("Mark")]}
+    return schemas
+
+
+def _answers() -> dict[str, Any]:
+    """What is about rows."""
+    of_mark = {"partition": {"type": "integer"}, "cursor": _NULLABLE_TEXT}
+    return {
+        "Position": {
+            "type": "object",
+            "description": "Topic, partition, offset (KIP-796).",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": {"type": "integer", "minimum": 0},
+            },
+        },
+        "Count": _object(
+            {"count": {"type": ["integer", "null"]}, "partitions": _COUNTS}, "count", "partitions"
+        ),
+        "Mark": {
+            "description": "The line after a partition's rows; `cursor` goes on with what is left.",
+            "allOf": [ref("PartitionAnswer"), {"type": "object", "properties": of_mark}],
+            "required": ["partition", "end", "cursor"],
+        },
+    }
+
+
+def _paged(row: str) -> dict[str, Any]:
+    members = {
+        "rows": {"type": "array", "items": ref(row)},
+        "partitions": _COUNTS,
+        "cursor": _NULLABLE_TEXT,
+    }
+    return _object(members, *members)
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}

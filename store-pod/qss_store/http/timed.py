@@ -1,0 +1,220 @@
+"""Windows and sessions: `GET /state/windows/{store}[/{key}]`, and the same of sessions.
+
+With a key only its partition is asked; without one all are, one after the other by key, or merged
+by time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from aiohttp import web
+
+from qss_core.errors import MalformedRequestError, TooLargeError, UnknownQueryTypeError
+from qss_core.model import StoreType
+from qss_core.parameters import ReadOptions, limit_of, options_of, parse_parameters
+from qss_core.timed_parameters import (
+    SESSION_KEY_PARAMETERS,
+    SESSION_PARAMETERS,
+    WINDOW_KEY_PARAMETERS,
+    WINDOW_PARAMETERS,
+    times_of,
+)
+from qss_store.http.keys import key_text
+from qss_store.http.media import JSON, NDJSON, OCTETS, negotiate
+from qss_store.http.point import PointApi, PointAsk
+from qss_store.http.scans import MEDIA, ScanApi, peer_requests
+from qss_store.http.streams import EventSource
+from qss_store.reads.by_time import TimeScan
+from qss_store.reads.plans import PointPlan, key_of_text, partition_of_key
+from qss_store.reads.reader import Reader
+from qss_store.reads.rows import Codec
+from qss_store.reads.timed_plans import (
+    TimedPlan,
+    plan_session,
+    plan_sessions,
+    plan_window,
+    plan_windows,
+)
+from qss_store.reads.timed_rows import make_timed_writer
+
+_PlanOne = Callable[[dict[str, str], Codec, bytes], PointPlan]
+_PlanMany = Callable[[dict[str, str], Codec, bytes | None], TimedPlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """What is asked of one type of store."""
+
+    what: str
+    type: StoreType
+    parameters: tuple[str, ...]
+    key_parameters: tuple[str, ...]
+    exact: frozenset[str]  # Parameters that name one row.
+    plan_one: _PlanOne
+    plan_many: _PlanMany
+
+
+_WINDOWS = _Kind(
+    what="windows",
+    type=StoreType.WINDOW,
+    parameters=WINDOW_PARAMETERS,
+    key_parameters=WINDOW_KEY_PARAMETERS,
+    exact=frozenset({"start"}),
+    plan_one=plan_window,
+    plan_many=plan_windows,
+)
+_SESSIONS = _Kind(
+    what="sessions",
+    type=StoreType.SESSION,
+    parameters=SESSION_PARAMETERS,
+    key_parameters=SESSION_KEY_PARAMETERS,
+    exact=frozenset({"start", "end"}),
+    plan_one=plan_session,
+    plan_many=plan_sessions,
+)
+
+
+class TimedApi:
+    """The handlers of windows and sessions."""
+
+    def __init__(self, reader: Reader, points: PointApi, scans: ScanApi) -> None:
+        """Answers from `reader`; one row by `points`, many by `scans`."""
+        self._reader = reader
+        self._points = points
+        self._scans = scans
+
+    async def windows_of_key(self, request: web.Request) -> web.StreamResponse:
+        """The windows of a key, or one of them."""
+        return await self._of_key(request, _WINDOWS)
+
+    async def windows(self, request: web.Request) -> web.StreamResponse:
+        """The windows of all keys, or of a range of them."""
+        return await self._of_keys(request, _WINDOWS)
+
+    async def sessions_of_key(self, request: web.Request) -> web.StreamResponse:
+        """The sessions of a key, or one of them."""
+        return await self._of_key(request, _SESSIONS)
+
+    async def sessions(self, request: web.Request) -> web.StreamResponse:
+        """The sessions of all keys, or of a range of them."""
+        return await self._of_keys(request, _SESSIONS)
+
+    async def _of_key(self, request: web.Request, kind: _Kind) -> web.StreamResponse:
+        codec, parameters, options = self._parse(request, kind, kind.key_parameters)
+        key = key_of_text(key_text(request), codec)
+        if kind.exact & parameters.keys():
+            plan = kind.plan_one(parameters, codec, key)
+            return await self._points.answer(_point(request, codec, parameters, options, plan, key))
+        rows_plan = kind.plan_many(parameters, codec, key)
+        partition = partition_of_key(key, options.partition, codec)
+        options = replace(options, partition=None, partitions=(partition,))
+        return await self._scan(request, codec, parameters, options, rows_plan, is_of_key=True)
+
+    async def _of_keys(self, request: web.Request, kind: _Kind) -> web.StreamResponse:
+        codec, parameters, options = self._parse(request, kind, kind.parameters)
+        plan = kind.plan_many(parameters, codec, None)
+        return await self._scan(request, codec, parameters, options, plan, is_of_key=False)
+
+    def _parse(
+        self, request: web.Request, kind: _Kind, allowed: tuple[str, ...]
+    ) -> tuple[Codec, dict[str, str], ReadOptions]:
+        codec = self._reader.codec(request.match_info["store"])
+        if codec.type is not kind.type:
+            raise UnknownQueryTypeError(
+                f"/state/{kind.what} is for {kind.type} stores; {codec.name} is a {codec.type} "
+                "store"
+            )
+        parameters = parse_parameters(request.rel_url.raw_query_string, allowed)
+        options = options_of(parameters)
+        self._reader.check_isolation(options)
+        return codec, parameters, options
+
+    async def _scan(
+        self,
+        request: web.Request,
+        codec: Codec,
+        parameters: dict[str, str],
+        options: ReadOptions,
+        plan: TimedPlan,
+        *,
+        is_of_key: bool,
+    ) -> web.StreamResponse:
+        media = negotiate(request, MEDIA)
+        limit, cursor = limit_of(parameters), parameters.get("cursor")
+        make_peer_request = peer_requests(request, parameters, is_of_key=is_of_key)
+        scan: EventSource
+        if plan.by_time:
+            self._check_page(limit, media)
+            settings = self._reader.settings
+            budget = self._scans.budget(request, options, limit, media)
+            budget.bytes_left = min(budget.bytes_left, settings.answer_bytes_max)
+            budget.deadline = self._reader.deadline(options)
+            scan = TimeScan(
+                pod=self._reader.pod,
+                peers=self._reader.peers,
+                codec=codec,
+                plan=plan,
+                options=options,
+                pieces=self._scans.pieces(cursor, plan, options, codec),
+                budget=budget,
+                make_peer_request=make_peer_request,
+            )
+        else:
+            scan = self._scans.scan(
+                request,
+                codec,
+                plan,
+                options,
+                limit=limit,
+                cursor=cursor,
+                media=media,
+                make_peer_request=make_peer_request,
+            )
+        with self._scans.slot(options):
+            return await self._scans.answer(request, scan, media)
+
+    def _check_page(self, limit: int | None, media: str) -> None:
+        """Refuses a page by time that no memory bounds."""
+        rows_max = self._reader.settings.rows_by_time_max
+        if limit is None and media == NDJSON:
+            raise MalformedRequestError(
+                f"orderBy=time gives pages of up to {rows_max} rows: say a limit, and follow the "
+                "cursor"
+            )
+        if limit is not None and limit > rows_max:
+            raise TooLargeError(
+                f"limit: a page with orderBy=time has up to {rows_max} rows; follow the cursor",
+                limit=rows_max,
+            )
+
+
+def _point(
+    request: web.Request,
+    codec: Codec,
+    parameters: dict[str, str],
+    options: ReadOptions,
+    plan: PointPlan,
+    key: bytes,
+) -> PointAsk:
+    offered = (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
+    return PointAsk(
+        request=request,
+        codec=codec,
+        parameters=parameters,
+        options=options,
+        media=negotiate(request, offered),
+        plan=plan,
+        partition=partition_of_key(key, options.partition, codec),
+        write=make_timed_writer(codec, plan.shape, times_of(parameters)),
+    )
+
+
+def routes(reader: Reader, points: PointApi, scans: ScanApi) -> list[web.RouteDef]:
+    """The routes of windows and sessions."""
+    api = TimedApi(reader, points, scans)
+    return [
+        web.get("/state/windows/{store}/{key:[^/]*}", api.windows_of_key),
+        web.get("/state/windows/{store}", api.windows),
+        web.get("/state/sessions/{store}/{key:[^/]*}", api.sessions_of_key),
+        web.get("/state/sessions/{store}", api.sessions),
+    ]

@@ -1,0 +1,57 @@
+"""The plan of an IQv2 query, by the type of the store that it is sent to."""
+
+from qss_core.errors import MalformedRequestError, UnknownQueryTypeError
+from qss_core.model import StoreType
+from qss_core.query_types import (
+    CountQuery,
+    KeyValueQuery,
+    Query,
+    SessionQuery,
+    TimestampedWindowKeyWithHeadersQuery,
+    TimestampedWindowRangeWithHeadersQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
+from qss_core.times import Times
+from qss_store.reads.plans import INSTEAD, CountPlan, Plan, ScanPlan, check_type, plan_query
+from qss_store.reads.rows import Codec
+from qss_store.reads.timed_plans import TimedPlan, plan_session_query, plan_window_query
+
+RowsPlan = ScanPlan | TimedPlan  # What has rows in order, and cursors.
+_WITH_TIME = (StoreType.WINDOW, StoreType.SESSION)
+# Whom Kafka lets answer; all that are not named here are for KeyValue stores.
+_SERVED_BY: dict[type[Query], tuple[StoreType, ...]] = {
+    CountQuery: (StoreType.KEY_VALUE, *_WITH_TIME),
+    WindowKeyQuery: (StoreType.WINDOW,),
+    TimestampedWindowKeyWithHeadersQuery: (StoreType.WINDOW,),
+    WindowRangeQuery: _WITH_TIME,
+    TimestampedWindowRangeWithHeadersQuery: _WITH_TIME,
+    SessionQuery: (StoreType.SESSION,),
+}
+
+
+def plan_of(query: Query, codec: Codec, times: Times | None = None) -> Plan | TimedPlan:
+    """The plan. Raises UnknownQueryTypeError where the store does not answer such a query."""
+    served_by = _SERVED_BY.get(type(query), (StoreType.KEY_VALUE,))
+    if codec.type not in served_by:
+        raise UnknownQueryTypeError(
+            f"{type(query).__name__} is for {' and '.join(served_by)} stores; {codec.name} is a "
+            f"{codec.type} store{INSTEAD.get(codec.type, '')}"
+        )
+    if isinstance(query, CountQuery) and codec.type in _WITH_TIME:
+        plan: Plan | TimedPlan = CountPlan()
+    elif isinstance(query, SessionQuery):
+        plan = plan_session_query(query, codec, times or Times.MILLIS)
+    elif isinstance(query, KeyValueQuery):
+        plan = plan_query(query, codec)
+    else:
+        plan = plan_window_query(query, codec, times or Times.MILLIS)
+    if times is not None and not isinstance(plan, TimedPlan):
+        raise MalformedRequestError("times is for rows of windows and sessions")
+    return plan
+
+
+def check_countable(codec: Codec) -> None:
+    """Refuses to count a store of a type that is not counted."""
+    if codec.type not in _WITH_TIME:
+        check_type(codec)

@@ -1,0 +1,43 @@
+"""A scan of one replica's rows, whatever the type of the store."""
+
+from typing import Protocol
+
+from qss_core.model import Sequence
+from qss_store.metrics import Metrics
+from qss_store.reads.cursors import Piece
+from qss_store.reads.local import LocalScan
+from qss_store.reads.plans import ScanPlan
+from qss_store.reads.query_plans import RowsPlan
+from qss_store.reads.replicas import Reading
+from qss_store.reads.rows import Codec, make_row_writer
+from qss_store.reads.timed_scans import TimedScan
+
+
+class RowScan(Protocol):
+    """Rows of one state; it keeps its own hold on it until `close`."""
+
+    last_key: bytes | None  # A cursor goes on behind it.
+    sequence: Sequence
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rows were taken."""
+
+    @property
+    def told(self) -> str:
+        """How many rows were looked at and given, in words."""
+
+    def take(self, rows_max: int) -> list[bytes]:
+        """The next rows as JSON; none, also before the end, where the next ones are far off."""
+
+    def close(self) -> None:
+        """Lets go of the state; again is no error."""
+
+
+def open_scan(
+    reading: Reading, plan: RowsPlan, start: Piece, codec: Codec, metrics: Metrics
+) -> RowScan:
+    """Opens the iterator after `start`, in the loop's turn that took the reading."""
+    if isinstance(plan, ScanPlan):
+        return LocalScan(reading, plan, start, make_row_writer(codec, plan.shape), metrics)
+    return TimedScan(reading, plan, start, codec, metrics)

@@ -1,0 +1,114 @@
+"""Rows of windows and sessions as answers carry them, and the way back from one to its row key.
+
+A row is `{"key": k, "windowStart": t, "windowEnd": t, "sequence": n, "value": v}` or `{"key": k,
+"sessionStart": t, "sessionEnd": t, "value": v}`, with `timestamp` and `headers` where the query
+asks for them; `sequence` only where the store retains duplicates. A row whose format keeps no
+timestamp has the time of its key for one.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.formats import splitter_of
+from qss_core.model import StoreType
+from qss_core.timed_keys import (
+    decode_session_key,
+    decode_window_key,
+    encode_session_key,
+    encode_window_key,
+    window_end,
+)
+from qss_core.times import Times, time_of_json, time_writer
+from qss_store.reads.plans import ScanPlan, key_of_json
+from qss_store.reads.query_plans import RowsPlan
+from qss_store.reads.rows import Codec, RowWriter, Shape, headers_json
+
+# A row key -> the members of a row up to its value, and the row's time.
+_Head = Callable[[bytes], tuple[bytes, int]]
+
+
+def make_timed_writer(codec: Codec, shape: Shape, times: Times) -> RowWriter:
+    """The function (row key, row bytes) -> JSON bytes of a window or a session.
+
+    It raises MalformedBytesError for bytes that another serde or format wrote.
+    """
+    head = (
+        _window_head(codec, times)
+        if codec.type is StoreType.WINDOW
+        else _session_head(codec, times)
+    )
+    shown = time_writer(times)
+    split, value_json = splitter_of(codec.format), codec.value.json_bytes
+
+    def write(row_key: bytes, row: bytes) -> bytes:
+        start, time = head(row_key)
+        block, timestamp, value = split(row)
+        members = b'%b"value":%b' % (start, value_json(value))
+        if shape.timestamp:
+            members += b',"timestamp":%b' % shown(time if timestamp is None else timestamp)
+        if shape.headers:
+            members += b',"headers":%b' % headers_json(block)
+        return members + b"}"
+
+    return write
+
+
+def _window_head(codec: Codec, times: Times) -> _Head:
+    key_json, shown, size = codec.key.json_bytes, time_writer(times), codec.window_size_ms
+    has_sequence = codec.retain_duplicates
+
+    def head(row_key: bytes) -> tuple[bytes, int]:
+        key, start, sequence = decode_window_key(row_key)
+        end = shown(window_end(start, size))
+        members = b'{"key":%b,"windowStart":%b,"windowEnd":%b,' % (key_json(key), shown(start), end)
+        return members + b'"sequence":%d,' % sequence if has_sequence else members, start
+
+    return head
+
+
+def _session_head(codec: Codec, times: Times) -> _Head:
+    key_json, shown = codec.key.json_bytes, time_writer(times)
+
+    def head(row_key: bytes) -> tuple[bytes, int]:
+        key, start, end = decode_session_key(row_key)
+        return (
+            b'{"key":%b,"sessionStart":%b,"sessionEnd":%b,'
+            % (key_json(key), shown(start), shown(end)),
+            end,
+        )
+
+    return head
+
+
+# --- Back from a line
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    """What a line says of its row key."""
+
+    key: msgspec.Raw
+    window_start: int | str | None = None
+    sequence: int = 0
+    session_start: int | str | None = None
+    session_end: int | str | None = None
+
+
+def row_key_of_line(line: bytes, plan: RowsPlan, codec: Codec) -> bytes:
+    """The row key of a row that another pod wrote. Raises MalformedBytesError."""
+    try:
+        row = msgspec.json.decode(line, type=_Line)
+        if codec.key.name == "json":
+            key = bytes(row.key)  # As it was stored; writing it anew could change spaces.
+        else:
+            key = key_of_json(msgspec.json.decode(row.key), codec)
+        if isinstance(plan, ScanPlan):
+            return key
+        if plan.type is StoreType.WINDOW:
+            start = time_of_json("windowStart", row.window_start)
+            return encode_window_key(key, start, row.sequence)
+        start = time_of_json("sessionStart", row.session_start)
+        return encode_session_key(key, start, time_of_json("sessionEnd", row.session_end))
+    except (msgspec.DecodeError, StoreError) as error:
+        raise MalformedBytesError("a pod answered with a row that has no key") from error

@@ -1,0 +1,113 @@
+"""A scan of one replica's windows or sessions: of the rows in its bounds, those asked for."""
+
+from collections.abc import Iterator
+from typing import cast
+
+from qss_core.errors import MalformedBytesError
+from qss_core.model import Sequence
+from qss_store.engine.segmented import SegmentedSnapshot
+from qss_store.metrics import Metrics
+from qss_store.reads.cursors import Piece
+from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
+from qss_store.reads.replicas import Reading
+from qss_store.reads.rows import Codec, unreadable
+from qss_store.reads.timed_bounds import make_filter, row_bounds
+from qss_store.reads.timed_plans import TimedPlan
+from qss_store.reads.timed_rows import make_timed_writer
+
+# Rows that are looked at before others have their turn, given or not.
+LOOKED_AT_MAX = 2000
+
+
+def open_rows(
+    reading: Reading, plan: TimedPlan, codec: Codec, last_key: bytes | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """The rows in a plan's bounds, after `last_key`; its filter tells which are asked for.
+
+    Only whole segments are left out by time here: what is left out row by row has to be counted.
+    """
+    view = reading.view
+    bounds = row_bounds(plan, view.stream_time)
+    if bounds is None:
+        return iter(())
+    lower, upper = bounds
+    if last_key is not None and plan.reverse:
+        upper = last_key
+    elif last_key is not None:
+        lower = last_key + b"\x00"
+    if lower is not None and upper is not None and lower >= upper:
+        return iter(())
+    assert codec.segments is not None, "a timed plan is of a store whose rows have times"
+    interval_ms = codec.segments.interval_ms
+    latest = min(plan.latest, view.stream_time)
+    return cast(SegmentedSnapshot, view.snapshot).scan(
+        lower=lower,
+        upper=upper,
+        reverse=plan.reverse,
+        earliest=plan.earliest // interval_ms * interval_ms,
+        latest=latest // interval_ms * interval_ms + interval_ms - 1,
+    )
+
+
+class TimedScan:
+    """Rows of one state, by row key; it keeps its own hold on it until `close`."""
+
+    def __init__(
+        self, reading: Reading, plan: TimedPlan, start: Piece, codec: Codec, metrics: Metrics
+    ) -> None:
+        """Opens the iterator after `start`, in the loop's turn that took the reading."""
+        self._write = make_timed_writer(codec, plan.shape, plan.times)
+        self._matches = make_filter(plan)
+        self.last_key = start.last_key  # The last one given, or passed over before the next.
+        self.sequence: Sequence = reading.view.sequence
+        self._given = self._looked_at = 0
+        self._rows: Iterator[tuple[bytes, bytes]] = open_rows(reading, plan, codec, start.last_key)
+        self._ahead = next(self._rows, None)
+        self._gauge = metrics.open_iterators
+        self._gauge.inc()
+        self._is_open = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rows were taken."""
+        return self._ahead is None
+
+    @property
+    def told(self) -> str:
+        """How many rows were looked at and given, in words."""
+        return f"{self._looked_at} rows scanned, {self._given} returned"
+
+    def take(self, rows_max: int) -> list[bytes]:
+        """The next rows as JSON; none, also before the end, where the next ones are far off."""
+        taken: list[bytes] = []
+        size = looked_at = 0
+        most = min(rows_max, CHUNK_ROWS_MAX)
+        last_key = self.last_key
+        ahead, matches = self._ahead, self._matches
+        try:
+            while ahead is not None and looked_at < LOOKED_AT_MAX:
+                row_key, row = ahead
+                if matches(row_key):
+                    # Stops before a row that is left, so that the end is known to be one.
+                    if len(taken) >= most or size >= CHUNK_BYTES_MAX:
+                        break
+                    taken.append(self._write(row_key, row))
+                    size += len(taken[-1])
+                last_key = row_key
+                looked_at += 1
+                ahead = next(self._rows, None)
+        except MalformedBytesError as error:
+            raise unreadable(error) from error
+        # Only now: rows of a chunk that failed were not given out.
+        self.last_key, self._ahead = last_key, ahead
+        self._given += len(taken)
+        self._looked_at += looked_at
+        return taken
+
+    def close(self) -> None:
+        """Lets go of the state; again is no error."""
+        if self._is_open:
+            self._is_open = False
+            self._rows = iter(())
+            self._ahead = None
+            self._gauge.dec()
