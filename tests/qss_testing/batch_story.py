@@ -1,7 +1,7 @@
-"""Three batches on one pod, told step by step, and what readers may see of them.
+"""A few batches on one pod, told step by step, and what readers may see of them.
 
-The second replaces all rows; the first two are applied in several slices; a partition may get
-nothing. Every row of a state is known, so that a half-applied batch cannot hide.
+A plot has a batch that replaces all rows and batches that are applied in several slices; a
+partition may get nothing. Every row of a state is known, so that a half-applied batch cannot hide.
 """
 
 import asyncio
@@ -11,10 +11,11 @@ from pathlib import Path
 from random import Random  # noqa: TID251 a network without faults rolls no dice.
 from typing import Any
 
-import pyarrow as pa
+import msgspec
 
-from qss_client.chunks import Slice, encode_slice
+from qss_client.chunks import Slice
 from qss_core.errors import BatchClosedError, Retry, StoreError
+from qss_core.formats import decode_value
 from qss_core.wire import (
     ChunkReference,
     CommitRequest,
@@ -22,51 +23,14 @@ from qss_core.wire import (
     WriterOpened,
     error_of,
 )
+from qss_store.families import Families
 from qss_store.pod import OpenEngine
 from qss_store.replication.entries import Stage
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faulty_engine import Crash, Faults
+from qss_testing.plots import KEY_VALUE_PLOT, PARTITIONS, Plot
 
-PARTITIONS = 3
 WRITER = "story"
-Rows = dict[bytes, bytes | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Chunks of rows by partition, in commit order."""
-
-    chunks: dict[int, list[Rows]]
-    replace: bool = False
-
-
-def _numbered(start: int, end: int, value: str) -> Rows:
-    return {f"{number:05}".encode(): value.encode() for number in range(start, end)}
-
-
-# A slice has at most 500 rows: the first batch takes three writes, the second two.
-BATCHES = (
-    Batch({0: [_numbered(0, 1001, "a"), _numbered(990, 1010, "b")], 1: [_numbered(0, 3, "a")]}),
-    Batch({0: [_numbered(0, 501, "c")], 2: [_numbered(0, 2, "c")]}, replace=True),
-    Batch({p: [{**_numbered(1, 4, "d"), b"00000": None}] for p in range(PARTITIONS)}),
-)
-
-
-def _states() -> list[list[dict[bytes, bytes]]]:
-    """By sequence, by partition."""
-    states: list[list[dict[bytes, bytes]]] = [[{} for _ in range(PARTITIONS)]]
-    for batch in BATCHES:
-        after = [{} if batch.replace else dict(rows) for rows in states[-1]]
-        for partition, chunks in batch.chunks.items():
-            for key, value in [row for chunk in chunks for row in chunk.items()]:
-                after[partition].pop(key, None)
-                if value is not None:
-                    after[partition][key] = value
-        states.append(after)
-    return states
-
-
-STATES = _states()
 
 
 def position_at(sequence: int) -> dict[str, dict[str, int]]:
@@ -76,32 +40,22 @@ def position_at(sequence: int) -> dict[str, dict[str, int]]:
     return {f"@batch.{WRITER}": {"1": sequence - 1}, "flights": {"0": sequence - 1}}
 
 
-def _slice_of(partition: int, rows: Rows) -> Slice:
-    table = pa.table(
-        {
-            "key": pa.array(list(rows), pa.binary()),
-            "value": pa.array(list(rows.values()), pa.binary()),
-        }
-    )
-    return encode_slice(partition, table)
-
-
-SLICES = [
-    {p: [_slice_of(p, rows) for rows in chunks] for p, chunks in batch.chunks.items()}
-    for batch in BATCHES
-]
-
-
 @dataclass(slots=True)
 class Story:
     """One pod, and one query whose checkpoint knows which batches were acknowledged."""
 
     directory: Path
-    assignment: Any = field(default_factory=lambda: make_assignment(PARTITIONS, pods=1))
+    plot: Plot = KEY_VALUE_PLOT
     services: Services | None = None
     faults: Faults | None = None
     acknowledged: int = 0
     runs: int = 0
+    assignment: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The pod's assignment is that of the plot's store."""
+        placed = make_assignment(PARTITIONS, pods=1)
+        self.assignment = msgspec.structs.replace(placed, definition=self.plot.definition)
 
     async def start(self, open_engine: OpenEngine, faults: Faults) -> None:
         """Starts the pod's process; it may crash at that."""
@@ -129,7 +83,7 @@ class Story:
             query_id="query", run_id=f"run-{self.runs}", open_id=f"open-{self.runs}"
         )
         opened = await self._ask(lambda: coordination.open(WRITER, request))
-        for number in range(self.acknowledged, len(BATCHES)):
+        for number in range(self.acknowledged, len(self.plot.batches)):
             chunks = {}
             if opened.last_batch is None or number > opened.last_batch:
                 chunks = await self._stage(opened, number)
@@ -138,7 +92,7 @@ class Story:
                 chunks=chunks,
                 position={"flights": {"0": number}},
                 fingerprint=f"batch-{number}",
-                replace=BATCHES[number].replace,
+                replace=self.plot.batches[number].replace,
             )
             await self._commit(opened, number, commit)
             self.acknowledged = number + 1
@@ -156,7 +110,7 @@ class Story:
         self, opened: WriterOpened, number: int
     ) -> dict[str, tuple[ChunkReference, ...]]:
         chunks: dict[str, tuple[ChunkReference, ...]] = {}
-        for partition, slices in SLICES[number].items():
+        for partition, slices in self.plot.slices[number].items():
             for index, one in enumerate(slices):
                 chunk = f"{opened.writer_epoch}.t{number}-{partition}.{index}"
                 await self._stage_one(opened, number, chunk, one)
@@ -215,17 +169,24 @@ class Story:
         for partition, replica in self.services.pod.replicas.items():
             if (view := replica.view) is None:
                 continue
-            assert at_least <= view.sequence <= len(BATCHES)
+            assert at_least <= view.sequence <= len(self.plot.batches)
             assert view.position.to_json() == position_at(view.sequence)
-            rows = {key: value[8:] for key, value in view.snapshot.scan()}
-            assert rows == STATES[view.sequence][partition], f"a half batch at {view.sequence}"
+            state = self.plot.states[view.sequence][partition]
+            assert view.stream_time == state.stream_time
+            rows = {key: decode_value(view.format, row) for key, row in view.snapshot.scan()}
+            assert rows == state.rows, f"a half batch at {view.sequence}"
 
     def check_end(self) -> None:
         """All is applied, once, and nothing is left over."""
         assert self.services is not None
-        self.check_readers(at_least=len(BATCHES))
+        batches = len(self.plot.batches)
+        self.check_readers(at_least=batches)
+        for replica in self.services.pod.replicas.values():
+            families = Families.of(self.plot.definition, self.plot.generation)
+            stream_time = replica.machine.participant.stream_time
+            assert families.leftovers(replica.engine.families(), stream_time) == []
         coordinator = self.services.pod.local(0).machine.coordinator
         assert coordinator is not None
         assert coordinator.unfinished is None
-        assert (coordinator.decided, coordinator.completed) == (len(BATCHES), len(BATCHES))
+        assert (coordinator.decided, coordinator.completed) == (batches, batches)
         assert self.services.batches.staged_bytes() == 0

@@ -9,8 +9,15 @@ from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.pod import OpenEngine
 from qss_testing.batch_story import Story
 from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
+from qss_testing.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT
 
-STEPS_MIN, STEPS_MAX = 60, 130  # The story has more, and less.
+# Each story has more, and less; on RocksDB half as many, since its syncs are not counted.
+STEPS = {
+    "KeyValue": (KEY_VALUE_PLOT, 60, 130),
+    "Window with duplicates": (DUPLICATES_PLOT, 90, 190),
+    "Session": (SESSION_PLOT, 90, 190),
+}
+PLOTS = pytest.mark.parametrize("kind", STEPS)
 
 
 async def tell(
@@ -46,16 +53,18 @@ async def tell_to_the_end(story: Story, open_engine: OpenEngine) -> None:
     await story.stop()
 
 
+@PLOTS
 @pytest.mark.parametrize("power", ["kept", "lost"])
 async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
-    power: str, tmp_path: Path
+    power: str, kind: str, tmp_path: Path
 ) -> None:
+    plot, steps_min, steps_max = STEPS[kind]
     crash_at = 0
     came_through = False
     while not came_through:
         crash_at += 1
         disk = MemoryDisk()
-        story = Story(tmp_path / str(crash_at))
+        story = Story(tmp_path / str(crash_at), plot)
         came_through = await tell(story, disk.open, crash_at, look=True)
         if came_through:
             await story.stop()
@@ -68,7 +77,7 @@ async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
             if power == "lost":
                 disk.lose_power()
         await tell_to_the_end(story, disk.open)
-    assert STEPS_MIN < crash_at < STEPS_MAX
+    assert steps_min < crash_at < steps_max
 
 
 @pytest.fixture
@@ -77,35 +86,44 @@ def open_engine() -> OpenEngine:
     return lambda path: RocksDbEngine(path, budget)
 
 
+# In memory each write of each plot is met; RocksDB takes its time, and meets every third of one.
+@pytest.mark.parametrize(("kind", "stride"), [("KeyValue", 1), ("Window with duplicates", 3)])
 async def test_a_crash_at_any_write_is_survived_on_rocksdb(
-    open_engine: OpenEngine, tmp_path: Path
+    kind: str, stride: int, open_engine: OpenEngine, tmp_path: Path
 ) -> None:
+    plot, steps_min, _ = STEPS[kind]
     crash_at = 0
     came_through = False
     while not came_through:
-        crash_at += 1
-        story = Story(tmp_path / str(crash_at))
+        crash_at += stride
+        story = Story(tmp_path / str(crash_at), plot)
         came_through = await tell(story, open_engine, crash_at, look=False, counts_syncs=False)
         if not came_through:
             await tell(story, open_engine, 0, look=False)
         story.check_end()
         await story.stop()
-    assert crash_at > STEPS_MIN / 2
+    assert crash_at > steps_min / 2
 
 
+@PLOTS
 async def test_readers_see_no_half_batch_at_any_write_on_rocksdb(
-    open_engine: OpenEngine, tmp_path: Path
+    kind: str, open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    story = Story(tmp_path)
+    story = Story(tmp_path, STEPS[kind][0])
     assert await tell(story, open_engine, 0, look=True)
     story.check_end()
     await story.stop()
 
 
-async def test_a_full_disk_at_any_write_is_waited_for_and_nothing_is_lost(tmp_path: Path) -> None:
+@PLOTS
+async def test_a_full_disk_at_any_write_is_waited_for_and_nothing_is_lost(
+    kind: str, tmp_path: Path
+) -> None:
+    plot, _, steps_max = STEPS[kind]
+
     async def run(full_at: int) -> bool:
         disk = MemoryDisk()
-        story = Story(tmp_path / str(full_at))
+        story = Story(tmp_path / str(full_at), plot)
         await story.start(disk.open, Faults())
         await story.stop()
         faults = Faults(look=story.check_readers)
@@ -120,5 +138,5 @@ async def test_a_full_disk_at_any_write_is_waited_for_and_nothing_is_lost(tmp_pa
         await story.stop()
         return met
 
-    met = await asyncio.gather(*(run(full_at) for full_at in range(1, STEPS_MAX)))
+    met = await asyncio.gather(*(run(full_at) for full_at in range(1, steps_max)))
     assert not met[-1], "the disk was full at each write of the story"

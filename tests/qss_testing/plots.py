@@ -1,0 +1,150 @@
+"""What happens in a story: the batches, and every state that they lead to, row by row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
+
+from qss_client.chunks import Slice
+from qss_core.model import StoreDefinition, StoreType
+from qss_core.timed_keys import SEQUENCE_MAX, encode_session_key, encode_window_key
+from qss_testing.faulty_cluster import make_assignment
+from qss_testing.stores import Put, slice_of
+
+PARTITIONS = 3
+MINUTE = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Chunks of rows by partition, in commit order."""
+
+    chunks: dict[int, list[list[Put]]]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What readers see of a partition; `kept` are all rows, those that are hidden among them."""
+
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    stream_time: int = -1
+    kept: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    puts: int = 0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The batches of one store."""
+
+    definition: StoreDefinition
+    batches: Sequence[Batch]
+
+    @property
+    def generation(self) -> int:
+        """The data generation at the end."""
+        return sum(batch.replace for batch in self.batches)
+
+    @cached_property
+    def slices(self) -> list[dict[int, list[Slice]]]:
+        """What is staged, by batch, by partition."""
+        return [
+            {
+                partition: [slice_of(self.definition, partition, rows) for rows in chunks]
+                for partition, chunks in batch.chunks.items()
+            }
+            for batch in self.batches
+        ]
+
+    @cached_property
+    def states(self) -> list[list[State]]:
+        """By sequence, by partition."""
+        states = [[State() for _ in range(PARTITIONS)]]
+        for batch in self.batches:
+            after = [
+                self._after(state, batch.chunks.get(partition, []), replaces=batch.replace)
+                for partition, state in enumerate(states[-1])
+            ]
+            states.append(after)
+        return states
+
+    def _after(self, state: State, chunks: list[list[Put]], *, replaces: bool) -> State:
+        kept = {} if replaces else dict(state.kept)
+        stream_time = -1 if replaces else state.stream_time
+        puts = state.puts
+        for row in (row for chunk in chunks for row in chunk):
+            if self.definition.retain_duplicates and row.value is None:
+                continue
+            puts = (puts + (row.value is not None)) & SEQUENCE_MAX
+            key, time = self._place(row, puts)
+            stream_time = max(stream_time, time)
+            kept.pop(key, None)
+            if row.value is not None:
+                kept[key] = (time, row.value)
+        hidden = stream_time - (self.definition.retention_ms or 0)
+        rows = {
+            key: value
+            for key, (time, value) in kept.items()
+            if self.definition.retention_ms is None or time > hidden
+        }
+        return State(rows, stream_time, kept, puts)
+
+    def _place(self, row: Put, puts: int) -> tuple[bytes, int]:
+        """A row's key in the store, and its time."""
+        match self.definition.type:
+            case StoreType.WINDOW:
+                sequence = puts if self.definition.retain_duplicates else 0
+                return encode_window_key(row.key, row.start, sequence), row.start
+            case StoreType.SESSION:
+                return encode_session_key(row.key, row.start, row.end), row.end
+            case _:
+                return row.key, -1
+
+
+def _numbered(start: int, end: int, value: str) -> list[Put]:
+    return [Put(f"{number:05}".encode(), value.encode()) for number in range(start, end)]
+
+
+_DELETE = Put(b"00000", None)
+
+# A slice has at most 500 rows: the first batch takes three writes, the second two.
+KEY_VALUE_PLOT = Plot(
+    make_assignment(PARTITIONS, pods=1).definition,
+    (
+        Batch({0: [_numbered(0, 1001, "a"), _numbered(990, 1010, "b")], 1: [_numbered(0, 3, "a")]}),
+        Batch({0: [_numbered(0, 501, "c")], 2: [_numbered(0, 2, "c")]}, replace=True),
+        Batch({p: [[_DELETE, *_numbered(1, 4, "d")]] for p in range(PARTITIONS)}),
+    ),
+)
+
+
+def _spread(rows: list[Put], first_minute: int, minutes: int) -> list[Put]:
+    """The same rows, minute after minute, each with a window and a session that starts there."""
+    starts = [(first_minute + number % minutes) * MINUTE for number in range(len(rows))]
+    return [
+        replace(row, start=start, end=start + 30_000)
+        for row, start in zip(rows, starts, strict=True)
+    ]
+
+
+def _timed(**members: object) -> StoreDefinition:
+    made = make_assignment(PARTITIONS, pods=1).definition
+    return msgspec.structs.replace(made, retention_ms=10 * MINUTE, **members)
+
+
+# Segments of five minutes: the second batch ends the first segment and begins three others, the
+# third comes too late in part, the fourth takes stream time back to what its own rows say.
+_TIMED_BATCHES = (
+    Batch({0: [_spread(_numbered(0, 1001, "a"), 0, 9)], 1: [_spread(_numbered(0, 3, "a"), 0, 3)]}),
+    Batch({0: [_spread(_numbered(0, 501, "b"), 8, 13)], 2: [_spread(_numbered(0, 2, "b"), 50, 2)]}),
+    Batch({p: [_spread([*_numbered(0, 40, "c"), _DELETE], 0, 20)] for p in range(PARTITIONS)}),
+    Batch({0: [_spread(_numbered(0, 9, "d"), 3, 3)]}, replace=True),
+    Batch({0: [_spread([_DELETE], 3, 1), _spread(_numbered(0, 2, "e"), 12, 2)]}),
+)
+DUPLICATES_PLOT = Plot(
+    _timed(type=StoreType.WINDOW, window_size_ms=MINUTE, retain_duplicates=True), _TIMED_BATCHES
+)
+SESSION_PLOT = Plot(
+    _timed(type=StoreType.SESSION, session_gap_ms=MINUTE, format="PlainWithHeaders"), _TIMED_BATCHES
+)
