@@ -3,7 +3,6 @@
 import json
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +22,9 @@ from qss_core.partitioning import murmur2, partition_of
 from qss_core.positions import Position, decode_position, encode_position
 from qss_core.serdes import serde_of
 from qss_core.varint import decode_varint, encode_varint
+from qss_testing.kafka_vectors import VECTORS, Vector
 
-Vector = dict[str, Any]
-VECTORS: list[Vector] = json.loads((Path(__file__).parent / "kafka-vectors.json").read_text())
-
-# Keys of windows and sessions, and the rows of versioned stores, have their codecs elsewhere.
+# Keys of windows and sessions are in test_kafka_vectors_times; there are no versioned stores yet.
 COVERED_ELSEWHERE = frozenset(
     {
         "session_bound_fixed_lower",

@@ -1,5 +1,7 @@
 """What a partition takes, refuses and drops of batches."""
 
+import json
+
 import pytest
 
 from qss_core.errors import (
@@ -16,7 +18,15 @@ from qss_store.transactions.participant import ONE_OFFS_MAX, Changes, CommitPlan
 WRITER = "job"
 
 
-def stage(chunk: str, batch: int = 0, *, generation: int = 1, checksum: str = "aa") -> Stage:
+def stage(
+    chunk: str,
+    batch: int = 0,
+    *,
+    generation: int = 1,
+    checksum: str = "aa",
+    latest: int | None = None,
+    deletes: int = 0,
+) -> Stage:
     epoch = int(chunk.split(".")[0])
     return Stage(
         writer=WRITER,
@@ -27,6 +37,8 @@ def stage(chunk: str, batch: int = 0, *, generation: int = 1, checksum: str = "a
         records=2,
         checksum=checksum,
         payload_bytes=100,
+        latest=latest,
+        deletes=deletes,
     )
 
 
@@ -230,3 +242,74 @@ def test_a_state_is_what_its_rows_say(participant: Participant) -> None:
     keep(applied(participant, commit(1, "1.a.0", position={"flights": {"0": 1}})).changes)
     again = Participant.load(rows)
     assert again == participant
+
+
+# --- Times
+
+
+def test_stream_time_is_the_largest_time_of_what_was_committed() -> None:
+    participant = Participant()
+    for number, latest in enumerate((50, None, 70)):
+        participant.apply_stage(Offset(number), 0, stage(f"1.t{number}.0", latest=latest))
+    plan = applied(participant, commit(1, "1.t0.0", "1.t1.0"))
+    assert (plan.stream_time, participant.stream_time) == (50, 50)
+
+
+def test_stream_time_never_goes_back_but_where_all_rows_are_replaced() -> None:
+    participant = Participant()
+    times = []
+    for number, (latest, replace) in enumerate([(50, False), (40, False), (30, True)]):
+        chunk = f"1.t{number}.0"
+        participant.apply_stage(Offset(number), 0, stage(chunk, number, latest=latest))
+        plan = applied(participant, commit(number + 1, chunk, batch=number, replace=replace))
+        times.append(plan.stream_time)
+    assert times == [50, 50, 30]
+    emptied = applied(participant, commit(4, batch=3, replace=True))
+    assert emptied.stream_time == -1
+
+
+def test_puts_are_counted_from_where_the_batch_before_ended_and_deletes_are_none() -> None:
+    participant = Participant()
+    before = []
+    for number in range(3):
+        chunk = f"1.t{number}.0"
+        participant.apply_stage(Offset(number), 0, stage(chunk, number, latest=1, deletes=number))
+        before.append(applied(participant, commit(number + 1, chunk, batch=number)).puts_before)
+    assert before == [0, 2, 3]
+    assert participant.puts == 3
+
+
+def test_the_count_of_puts_goes_on_at_zero_after_the_largest_number() -> None:
+    participant = Participant(puts=2**31 - 1)
+    participant.apply_stage(Offset(0), 0, stage("1.t.0", latest=1))
+    applied(participant, commit(1, "1.t.0"))
+    assert participant.puts == 1
+
+
+def test_stream_time_and_puts_are_what_a_restart_finds() -> None:
+    participant = Participant()
+    participant.apply_stage(Offset(0), 0, stage("1.t.0", latest=9))
+    changes = applied(participant, commit(1, "1.t.0")).changes
+    found = Participant.load({key: value for key, value in changes.items() if value is not None})
+    assert (found.stream_time, found.puts) == (9, 2)
+
+
+def test_staged_rows_keep_their_times_over_a_restart() -> None:
+    participant = Participant()
+    changes = participant.apply_stage(Offset(0), 0, stage("1.t.0", latest=9, deletes=1))
+    found = Participant.load({key: value for key, value in changes.items() if value is not None})
+    assert found.staged == participant.staged
+
+
+def test_what_an_older_pod_has_kept_is_read() -> None:
+    rows = Participant().apply_stage(Offset(0), 0, stage("1.t.0", 1))
+    rows[b"participant"] = applied(Participant(), commit(1)).changes[b"participant"]
+    kept = {}
+    for key, value in rows.items():
+        assert value is not None
+        members = json.loads(value)
+        older = members.keys() - {"puts", "latest", "deletes"}
+        kept[key] = json.dumps({name: members[name] for name in older}).encode()
+    found = Participant.load(kept)
+    assert (found.sequence, found.puts) == (1, 0)
+    assert [(chunk.latest, chunk.deletes) for chunk in found.staged.values()] == [(None, 0)]

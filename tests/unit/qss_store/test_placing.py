@@ -1,0 +1,168 @@
+"""Where the rows of a commit go, and which families are needed at a stream time."""
+
+import dataclasses
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qss_core.model import StoreDefinition, StoreType
+from qss_core.timed_keys import SEQUENCE_MAX, WindowKey, decode_window_key, encode_window_key
+from qss_store.engine.memory import MemoryEngine
+from qss_store.families import Families
+from qss_store.placing import Placed, Placing, placing_of
+from qss_store.transactions.participant import CommitPlan
+from qss_testing.stores import make_definition
+
+MINUTE = 60_000
+PLAN = CommitPlan(
+    payloads=(),
+    default_timestamp_ms=0,
+    data_generation=0,
+    replaces=False,
+    stream_time=0,
+    puts_before=0,
+    changes={},
+    records=0,
+)
+
+
+def window_store(**members: Any) -> StoreDefinition:
+    given: dict[str, Any] = {"retention_ms": 10 * MINUTE, **members}
+    return make_definition(type=StoreType.WINDOW, **given)
+
+
+def placing(definition: StoreDefinition, **plan: Any) -> Placing:
+    families = Families.of(definition, 0)
+    return placing_of(definition, families, dataclasses.replace(PLAN, **plan))
+
+
+def rows(*starts: int, values: list[bytes | None] | None = None) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "key": pa.array([b"k"] * len(starts), pa.binary()),
+            "value": pa.array(values or [b"v"] * len(starts), pa.binary()),
+            "window_start": pa.array(starts, pa.int64()),
+        }
+    )
+
+
+def keys_of(placed: Placed) -> list[WindowKey]:
+    return [decode_window_key(key) for key in placed.rows.column("key").to_pylist()]
+
+
+def test_rows_of_a_keyvalue_store_go_as_they_are_into_its_one_family() -> None:
+    rule = placing(make_definition())
+    batch = rows(1, 2)
+    placed = rule.place(batch)
+    assert placed.rows is batch
+    (part,) = rule.split([b"a"], [b"1"], placed.homes)
+    assert (part.family, part.keys, part.values) == ("rows-Timestamped-0", [b"a"], [b"1"])
+
+
+def test_rows_are_split_by_segment_and_keep_their_order() -> None:
+    rule = placing(window_store(), stream_time=14 * MINUTE)
+    placed = rule.place(rows(14 * MINUTE, 0, 5 * MINUTE, 1, 14 * MINUTE))
+    assert placed.expired == 0
+    keys = placed.rows.column("key").to_pylist()
+    parts = rule.split(keys, [b"1", b"2", b"3", b"4", b"5"], placed.homes)
+    assert [(part.family, part.values) for part in parts] == [
+        ("rows-Timestamped-0-0", [b"2", b"4"]),
+        ("rows-Timestamped-0-1", [b"3"]),
+        ("rows-Timestamped-0-2", [b"1", b"5"]),
+    ]
+    assert parts[1].keys == [encode_window_key(b"k", 5 * MINUTE)]
+
+
+@pytest.mark.parametrize(("stream_time", "expired"), [(15 * MINUTE - 1, 0), (15 * MINUTE, 2)])
+def test_rows_are_dropped_when_their_segment_is_expired_and_not_before(
+    stream_time: int, expired: int
+) -> None:
+    placed = placing(window_store(), stream_time=stream_time).place(
+        rows(0, 5 * MINUTE - 1, 5 * MINUTE)
+    )
+    assert placed.expired == expired
+    assert len(keys_of(placed)) == 3 - expired
+
+
+def test_duplicates_are_numbered_over_all_rows_of_a_commit() -> None:
+    rule = placing(window_store(retain_duplicates=True), puts_before=SEQUENCE_MAX - 2)
+    first = rule.place(rows(0, 0, 0, values=[b"v", None, b"v"]))
+    second = rule.place(rows(0, values=[None]))
+    third = rule.place(rows(7))
+    numbers = [key[2] for placed in (first, second, third) for key in keys_of(placed)]
+    assert numbers == [SEQUENCE_MAX - 1, SEQUENCE_MAX, 0]
+
+
+def test_a_row_that_is_dropped_has_its_number_all_the_same() -> None:
+    rule = placing(window_store(retain_duplicates=True), stream_time=60 * MINUTE)
+    placed = rule.place(rows(0, 60 * MINUTE))
+    assert (placed.expired, keys_of(placed)) == (1, [(b"k", 60 * MINUTE, 2)])
+
+
+@given(st.integers(1, 10**12), st.lists(st.integers(0, 10**13), min_size=1, max_size=50))
+def test_a_batch_makes_at_most_four_segments_however_far_its_rows_are_apart(
+    retention_ms: int, starts: list[int]
+) -> None:
+    rule = placing(window_store(retention_ms=retention_ms), stream_time=max(starts))
+    placed = rule.place(rows(*starts))
+    count = placed.rows.num_rows
+    parts = rule.split([b""] * count, [None] * count, placed.homes)
+    assert 1 <= len(parts) <= 4
+    assert count + placed.expired == len(starts)
+
+
+def test_leftovers_are_what_no_state_at_that_stream_time_needs() -> None:
+    families = Families.of(window_store(), 2)
+    present = {
+        "meta",
+        "rows-Timestamped-1-5",  # Another generation.
+        "rows-Timestamped-20-5",
+        "rows-Timestamped-2-2",  # Expired.
+        "rows-Timestamped-2-3",
+        "rows-Timestamped-2-5",
+        "rows-Timestamped-2-6",  # Beyond stream time.
+    }
+    stream_time = 25 * MINUTE
+    live = families.live(present, stream_time)
+    assert live == {3: "rows-Timestamped-2-3", 5: "rows-Timestamped-2-5"}
+    assert families.leftovers(present, stream_time) == [
+        "rows-Timestamped-1-5",
+        "rows-Timestamped-2-2",
+        "rows-Timestamped-2-6",
+        "rows-Timestamped-20-5",
+    ]
+    assert families.live(present, -1) == {}
+
+
+def test_a_keyvalue_partition_keeps_the_family_of_its_generation_alone() -> None:
+    engine = MemoryEngine()
+    engine.create_family("rows-Timestamped-0")
+    families = Families.of(make_definition(), 1)
+    families.open(engine, -1)
+    assert {name for name in engine.families() if name.startswith("rows")} == {families.name}
+
+
+def test_a_generation_starts_empty_whatever_an_interrupted_attempt_has_left() -> None:
+    families = Families.of(window_store(), 1)
+    engine = MemoryEngine()
+    for name in (families.of_segment(0), families.of_segment(7), "rows-Timestamped-0-3"):
+        engine.create_family(name)
+    families.restart(engine)
+    assert {name for name in engine.families() if name.startswith("rows")} == {
+        "rows-Timestamped-0-3"
+    }
+
+
+def test_the_count_is_that_of_all_live_segments() -> None:
+    engine = MemoryEngine()
+    families = Families.of(window_store(), 0)
+    for segment in (0, 3, 4):
+        name = families.of_segment(segment)
+        engine.create_family(name)
+        batch = engine.batch()
+        batch.put(name, bytes([segment]), b"")
+        engine.write(batch)
+    assert families.approximate_count(engine, 24 * MINUTE) == 2
