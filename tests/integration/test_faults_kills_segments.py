@@ -1,0 +1,108 @@
+"""A pod is killed while a commit makes and drops segments: the next start finishes what was begun.
+
+RocksDB writes a new OPTIONS file whenever a family comes or goes: that tells how far a commit is.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from qss_client.writing import stage
+from qss_core.errors import StoreError
+from qss_core.formats import Format, decode_value
+from qss_core.model import StoreType
+from qss_core.timed_keys import encode_window_key
+from qss_store.engine.base import META
+from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.families import Families
+from qss_store.transactions.participant import Participant
+from qss_testing.pod_process import PodCluster
+from qss_testing.process_writer import IMPATIENT, PATIENT, ProcessWriter, sequences
+from qss_testing.stores import Put, slice_of
+from qss_testing.waiting import wait_until
+
+MINUTE = 60_000
+# Segments of five minutes: the second batch ends two and begins two others.
+OLD = [Put(f"{n:05}".encode(), b"1", start=n % 10 * MINUTE) for n in range(2_000)]
+NEW = [Put(f"{n:05}".encode(), b"2", start=(20 + n % 10) * MINUTE) for n in range(40_000)]
+CHANGES = 4  # Of families, in the second batch.
+
+
+@pytest.fixture(params=[False, True], ids=["windows", "duplicates"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PodCluster]:
+    with PodCluster(
+        tmp_path,
+        partitions=1,
+        type=StoreType.WINDOW,
+        window_size_ms=MINUTE,
+        retention_ms=10 * MINUTE,
+        retain_duplicates=request.param,
+        environment={"QSS_MAINTENANCE_INTERVAL_S": "0.2"},
+    ) as cluster:
+        yield cluster
+
+
+def write(writer: ProcessWriter, cluster: PodCluster, batch: int, rows: list[Put]) -> None:
+    assert writer.run is not None
+    one = slice_of(cluster.assignment.definition, 0, rows)
+    writer.commit(batch, stage(writer.http, writer.run, batch, f"t{batch}", [one], PATIENT))
+
+
+def write_to_the_last(writer: ProcessWriter, cluster: PodCluster, batch: int) -> None:
+    """A batch whose pod may die, which nobody repeats."""
+    assert writer.run is not None
+    one = slice_of(cluster.assignment.definition, 0, NEW)
+    staged = stage(writer.http, writer.run, batch, f"t{batch}", [one], PATIENT)
+    with suppress(StoreError):
+        writer.commit(batch, staged, IMPATIENT)
+
+
+def newest_options(cluster: PodCluster) -> int:
+    files = (cluster.pods[0].volume / "partitions" / "0").glob("OPTIONS-*")
+    return max(int(file.name.partition("-")[2]) for file in files if file.name[-1].isdigit())
+
+
+@pytest.mark.parametrize("changes", range(1, CHANGES + 1))
+def test_killed_after_so_many_segments_came_and_went(cluster: PodCluster, changes: int) -> None:
+    pod = cluster.pods[0]
+    writer = ProcessWriter(cluster, "w")
+    writer.open()
+    write(writer, cluster, 0, OLD)
+    seen = {newest_options(cluster)}
+
+    def has_changed() -> bool:
+        seen.add(newest_options(cluster))
+        return len(seen) > changes
+
+    writing = writer.in_background(lambda: write_to_the_last(writer, cluster, 1))
+    wait_until(lambda: has_changed() or writing.done())
+    pod.kill()
+    assert changes > 1 or not writing.done(), "the first one comes before most of the rows"
+    writing.result()
+    pod.start()
+    wait_until(lambda: sequences(cluster) == [2])
+    writer.close()
+    assert pod.stop() == 0
+    check(cluster)
+
+
+def check(cluster: PodCluster) -> None:
+    """The disk holds the second batch and nothing else."""
+    definition = cluster.assignment.definition
+    budget = Budget.of(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
+    engine = RocksDbEngine(cluster.pods[0].volume / "partitions" / "0", budget)
+    participant = Participant.load(dict(engine.scan(META)))
+    assert (participant.stream_time, participant.puts) == (29 * MINUTE, 42_000)
+    families = Families.of(definition, participant.data_generation)
+    assert families.leftovers(engine.families(), participant.stream_time) == []
+    view = families.snapshot(engine, participant.stream_time)
+    rows = {key: decode_value(Format(definition.format), row) for key, row in view.scan()}
+    numbers = range(2_001, 42_001) if definition.retain_duplicates else [0] * len(NEW)
+    assert rows == {
+        encode_window_key(row.key, row.start, number): b"2"
+        for row, number in zip(NEW, numbers, strict=True)
+    }
+    view.close()
+    engine.close()
