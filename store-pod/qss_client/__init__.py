@@ -1,6 +1,6 @@
 """How any program talks to a store: pure routing and retries, one sync and one async shell."""
 
-from qss_client.answers import PartitionResult, Row, StateQueryResult
+from qss_client.answers import PartitionResult, Row, SessionRow, StateQueryResult, WindowRow
 from qss_client.async_store import AsyncStore
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
@@ -12,6 +12,8 @@ __all__ = [
     "ReadOptions",
     "RetryLimits",
     "Row",
+    "SessionRow",
     "StateQueryResult",
     "Store",
+    "WindowRow",
 ]

@@ -26,6 +26,33 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowRow:
+    """One row of a window: `start <= t < end`, in milliseconds since 1970.
+
+    `sequence` only where the store retains duplicates: it tells the rows of a window apart.
+    """
+
+    key: Any
+    start: int
+    end: int
+    value: Any
+    timestamp: int | None = None
+    headers: Headers | None = None
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One session: `start <= t <= end`, in milliseconds since 1970."""
+
+    key: Any
+    start: int
+    end: int
+    value: Any
+    headers: Headers | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionResult:
     """One partition's answer to a query (KIP-796 QueryResult): a result or a failure."""
 
@@ -74,13 +101,41 @@ class StateQueryResult:
 
 def row_of(document: Mapping[str, Any]) -> Row:
     """A row of a JSON or NDJSON answer."""
-    headers = document.get("headers")
     return Row(
         key=document["key"],
         value=document["value"],
         timestamp=document.get("timestamp"),
-        headers=None if headers is None else tuple((one["key"], one["value"]) for one in headers),
+        headers=_headers_of(document),
     )
+
+
+def window_row_of(document: Mapping[str, Any]) -> WindowRow:
+    """A window's row in an answer."""
+    return WindowRow(
+        key=document["key"],
+        start=document["windowStart"],
+        end=document["windowEnd"],
+        value=document["value"],
+        timestamp=document.get("timestamp"),
+        headers=_headers_of(document),
+        sequence=document.get("sequence"),
+    )
+
+
+def session_row_of(document: Mapping[str, Any]) -> SessionRow:
+    """A session in an answer."""
+    return SessionRow(
+        key=document["key"],
+        start=document["sessionStart"],
+        end=document["sessionEnd"],
+        value=document["value"],
+        headers=_headers_of(document),
+    )
+
+
+def _headers_of(document: Mapping[str, Any]) -> Headers | None:
+    headers = document.get("headers")
+    return None if headers is None else tuple((one["key"], one["value"]) for one in headers)
 
 
 def read_json(body: bytes) -> Any:

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from qss_client import operations
-from qss_client.answers import PartitionResult, Row, StateQueryResult
+from qss_client.answers import PartitionResult, Row, SessionRow, StateQueryResult, WindowRow
 from qss_client.conversation import Conversation, checked_url
 from qss_client.credentials import Token
 from qss_client.http_answer import HttpAnswer
@@ -14,6 +14,15 @@ from qss_client.http_async import AsyncHttp, AsyncPatience
 from qss_client.operations import Exchange, Result
 from qss_client.requests import DEFAULTS, PAGE_ROWS, HttpRequest, ReadOptions
 from qss_client.routing import RetryLimits
+from qss_client.scans import (
+    RowType,
+    Scan,
+    Time,
+    Timed,
+    scan_keys,
+    scan_sessions,
+    scan_windows,
+)
 from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position
@@ -116,7 +125,7 @@ class AsyncStore:
         A bound of None is open; without bounds it is a scan. Pages are read as they are needed.
         """
         bounds = {"from": lower, "to": upper}
-        return self._pages(bounds, order, limit, partitions, options)
+        return self._pages(scan_keys(bounds, order, partitions, options), limit)
 
     def prefix(
         self,
@@ -128,7 +137,84 @@ class AsyncStore:
         options: ReadOptions = DEFAULTS,
     ) -> AsyncIterator[Row]:
         """Rows whose serialized key begins with the serialized prefix."""
-        return self._pages({"prefix": prefix}, order, limit, partitions, options)
+        return self._pages(scan_keys({"prefix": prefix}, order, partitions, options), limit)
+
+    def windows(
+        self,
+        key: Any = None,
+        *,
+        from_: Time | None = None,
+        to: Time | None = None,
+        key_from: Any = None,
+        key_to: Any = None,
+        order: str = "ASCENDING",
+        order_by: str = "key",
+        limit: int | None = None,
+        partitions: Sequence[int] | None = None,
+        options: ReadOptions = DEFAULTS,
+    ) -> AsyncIterator[WindowRow]:
+        """Windows with from_ <= start <= to: of a key, or of all with key_from <= key <= key_to.
+
+        Times are milliseconds since 1970, or RFC 3339. order_by: "key" (partition by partition, by
+        key and then time), or "time" (over all partitions; each page scans the rest of the range).
+        """
+        timed = Timed(
+            times={"from": from_, "to": to},
+            key=key,
+            key_from=key_from,
+            key_to=key_to,
+            order=order,
+            order_by=order_by,
+            partitions=partitions,
+            options=options,
+        )
+        return self._pages(scan_windows(timed), limit)
+
+    async def window(
+        self, key: Any, start: Time, options: ReadOptions = DEFAULTS
+    ) -> WindowRow | None:
+        """The window of a key that starts then; None where there is none."""
+        definition = await self._definition()
+        return await self._run(
+            operations.window(self._conversation, definition, key, start, options)
+        )
+
+    def sessions(
+        self,
+        key: Any = None,
+        *,
+        end_from: Time | None = None,
+        start_to: Time | None = None,
+        key_from: Any = None,
+        key_to: Any = None,
+        order: str = "ASCENDING",
+        order_by: str = "key",
+        limit: int | None = None,
+        partitions: Sequence[int] | None = None,
+        options: ReadOptions = DEFAULTS,
+    ) -> AsyncIterator[SessionRow]:
+        """Sessions with end >= end_from and start <= start_to, as `windows` finds windows."""
+        timed = Timed(
+            times={"endFrom": end_from, "startTo": start_to},
+            key=key,
+            key_from=key_from,
+            key_to=key_to,
+            order=order,
+            order_by=order_by,
+            partitions=partitions,
+            options=options,
+        )
+        return self._pages(scan_sessions(timed), limit)
+
+    async def session(
+        self, key: Any, start: Time, end: Time, options: ReadOptions = DEFAULTS
+    ) -> SessionRow | None:
+        """The session of a key with exactly these bounds; None where there is none."""
+        definition = await self._definition()
+        bounds = start, end
+        return await self._run(
+            operations.session(self._conversation, definition, key, bounds, options)
+        )
 
     async def count(self, options: ReadOptions = DEFAULTS) -> int:
         """About how many entries the store has (RocksDB's estimate)."""
@@ -175,14 +261,7 @@ class AsyncStore:
 
     # --- Exchanges
 
-    async def _pages(
-        self,
-        bounds: dict[str, Any],
-        order: str,
-        limit: int | None,
-        partitions: Sequence[int] | None,
-        options: ReadOptions,
-    ) -> AsyncIterator[Row]:
+    async def _pages(self, scan: Scan[RowType], limit: int | None) -> AsyncIterator[RowType]:
         definition = await self._definition()
         cursor = None
         left = limit
@@ -191,12 +270,9 @@ class AsyncStore:
                 operations.page(
                     self._conversation,
                     definition,
-                    bounds,
-                    order=order,
-                    limit=PAGE_ROWS if left is None else min(PAGE_ROWS, left),
-                    cursor=cursor,
-                    partitions=partitions,
-                    options=options,
+                    scan,
+                    PAGE_ROWS if left is None else min(PAGE_ROWS, left),
+                    cursor,
                 )
             )
             for row in page.rows:

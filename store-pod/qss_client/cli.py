@@ -65,7 +65,7 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     """
     import typer
 
-    from qss_client import cli_queries
+    from qss_client import cli_queries, cli_timed
 
     app = typer.Typer(
         name="qss",
@@ -77,6 +77,7 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     )
     app.callback()(_no_options)
     cli_queries.register(app)
+    cli_timed.register(app)
     own = {entry.callback.__name__ for entry in app.registered_commands if entry.callback}
     if own & set(wanted):
         return app

@@ -7,42 +7,56 @@ inside yields the request once more, with that failure.
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from qss_client.answers import (
     Row,
+    SessionRow,
     StateQueryResult,
+    WindowRow,
     failure_of,
     merged,
     read_json,
     read_query_answer,
     row_of,
+    session_row_of,
+    window_row_of,
 )
 from qss_client.conversation import Conversation
 from qss_client.http_answer import HttpAnswer
 from qss_client.requests import (
     BATCH_KEYS_MAX,
+    PAGE_ROWS,
     HttpRequest,
     ReadOptions,
     count_request,
     get_request,
     many_request,
-    page_request,
     query_request,
 )
-from qss_core.errors import KeyNotFoundError
+from qss_client.scans import (
+    RowType,
+    Scan,
+    Time,
+    Timed,
+    one_request,
+    scan_sessions,
+    scan_windows,
+)
+from qss_core.errors import KeyNotFoundError, UnknownQueryTypeError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position, parse_bound
+from qss_core.times import time_of_json
 
 Result = TypeVar("Result")
 Exchange = Generator[HttpRequest, HttpAnswer, Result]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Generic[RowType]):
     """Some rows of a scan, and the cursor that goes on after them; None at the end."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[RowType, ...]
     cursor: str | None
 
 
@@ -54,12 +68,8 @@ def get(
     if request.method == "POST":  # The key cannot stand in a path.
         rows = yield from _get_some(conversation, definition, [key], options)
         return rows[0]
-    try:
-        answer = yield request
-    except KeyNotFoundError:
-        return None
-    conversation.saw_token(answer.headers.get("queryable-state-position"))
-    return row_of(read_json(answer.body))
+    found = yield from _one(conversation, request)
+    return None if found is None else row_of(found)
 
 
 def get_many(
@@ -91,27 +101,66 @@ def _get_some(
 def page(
     conversation: Conversation,
     definition: StoreDefinition,
-    bounds: Mapping[str, Any],
-    *,
-    order: str,
+    scan: Scan[RowType],
     limit: int,
     cursor: str | None,
-    partitions: Sequence[int] | None,
-    options: ReadOptions,
-) -> Exchange[Page]:
-    """One page of a range, a prefix or a scan; raises a partition's failure."""
-    request = page_request(
-        definition,
-        bounds,
-        order=order,
-        limit=limit,
-        cursor=cursor,
-        partitions=partitions,
-        options=options,
-    )
+) -> Exchange[Page[RowType]]:
+    """One page of a scan; raises a partition's failure."""
+    request = scan.request(definition, limit, cursor)
     document = yield from _whole(request, lambda document: document["partitions"].values())
     _saw_partitions(conversation, document)
-    return Page(tuple(row_of(row) for row in document["rows"]), document.get("cursor"))
+    return Page(tuple(scan.row_of(row) for row in document["rows"]), document.get("cursor"))
+
+
+def window(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    key: Any,
+    start: Time,
+    options: ReadOptions,
+) -> Exchange[WindowRow | None]:
+    """The window of a key that starts at a time; None where there is none."""
+    request = one_request("windows", definition, key, {"start": start}, options)
+    if request is not None:
+        found = yield from _one(conversation, request)
+        return None if found is None else window_row_of(found)
+    if definition.retain_duplicates:
+        raise UnknownQueryTypeError(
+            f"store {definition.name} retains duplicates: a window has many rows, ask for windows"
+        )
+    timed = Timed(key=key, times={"from": start, "to": start}, options=options)
+    rows = yield from page(conversation, definition, scan_windows(timed), 1, None)
+    return rows.rows[0] if rows.rows else None
+
+
+def session(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    key: Any,
+    bounds: tuple[Time, Time],
+    options: ReadOptions,
+) -> Exchange[SessionRow | None]:
+    """The session of a key with exactly this start and end; None where there is none."""
+    start, end = bounds
+    request = one_request("sessions", definition, key, {"start": start, "end": end}, options)
+    if request is not None:
+        found = yield from _one(conversation, request)
+        return None if found is None else session_row_of(found)
+    timed = Timed(key=key, times={"endFrom": end, "startTo": start}, options=options)
+    exact = time_of_json("start", start), time_of_json("end", end)
+    # In order of their ends: those that end with it come first.
+    rows = yield from page(conversation, definition, scan_sessions(timed), PAGE_ROWS, None)
+    return next((row for row in rows.rows if (row.start, row.end) == exact), None)
+
+
+def _one(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any] | None]:
+    try:
+        answer = yield request
+    except KeyNotFoundError:
+        return None
+    conversation.saw_token(answer.headers.get("queryable-state-position"))
+    document: Mapping[str, Any] = read_json(answer.body)
+    return document
 
 
 def query(

@@ -75,16 +75,15 @@ class HttpRequest:
 
 def get_request(definition: StoreDefinition, key: Any, options: ReadOptions) -> HttpRequest:
     """A point query; by `POST /state/get` where the key cannot stand in a path."""
-    serde = serde_of(definition.key_serde)
-    encoded = serde.encode(serde.from_json(key))
-    partition = _partition(definition, encoded, options.partition)
-    text = serde.key_to_text(encoded)
-    if text in ("", ".", "..") or len(encoded) > PATH_KEY_BYTES_MAX:
+    encoded = encoded_key(definition, key)
+    partition = partition_of_encoded(definition, encoded, options.partition)
+    text = path_text(definition, encoded)
+    if text is None:
         return many_request(definition, [key], options, partition)
     return HttpRequest(
         method="GET",
         path=f"/state/stores/{definition.name}/{quote(text, safe='')}",
-        parameters=_parameters(options),
+        parameters=option_parameters(options),
         partition=partition,
         timeout_s=options.timeout_s,
     )
@@ -123,12 +122,12 @@ def page_request(
         for name, value in bounds.items()
         if value is not None
     }
-    parameters = {**texts, "order": order, "limit": str(limit), **_parameters(options)}
+    parameters = {**texts, "order": order, "limit": str(limit), **option_parameters(options)}
     if cursor is not None:
         parameters["cursor"] = cursor
     if partitions is not None:
         parameters["partitions"] = ",".join(str(partition) for partition in partitions)
-    only = _only(definition, partitions)
+    only = only_partition(definition, partitions)
     return HttpRequest(
         method="GET",
         path=f"/state/stores/{definition.name}",
@@ -155,7 +154,7 @@ def query_request(
         body["partitions"] = list(partitions)
     if execution_info:
         body["executionInfo"] = True
-    only = _only(definition, partitions)
+    only = only_partition(definition, partitions)
     return HttpRequest(
         method="POST",
         path=f"/state/query/{definition.name}",
@@ -170,19 +169,36 @@ def count_request(definition: StoreDefinition, options: ReadOptions) -> HttpRequ
     return HttpRequest(
         method="GET",
         path=f"/state/count/{definition.name}",
-        parameters=_parameters(options),
+        parameters=option_parameters(options),
         timeout_s=options.timeout_s,
     )
 
 
-def _only(definition: StoreDefinition, partitions: Sequence[int] | None) -> PartitionId | None:
+def encoded_key(definition: StoreDefinition, key: Any) -> bytes:
+    """The stored bytes of a key."""
+    serde = serde_of(definition.key_serde)
+    return serde.encode(serde.from_json(key))
+
+
+def path_text(definition: StoreDefinition, encoded: bytes) -> str | None:
+    """A key's text in a path, before percent-encoding; None where it cannot stand in one."""
+    text = serde_of(definition.key_serde).key_to_text(encoded)
+    if text in ("", ".", "..") or len(encoded) > PATH_KEY_BYTES_MAX:
+        return None
+    return text
+
+
+def only_partition(
+    definition: StoreDefinition, partitions: Sequence[int] | None
+) -> PartitionId | None:
     """The one partition that is asked, if the store has it: any pod tells that it has not."""
     if partitions is None or len(partitions) != 1 or partitions[0] >= definition.partitions:
         return None
     return PartitionId(partitions[0])
 
 
-def _partition(definition: StoreDefinition, key: bytes, given: int | None) -> PartitionId:
+def partition_of_encoded(definition: StoreDefinition, key: bytes, given: int | None) -> PartitionId:
+    """The partition of a key: its hash's, or the given one where the writer chooses."""
     if definition.partitioner is Partitioner.MURMUR2:
         return PartitionId(partition_of(key, definition.partitions))
     if given is None:
@@ -192,7 +208,8 @@ def _partition(definition: StoreDefinition, key: bytes, given: int | None) -> Pa
     return PartitionId(given)
 
 
-def _parameters(options: ReadOptions) -> dict[str, str]:
+def option_parameters(options: ReadOptions) -> dict[str, str]:
+    """Options as parameters."""
     return {name: _text(value) for name, value in _members(options).items()}
 
 

@@ -1,0 +1,142 @@
+"""What the commands that ask a store have in common: their options, and how they find it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from qss_client.cli_printing import Output
+from qss_client.on_kubernetes import store_on_kubernetes
+from qss_client.requests import ReadOptions
+from qss_client.routing import RetryLimits
+from qss_client.store import Store
+from qss_core.errors import MalformedRequestError, StoreNotFoundError
+from qss_core.positions import parse_bound
+from qss_core.serdes import Serde, serde_of
+
+Name = Annotated[str, typer.Argument(help="the store")]
+Url = Annotated[str | None, typer.Option(help="any pod of the store; or set QSS_URL")]
+TokenPath = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="a bearer token; or set QSS_TOKEN_FILE or QSS_TOKEN"),
+]
+CaPath = Annotated[
+    Path | None,
+    typer.Option("--ca-file", help="who signed the store's certificate; or set QSS_CA_FILE"),
+]
+Kube = Annotated[
+    bool,
+    typer.Option("--kube", help="the store is NAMESPACE/STORE on Kubernetes, reached by kubectl"),
+]
+Context = Annotated[str | None, typer.Option(help="of the kubeconfig, with --kube")]
+ServiceAccount = Annotated[
+    str, typer.Option(help="whose token is asked for, in the store's namespace, with --kube")
+]
+StateDir = Annotated[Path, typer.Option(help="the local cluster to look in when no URL is given")]
+Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
+RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
+ExecutionInfo = Annotated[bool, typer.Option("--execution-info", help="tell how it was answered")]
+Bound = Annotated[
+    str | None, typer.Option(help="answers at least as new as this: a token, or JSON")
+]
+Partitions = Annotated[str | None, typer.Option(help="only these, as 0,3")]
+Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the store is, and what it is shown and checked by; the environment fills gaps."""
+
+    url: str | None
+    state_dir: Path
+    token_file: Path | None
+    ca_file: Path | None
+    is_on_kubernetes: bool
+    context: str | None
+    service_account: str
+
+
+@contextmanager
+def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
+    """A client of the store."""
+    environment = os.environ
+    limits = RetryLimits(deadline_s=timeout_s)
+    if place.is_on_kubernetes:
+        with store_on_kubernetes(
+            store,
+            context=place.context,
+            service_account=place.service_account,
+            ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
+            limits=limits,
+        ) as client:
+            yield client
+        return
+    found = place.url or environment.get("QSS_URL") or _local_url(store, place.state_dir)
+    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
+    with Store(
+        found,
+        store,
+        token=None if token_file else environment.get("QSS_TOKEN") or None,
+        token_file=token_file,
+        ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
+        limits=limits,
+    ) as client:
+        yield client
+
+
+def _local_url(store: str, state_dir: Path) -> str:
+    status = state_dir / store / "status.yaml"
+    try:
+        document = yaml.safe_load(status.read_text())
+    except OSError as error:
+        raise StoreNotFoundError(
+            f"no local cluster in {state_dir} has a store {store}: give --url, or run `qss up`"
+        ) from error
+    found = (document or {}).get("endpoints", {}).get("query")
+    if not found:
+        raise StoreNotFoundError(f"store {store} has no address yet: see `qss status {store}`")
+    return str(found)
+
+
+def key_serde(client: Store) -> Serde:
+    """The type of the store's keys."""
+    return serde_of(client.metadata().definition.key_serde)
+
+
+def key_of(serde: Serde, text: str) -> Any:
+    """A key as it is written on a command line."""
+    return serde.to_json(serde.decode(serde.key_from_text(text)))
+
+
+def numbers(text: str | None) -> list[int] | None:
+    """Partitions as they are written on a command line."""
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise MalformedRequestError(f"partitions are numbers like 0,3, not {text!r}") from error
+
+
+def read_options(
+    position_bound: str | None, timeout_s: float, *, require_active: bool = False
+) -> ReadOptions:
+    """What a read is told."""
+    bound = None
+    if position_bound is not None:
+        is_json = position_bound.lstrip().startswith("{")
+        bound = parse_bound(_json_of(position_bound) if is_json else position_bound)
+    return ReadOptions(position_bound=bound, require_active=require_active, timeout_s=timeout_s)
+
+
+def _json_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise MalformedRequestError(f"no JSON: {text[:80]!r}: {error}") from error

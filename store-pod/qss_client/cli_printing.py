@@ -1,0 +1,145 @@
+"""How answers are printed: as a table, as JSON, or as JSON a line."""
+
+import json
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from qss_client.answers import Headers, PartitionResult, Row, SessionRow, WindowRow
+from qss_core.times import Times, time_text
+
+
+class Output(StrEnum):
+    """How answers are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    NDJSON = "ndjson"
+
+
+def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: list[str]) -> None:
+    """Prints rows; a table has the columns `names` that any row has, the first two in any case."""
+    if output is Output.NDJSON:
+        for document in documents:
+            typer.echo(_line(document))
+        return
+    everything = list(documents)
+    if output is Output.JSON:
+        typer.echo(json.dumps(everything, indent=2, ensure_ascii=False))
+        return
+    found = [name for name in names if any(name in document for document in everything)]
+    shown = found or names[:2]
+    table = _table(*[heading_of(name) for name in shown])
+    for document in everything:
+        table.add_row(*[_cell(document.get(name)) for name in shown])
+    Console().print(table)
+
+
+def heading_of(name: str) -> str:
+    """A column's heading: WINDOW START for windowStart."""
+    return "".join(f" {letter}" if letter.isupper() else letter for letter in name).upper()
+
+
+def _table(*headers: str) -> Table:
+    """Long cells are folded: what is cut cannot be copied."""
+    return Table(*[Column(header, overflow="fold") for header in headers], box=None)
+
+
+def key_document(row: Row) -> dict[str, Any]:
+    """A key's row."""
+    document: dict[str, Any] = {"key": row.key, "value": row.value}
+    return {**document, **_beside(row.timestamp, row.headers)}
+
+
+def window_document(row: WindowRow, times: Times) -> dict[str, Any]:
+    """A window's row."""
+    document = {
+        "key": row.key,
+        "windowStart": _shown(row.start, times),
+        "windowEnd": _shown(row.end, times),
+        **({} if row.sequence is None else {"sequence": row.sequence}),
+        "value": row.value,
+    }
+    timestamp = None if row.timestamp is None else _shown(row.timestamp, times)
+    return {**document, **_beside(timestamp, row.headers)}
+
+
+def session_document(row: SessionRow, times: Times) -> dict[str, Any]:
+    """A session."""
+    document = {
+        "key": row.key,
+        "sessionStart": _shown(row.start, times),
+        "sessionEnd": _shown(row.end, times),
+        "value": row.value,
+    }
+    return {**document, **_beside(None, row.headers)}
+
+
+def _beside(timestamp: int | str | None, headers: Headers | None) -> dict[str, Any]:
+    members: dict[str, Any] = {} if timestamp is None else {"timestamp": timestamp}
+    if headers is not None:
+        members["headers"] = [{"key": key, "value": value} for key, value in headers]
+    return members
+
+
+def _shown(time: int, times: Times) -> int | str:
+    text = time_text(time) if times is Times.RFC3339 else None
+    return time if text is None else text
+
+
+def print_results(results: list[PartitionResult], output: Output) -> None:
+    """Prints what each partition answered."""
+    documents = [_result_document(result) for result in results]
+    if output is Output.NDJSON:
+        for document in documents:
+            typer.echo(_line(document))
+        return
+    if output is Output.JSON:
+        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        return
+    table = _table("PARTITION", "RESULT", "SEQUENCE", "SERVED BY")
+    for result, document in zip(results, documents, strict=True):
+        answer = document.get("failure", document.get("result"))
+        for number, one in enumerate(answer if isinstance(answer, list) else [answer]):
+            first = number == 0
+            table.add_row(
+                str(result.partition) if first else "",
+                _cell(one),
+                str(result.sequence or "") if first else "",
+                result.served_by or "" if first else "",
+            )
+    Console().print(table)
+    for result in results:
+        for line in result.execution_info:
+            typer.echo(f"{result.partition}: {line}")
+
+
+def _result_document(result: PartitionResult) -> dict[str, Any]:
+    failure = result.failure
+    position = result.position
+    members = {
+        "partition": result.partition,
+        "failure": None if failure is None else f"{failure.code}: {failure.message}",
+        "position": None if position is None else position.to_json(),
+        "sequence": result.sequence,
+        "servedBy": result.served_by,
+        "role": result.role,
+        "epoch": result.epoch,
+        "executionInfo": list(result.execution_info) or None,
+    }
+    document = {name: value for name, value in members.items() if value is not None}
+    return document if failure is not None else {**document, "result": result.result}
+
+
+def _line(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _cell(value: Any) -> Text:
+    """A text as it is, unless a terminal would take it for something else."""
+    return Text(value if isinstance(value, str) and value.isprintable() else _line(value))

@@ -1,0 +1,152 @@
+"""`qss windows`, `qss sessions`: asks a store of windows or sessions from a terminal."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qss_client.cli_options import (
+    Bound,
+    CaPath,
+    Context,
+    Format,
+    Kube,
+    Name,
+    Partitions,
+    Place,
+    RequireActive,
+    ServiceAccount,
+    StateDir,
+    Timeout,
+    TokenPath,
+    Url,
+    key_of,
+    key_serde,
+    numbers,
+    open_store,
+    read_options,
+)
+from qss_client.cli_printing import Output, print_rows, session_document, window_document
+from qss_client.store import Store
+from qss_core.query_types import Order
+from qss_core.timed_parameters import OrderBy
+from qss_core.times import Times
+
+_ROWS = 1000
+_WINDOW = ["key", "windowStart", "windowEnd", "sequence", "value", "timestamp", "headers"]
+_SESSION = ["key", "sessionStart", "sessionEnd", "value", "headers"]
+
+Key = Annotated[str | None, typer.Argument(help="one key; without it, all keys")]
+KeyFrom = Annotated[str | None, typer.Option(help="the first key")]
+KeyTo = Annotated[str | None, typer.Option(help="the last key")]
+InOrder = Annotated[Order, typer.Option("--order", help="forward or backward")]
+By = Annotated[OrderBy, typer.Option(help="partition by partition, or over all of them by time")]
+Limit = Annotated[int, typer.Option(min=1, help="so many rows")]
+Shown = Annotated[
+    Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command()(windows)
+    app.command()(sessions)
+
+
+def windows(
+    store: Name,
+    key: Key = None,
+    from_: Annotated[str | None, typer.Option("--from", help="the first window start")] = None,
+    to: Annotated[str | None, typer.Option(help="the last window start")] = None,
+    key_from: KeyFrom = None,
+    key_to: KeyTo = None,
+    order: InOrder = Order.ASCENDING,
+    order_by: By = OrderBy.KEY,
+    limit: Limit = _ROWS,
+    partitions: Partitions = None,
+    times: Shown = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
+    kube: Kube = False,  # noqa: FBT002 an option of a command.
+    context: Context = None,
+    service_account: ServiceAccount = "default",
+    state_dir: StateDir = Path(".qss"),
+    output: Format = Output.TABLE,
+    require_active: RequireActive = False,  # noqa: FBT002
+    position_bound: Bound = None,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Print windows by their start: of a key, of keys between two, or of all."""
+    options = read_options(position_bound, timeout, require_active=require_active)
+    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
+    with open_store(store, place, timeout) as client:
+        rows = client.windows(
+            from_=from_,
+            to=to,
+            **_keys(client, key, key_from, key_to),
+            order=order,
+            order_by=order_by,
+            limit=limit,
+            partitions=numbers(partitions),
+            options=options,
+        )
+        shown = _times(times, output)
+        print_rows((window_document(row, shown) for row in rows), output, _WINDOW)
+
+
+def sessions(
+    store: Name,
+    key: Key = None,
+    end_from: Annotated[str | None, typer.Option(help="those that end then or later")] = None,
+    start_to: Annotated[str | None, typer.Option(help="those that start then or earlier")] = None,
+    key_from: KeyFrom = None,
+    key_to: KeyTo = None,
+    order: InOrder = Order.ASCENDING,
+    order_by: By = OrderBy.KEY,
+    limit: Limit = _ROWS,
+    partitions: Partitions = None,
+    times: Shown = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
+    kube: Kube = False,  # noqa: FBT002 an option of a command.
+    context: Context = None,
+    service_account: ServiceAccount = "default",
+    state_dir: StateDir = Path(".qss"),
+    output: Format = Output.TABLE,
+    require_active: RequireActive = False,  # noqa: FBT002
+    position_bound: Bound = None,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Print sessions: of a key, of keys between two, or of all."""
+    options = read_options(position_bound, timeout, require_active=require_active)
+    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
+    with open_store(store, place, timeout) as client:
+        rows = client.sessions(
+            end_from=end_from,
+            start_to=start_to,
+            **_keys(client, key, key_from, key_to),
+            order=order,
+            order_by=order_by,
+            limit=limit,
+            partitions=numbers(partitions),
+            options=options,
+        )
+        shown = _times(times, output)
+        print_rows((session_document(row, shown) for row in rows), output, _SESSION)
+
+
+def _keys(
+    client: Store, key: str | None, key_from: str | None, key_to: str | None
+) -> dict[str, Any]:
+    """The keys that are given, as the client takes them."""
+    serde = key_serde(client)
+    given = {"key": key, "key_from": key_from, "key_to": key_to}
+    return {name: None if text is None else key_of(serde, text) for name, text in given.items()}
+
+
+def _times(given: Times | None, output: Output) -> Times:
+    if given is not None:
+        return given
+    return Times.RFC3339 if output is Output.TABLE else Times.MILLIS
