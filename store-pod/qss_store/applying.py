@@ -13,6 +13,9 @@ from qss_core.formats import Format, RowEncoder, encoder_of
 from qss_core.headers import Headers
 from qss_store.placing import Placing, StoreRows
 
+# So many rows are placed in one go, as long as they are small: most of its cost is not by row.
+PLACED_ROWS_MAX = 5000
+PLACED_BYTES_MAX = 4 * 1024 * 1024
 SLICE_ROWS_MAX = 500
 SLICE_BYTES_MAX = 1024 * 1024
 
@@ -34,15 +37,18 @@ def store_slices(
     """
     encode = encoder_of(store_format)
     for payload in payloads:
-        for batch in read_batches(payload, SLICE_ROWS_MAX):
+        is_small = len(payload) <= PLACED_BYTES_MAX
+        for batch in read_batches(payload, PLACED_ROWS_MAX if is_small else SLICE_ROWS_MAX):
             placed = placing.place(batch)
-            rows = rows_of(placed.rows)
-            values = _encoded(rows, encode, default_timestamp_ms)
             if placed.expired:
                 yield StoreSlice([], placed.expired)
-            for some in _bounded(rows.keys, values):
-                homes = None if placed.homes is None else placed.homes[some]
-                yield StoreSlice(placing.split(rows.keys[some], values[some], homes))
+            for at in range(0, placed.rows.num_rows, SLICE_ROWS_MAX):
+                rows = rows_of(placed.rows.slice(at, SLICE_ROWS_MAX))
+                homes = None if placed.homes is None else placed.homes[at : at + SLICE_ROWS_MAX]
+                values = _encoded(rows, encode, default_timestamp_ms)
+                for some in _bounded(rows.keys, values):
+                    there = None if homes is None else homes[some]
+                    yield StoreSlice(placing.split(rows.keys[some], values[some], there))
 
 
 def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[bytes | None]:
@@ -59,6 +65,10 @@ def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[
 
 def _bounded(keys: list[bytes], values: list[bytes | None]) -> Iterator[slice]:
     """Cuts a slice whose rows are large."""
+    if sum(map(len, keys)) + sum(map(len, filter(None, values))) <= SLICE_BYTES_MAX:
+        if keys:
+            yield slice(0, len(keys))
+        return
     start = size = 0
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
         size += len(key) + len(value or b"")

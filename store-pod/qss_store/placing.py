@@ -5,9 +5,10 @@ segment are kept also where retention hides them, as Kafka keeps them.
 """
 
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from qss_client.layouts import TIME_COLUMNS
@@ -29,7 +30,10 @@ class StoreRows:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Rows to write. Their column `key` is the row key, `homes` the segment of each."""
+    """Rows to write, segment by segment.
+
+    Their column `key` is the row key, `homes` the segment of each, where there are segments.
+    """
 
     rows: pa.RecordBatch
     homes: Numbers | None = None
@@ -92,11 +96,16 @@ class _InSegments:
         times = rows.column(TIME_COLUMNS[self._type][-1]).to_numpy()
         homes = times // self._interval_ms
         rows = rows.set_column(0, "key", self._row_keys(rows, sequences))
+        given = rows.num_rows
         is_live = homes >= self._first_live
-        if is_live.all():
-            return Placed(rows, homes)
-        live = rows.filter(pa.array(is_live))
-        return Placed(live, homes[is_live], rows.num_rows - live.num_rows)
+        if not is_live.all():
+            rows, homes = rows.filter(pa.array(is_live)), homes[is_live]
+        expired = given - rows.num_rows
+        if len(homes) and (homes != homes[0]).any():
+            # Segment by segment; equal row keys are in one segment, where their order stays.
+            order = np.argsort(homes, kind="stable")
+            rows, homes = rows.take(pa.array(order)), homes[order]
+        return Placed(rows, homes, expired)
 
     def _row_keys(self, rows: pa.RecordBatch, sequences: Numbers | None) -> pa.BinaryArray:
         if self._type is StoreType.WINDOW:
@@ -107,12 +116,8 @@ class _InSegments:
         self, keys: list[bytes], values: list[bytes | None], homes: Numbers | None
     ) -> list[StoreRows]:
         assert homes is not None, "rows with times are placed in segments"
-        parts = []
-        for home in sorted({*homes.tolist()}):
-            family = self._families.of_segment(home)
-            here = (homes == home).nonzero()[0].tolist()
-            if len(here) == len(keys):
-                return [StoreRows(family, keys, values)]
-            pick = itemgetter(*here, here[0])  # One more, so that it is a tuple for one row too.
-            parts.append(StoreRows(family, [*pick(keys)[:-1]], [*pick(values)[:-1]]))
-        return parts
+        cuts = [0, *(np.flatnonzero(np.diff(homes)) + 1).tolist(), len(keys)]
+        return [
+            StoreRows(self._families.of_segment(int(homes[a])), keys[a:b], values[a:b])
+            for a, b in pairwise(cuts)
+        ]

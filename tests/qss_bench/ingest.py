@@ -2,7 +2,9 @@
 
 import re
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from rocksdict import WriteBatch
 
@@ -10,15 +12,19 @@ from qss_bench.bare import open_plain
 from qss_bench.load import run_load
 from qss_bench.reads import _head
 from qss_bench.report import Figure
-from qss_bench.rows import Loader, load, make_keys, make_slices
+from qss_bench.rows import HOUR_MS, Loader, load, make_keys, make_slices
 from qss_client.chunks import read_rows
 from qss_client.http_sync import SyncHttp
+from qss_client.layouts import Layout, layout_of
 from qss_client.writing import stage
+from qss_core.model import StoreType
 from qss_testing.pod_process import PodCluster
 
 CHUNK_ROWS = 10_000
 CHUNKS = 60
 ROUNDS = 3
+TIMED_CHUNKS = 20
+TIMED_ROUNDS = 5
 READERS = 8
 INGEST_S = 6.0
 ROWS_PER_S = 100_000
@@ -34,7 +40,60 @@ def measure(directory: Path) -> list[Figure]:
         load(cluster.metadata, keys)
         tail = measure_tail(cluster, keys)
         stall = measure_stall(cluster, keys)
-    return [throughput, tail, stall]
+    return [throughput, tail, stall, *measure_timed(directory)]
+
+
+def measure_timed(directory: Path) -> list[Figure]:
+    """Rows a second into stores of windows and of sessions, against a KeyValue store, in turns."""
+    with ExitStack() as stack:
+
+        def loader_of(name: str, **definition: Any) -> tuple[Loader, Layout]:
+            cluster = PodCluster(directory / name, partitions=1, value_serde="bytes", **definition)
+            stack.enter_context(cluster)
+            return Loader(cluster.metadata), layout_of(cluster.assignment.definition)
+
+        day_ms = 24 * HOUR_MS
+        loaders = {
+            "KeyValue": loader_of("plain"),
+            "Window": loader_of(
+                "windows", type=StoreType.WINDOW, window_size_ms=HOUR_MS, retention_ms=day_ms
+            ),
+            "Session": loader_of(
+                "sessions",
+                type=StoreType.SESSION,
+                session_gap_ms=HOUR_MS,
+                retention_ms=day_ms,
+                format="Plain",
+            ),
+        }
+        rates: dict[str, list[float]] = {name: [] for name in loaders}
+        for number in range(TIMED_ROUNDS):
+            for name, (loader, layout) in loaders.items():
+                rates[name].append(_rows_per_s(loader, layout, number))
+    return [_against_key_value(name, rates) for name in ("Window", "Session")]
+
+
+def _rows_per_s(loader: Loader, layout: Layout, number: int) -> float:
+    chunks = [
+        make_slices(make_keys(CHUNK_ROWS, seed=1000 * number + chunk), 1, layout)
+        for chunk in range(TIMED_CHUNKS)
+    ]
+    started = time.perf_counter()
+    for slices in chunks:
+        loader.write(slices)
+    return TIMED_CHUNKS * CHUNK_ROWS / (time.perf_counter() - started)
+
+
+def _against_key_value(name: str, rates: dict[str, list[float]]) -> Figure:
+    pairs = zip(rates[name], rates["KeyValue"], strict=True)
+    ours, theirs = sorted(pairs, key=lambda pair: pair[0] / pair[1])[TIMED_ROUNDS // 2]
+    return Figure(
+        name=f"ingest into a {name} store / KeyValue ingest",
+        value=ours / theirs,
+        unit="x",
+        at_least=0.7,
+        detail=f"{ours:,.0f} / {theirs:,.0f} rows a second",
+    )
 
 
 def measure_throughput(directory: Path, cluster: PodCluster) -> Figure:

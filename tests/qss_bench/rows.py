@@ -5,15 +5,19 @@ import random  # noqa: TID251 seeded.
 from collections.abc import Iterator
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 
 from qss_client.chunks import Slice, encode_slice
 from qss_client.http_sync import SyncHttp
+from qss_client.layouts import KEY_VALUE, SESSION_END, Layout
 from qss_client.vector_partitioning import partitions_of
 from qss_client.writing import Run, Staged, commit, open_writer, stage
 from qss_core.wire import StoreMetadata
 
 VALUE_BYTES = 100
+HOUR_MS = 3_600_000
+HOURS = 20
 
 
 def make_keys(count: int, seed: int = 7) -> list[bytes]:
@@ -22,14 +26,25 @@ def make_keys(count: int, seed: int = 7) -> list[bytes]:
     return [f"{numbers.getrandbits(44):011x}{number:05x}".encode() for number in range(count)]
 
 
-def make_slices(keys: list[bytes], partitions: int) -> list[Slice]:
-    """The rows of the keys, sorted, one slice a partition."""
+def make_slices(keys: list[bytes], partitions: int, layout: Layout = KEY_VALUE) -> list[Slice]:
+    """The rows of the keys, sorted, one slice a partition; times spread over `HOURS`."""
     by_partition: dict[int, list[bytes]] = {}
     for key, partition in zip(
         keys, partitions_of(pa.array(keys, pa.binary()), partitions).tolist(), strict=True
     ):
         by_partition.setdefault(partition, []).append(key)
-    return [encode_slice(number, _table(sorted(held))) for number, held in by_partition.items()]
+    return [
+        encode_slice(number, _with_times(_table(sorted(held)), layout))
+        for number, held in by_partition.items()
+    ]
+
+
+def _with_times(rows: pa.Table, layout: Layout) -> pa.Table:
+    starts = np.arange(rows.num_rows, dtype=np.int64) * 7919 % HOURS * HOUR_MS
+    for name in layout.times:
+        times = starts + HOUR_MS // 2 if name == SESSION_END else starts
+        rows = rows.append_column(name, pa.array(times))
+    return rows
 
 
 def _table(keys: list[bytes]) -> pa.Table:

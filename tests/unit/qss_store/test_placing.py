@@ -64,10 +64,11 @@ def test_rows_of_a_keyvalue_store_go_as_they_are_into_its_one_family() -> None:
 
 def test_rows_are_split_by_segment_and_keep_their_order() -> None:
     rule = placing(window_store(), stream_time=14 * MINUTE)
-    placed = rule.place(rows(14 * MINUTE, 0, 5 * MINUTE, 1, 14 * MINUTE))
+    starts = (14 * MINUTE, 0, 5 * MINUTE, 1, 14 * MINUTE)
+    placed = rule.place(rows(*starts, values=[b"1", b"2", b"3", b"4", b"5"]))
     assert placed.expired == 0
-    keys = placed.rows.column("key").to_pylist()
-    parts = rule.split(keys, [b"1", b"2", b"3", b"4", b"5"], placed.homes)
+    columns = placed.rows.to_pydict()
+    parts = rule.split(columns["key"], columns["value"], placed.homes)
     assert [(part.family, part.values) for part in parts] == [
         ("rows-Timestamped-0-0", [b"2", b"4"]),
         ("rows-Timestamped-0-1", [b"3"]),

@@ -1,0 +1,70 @@
+"""The rows of a commit in slices: in their order, of a bounded size, none lost."""
+
+import pyarrow as pa
+import pytest
+
+from qss_client.chunks import encode_slice
+from qss_core.formats import Format
+from qss_core.model import StoreType
+from qss_store.applying import PLACED_BYTES_MAX, SLICE_BYTES_MAX, SLICE_ROWS_MAX, store_slices
+from qss_store.families import Families
+from qss_store.placing import StoreRows, placing_of
+from qss_store.transactions.participant import CommitPlan
+from qss_testing.stores import make_definition
+
+MINUTE = 60_000
+PLAN = CommitPlan(
+    payloads=(),
+    default_timestamp_ms=0,
+    data_generation=0,
+    replaces=False,
+    stream_time=12 * MINUTE,
+    puts_before=0,
+    changes={},
+    records=0,
+)
+
+
+def payload(rows: int, value_bytes: int) -> bytes:
+    """Rows whose numbers are their values, over three segments of five minutes."""
+    table = pa.table(
+        {
+            "key": pa.array([f"{number % 7}".encode() for number in range(rows)], pa.binary()),
+            "value": pa.array(
+                [str(number).encode().rjust(value_bytes) for number in range(rows)], pa.binary()
+            ),
+            "window_start": pa.array([number % 13 * MINUTE for number in range(rows)], pa.int64()),
+        }
+    )
+    return bytes(encode_slice(0, table).data)
+
+
+@pytest.mark.parametrize("store_type", [StoreType.KEY_VALUE, StoreType.WINDOW])
+@pytest.mark.parametrize(("rows", "value_bytes"), [(12_001, 5), (700, 20_000), (3, 2_000_000)])
+def test_slices_are_bounded_and_keep_the_order_of_equal_keys(
+    store_type: StoreType, rows: int, value_bytes: int
+) -> None:
+    definition = make_definition(type=store_type, retention_ms=10 * MINUTE, format="Plain")
+    families = Families.of(definition, 0)
+    data = payload(rows, value_bytes)
+    assert (len(data) > PLACED_BYTES_MAX) == (value_bytes > 5)
+    placing = placing_of(definition, families, PLAN)
+    slices = list(store_slices([data, data], Format.Plain, 0, placing))
+    seen: dict[tuple[str, bytes], list[int]] = {}
+    for one in slices:
+        assert one.expired == 0
+        assert sum(len(part.keys) for part in one.parts) <= SLICE_ROWS_MAX
+        size = sum(size_of(part) for part in one.parts)
+        assert size <= SLICE_BYTES_MAX or [len(part.keys) for part in one.parts] == [1]
+        for part in one.parts:
+            for key, value in zip(part.keys, part.values, strict=True):
+                assert value is not None
+                seen.setdefault((part.family, key), []).append(int(value))
+    assert sum(map(len, seen.values())) == 2 * rows
+    for numbers in seen.values():
+        half = len(numbers) // 2
+        assert numbers[:half] == sorted(numbers[:half]) == numbers[half:]
+
+
+def size_of(part: StoreRows) -> int:
+    return sum(map(len, part.keys)) + sum(len(value or b"") for value in part.values)
