@@ -70,6 +70,14 @@ class AnyClient:
         while (row := await asyncio.to_thread(_next, found)) is not None:
             yield row
 
+    async def all(self, method: str, *arguments: Any, **options: Any) -> list[Any]:
+        """All that a method gives one by one."""
+        return [row async for row in self.rows(method, *arguments, **options)]
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """What a method returns."""
+        return await self._call(method, *arguments)
+
     @property
     def _client(self) -> Store | AsyncStore:
         client = self.sync or self.other

@@ -1,0 +1,164 @@
+"""`qss windows` and `qss sessions`: what they print, and how they end."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from qss_client.cli import main
+from qss_testing.qss_command import Finished
+from qss_testing.stores import Cluster, Put
+from qss_testing.timed_stores import SESSION, WINDOW, StartCluster
+
+Run = Callable[..., Awaitable[Finished]]
+NEW_YEAR_MS = 1_356_998_400_000
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command against a store of this process."""
+
+    def run_here(*arguments: str) -> Finished:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return Finished(code if isinstance(code, int) else 0, out, err)
+
+    async def run(cluster: Cluster, command: str, *arguments: str) -> Finished:
+        given = (command, "words", *arguments, "--url", cluster.url())
+        return await asyncio.to_thread(run_here, *given)
+
+    return run
+
+
+async def windows(start_cluster: StartCluster, **members: Any) -> Cluster:
+    cluster = await start_cluster(2, engine="memory", **WINDOW, **members)
+    puts = [
+        Put(key, b'{"n":%d}' % number, NEW_YEAR_MS, (("h", b"x"),), NEW_YEAR_MS + 1000 * number)
+        for key in (b"EWR", b"JFK")
+        for number in range(3)
+    ]
+    await cluster.put(puts)
+    return cluster
+
+
+async def sessions(start_cluster: StartCluster) -> Cluster:
+    cluster = await start_cluster(2, engine="memory", **SESSION)
+    puts = [Put(b"N1", b"1", start=0, end=500), Put(b"N2", b"2", start=1000, end=1001)]
+    await cluster.put(puts)
+    return cluster
+
+
+def read(done: Finished) -> Any:
+    assert (done.code, done.err) == (0, ""), done.err
+    return json.loads(done.out)
+
+
+async def test_a_table_shows_times_that_people_read(
+    start_cluster: StartCluster, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    cluster = await windows(start_cluster)
+    done = await run(cluster, "windows", "JFK", "--to", "2013-01-01T00:00:00Z")
+    heading, row = (line.split("  ") for line in done.out.splitlines())
+    words = [word.strip() for word in heading if word.strip()]
+    assert words == ["KEY", "WINDOW START", "WINDOW END", "VALUE", "TIMESTAMP"]
+    cells = [cell.strip() for cell in row if cell.strip()]
+    assert cells == [
+        "JFK",
+        "2013-01-01T00:00:00Z",
+        "2013-01-01T00:00:01Z",
+        '{"n":0}',
+        "2013-01-01T00:00:00Z",
+    ]
+    millis = await run(cluster, "windows", "JFK", "--limit", "1", "--times", "millis")
+    assert str(NEW_YEAR_MS) in millis.out
+
+
+async def test_json_shows_milliseconds_unless_told_otherwise(
+    start_cluster: StartCluster, run: Run
+) -> None:
+    cluster = await windows(start_cluster, format="TimestampedWithHeaders")
+    (row,) = read(await run(cluster, "windows", "EWR", "--limit", "1", "-o", "json"))
+    assert row == {
+        "key": "EWR",
+        "windowStart": NEW_YEAR_MS,
+        "windowEnd": NEW_YEAR_MS + 1000,
+        "value": {"n": 0},
+        "timestamp": NEW_YEAR_MS,
+        "headers": [{"key": "h", "value": "eA=="}],
+    }
+    lines = await run(cluster, "windows", "--times", "rfc3339", "-o", "ndjson", "--limit", "2")
+    shown = [json.loads(line) for line in lines.out.splitlines()]
+    assert [row["windowStart"] for row in shown] == [
+        "2013-01-01T00:00:00Z",
+        "2013-01-01T00:00:01Z",
+    ]
+
+
+async def test_windows_are_chosen_and_ordered(start_cluster: StartCluster, run: Run) -> None:
+    cluster = await windows(start_cluster)
+
+    async def found(*arguments: str) -> list[tuple[str, int]]:
+        rows = read(await run(cluster, "windows", *arguments, "-o", "json"))
+        return [(row["key"], row["value"]["n"]) for row in rows]
+
+    assert await found("JFK", "--order", "DESCENDING") == [("JFK", 2), ("JFK", 1), ("JFK", 0)]
+    assert await found("JFK", "--from", str(NEW_YEAR_MS + 1000), "--limit", "1") == [("JFK", 1)]
+    assert await found("--key-to", "EWR", "--limit", "2") == [("EWR", 0), ("EWR", 1)]
+    assert await found("--key-from", "F", "--to", "2013-01-01T00:00:00Z") == [("JFK", 0)]
+    by_time = await found("--order-by", "time", "--limit", "3")
+    assert by_time == [("EWR", 0), ("JFK", 0), ("EWR", 1)]
+
+
+async def test_sessions_are_chosen_and_printed(
+    start_cluster: StartCluster, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    cluster = await sessions(start_cluster)
+    (row,) = read(await run(cluster, "sessions", "N1", "-o", "json"))
+    assert row == {"key": "N1", "sessionStart": 0, "sessionEnd": 500, "value": 1}
+    late = read(await run(cluster, "sessions", "--end-from", "501", "-o", "json"))
+    early = read(await run(cluster, "sessions", "--start-to", "999", "-o", "json"))
+    assert [row["key"] for row in (*late, *early)] == ["N2", "N1"]
+    table = (await run(cluster, "sessions", "--order-by", "time", "--order", "DESCENDING")).out
+    assert "SESSION START" in table
+    assert table.index("N2") < table.index("N1")
+    assert "1970-01-01T00:00:01.001Z" in table
+
+
+async def test_a_query_by_name_takes_its_fields(start_cluster: StartCluster, run: Run) -> None:
+    cluster = await sessions(start_cluster)
+    done = await run(cluster, "query", "SessionQuery", "keyFrom=N2", "endFrom=0", "-o", "json")
+    rows = [row for one in read(done) for row in one["result"]]
+    assert [row["key"] for row in rows] == ["N2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "code", "word"),
+    [
+        ("windows", ("--from", "soon"), 2, "MALFORMED_REQUEST"),
+        ("windows", ("--from", "2", "--to", "1"), 2, "RANGE_REVERSED"),
+        ("windows", ("a", "--key-from", "b"), 2, "with a key"),
+        ("windows", ("--order", "UP"), 2, "UP"),
+        ("windows", ("--limit", "0"), 2, "--limit"),
+        ("windows", ("--partitions", "x"), 2, "partitions"),
+        ("sessions", (), 2, "UNKNOWN_QUERY_TYPE"),
+    ],
+)
+async def test_what_cannot_be_asked_ends_with_its_reason(
+    start_cluster: StartCluster,
+    run: Run,
+    command: str,
+    arguments: tuple[str, ...],
+    code: int,
+    word: str,
+) -> None:
+    cluster = await windows(start_cluster)
+    done = await run(cluster, command, *arguments)
+    assert done.code == code
+    assert word in done.err
+    assert done.out == ""
