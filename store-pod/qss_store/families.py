@@ -52,22 +52,13 @@ class Families:
         live = set(self.live(present, stream_time).values())
         return sorted(name for name in present if name.startswith(_ROWS) and name not in live)
 
-    def open(self, engine: Engine, stream_time: int) -> None:
-        """Makes a partition's families what its state says, after whatever was interrupted."""
-        if self.segments is None:
-            engine.create_family(self.name)
-        self.drop_leftovers(engine, stream_time)
+    def of_generation(self, present: Iterable[str]) -> list[str]:
+        """Those of `present` that an interrupted attempt at this generation has left."""
+        start = f"{self.name}-"
+        return sorted(name for name in present if name == self.name or name.startswith(start))
 
-    def drop_leftovers(self, engine: Engine, stream_time: int) -> None:
-        """Drops what no state needs."""
-        for family in self.leftovers(engine.families(), stream_time):
-            engine.drop_family(family)
-
-    def restart(self, engine: Engine) -> None:
-        """An empty generation, whatever an interrupted attempt has left of it."""
-        for family in engine.families():
-            if family == self.name or family.startswith(f"{self.name}-"):
-                engine.drop_family(family)
+    def open(self, engine: Engine) -> None:
+        """Makes the one family of a partition without segments; segments come with their rows."""
         if self.segments is None:
             engine.create_family(self.name)
 

@@ -7,6 +7,7 @@ when its rows are durable.
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -120,7 +121,11 @@ class Replica:
         if not self._is_kept():
             self._write_configuration()
         await self._sync()  # What goes now is not needed by any state that could come back.
-        self._families.open(self.engine, self.machine.participant.stream_time)
+        families = self._families
+        families.open(self.engine)
+        await self._drop(
+            families.leftovers(self.engine.families(), self.machine.participant.stream_time)
+        )
         self._changelog.acknowledge(self.log.end)
         await self._apply_all()
         self._show_state()
@@ -310,7 +315,8 @@ class Replica:
             self.view.snapshot.pin()
         families = self._families
         if plan.replaces:
-            families.restart(self.engine)
+            await self._drop(families.of_generation(self.engine.families()))
+            families.open(self.engine)
         placing = placing_of(self.definition, families, plan)
         writer = CommitWriter(self.engine, self._format, placing, self._surroundings.gate)
         expired = await writer.write(offset, plan, batch)
@@ -318,10 +324,15 @@ class Replica:
         self._show_state(applied=Offset(offset + 1))
         # The commit is done, and is not done again: what stays is dropped by the next one.
         with suppress(DiskFullError):
-            families.drop_leftovers(self.engine, plan.stream_time)
+            await self._drop(families.leftovers(self.engine.families(), plan.stream_time))
         self._surroundings.metrics.committed(
             self._surroundings.clock.monotonic() - started, plan.records, expired
         )
+
+    async def _drop(self, families: Iterable[str]) -> None:
+        """In a thread: it takes as long as a few syncs."""
+        for family in families:
+            await asyncio.to_thread(self.engine.drop_family, family)
 
     def _show_state(self, applied: Offset | None = None) -> None:
         """Puts readers on the state as it is now."""

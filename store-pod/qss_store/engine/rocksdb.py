@@ -350,14 +350,15 @@ class RocksDbEngine:
         self._handles[family] = self._db.get_column_family_handle(family)
 
     def drop_family(self, family: str) -> None:
-        """Removes a family and its rows."""
+        """Removes a family and its rows; releases the interpreter's lock."""
         if self._families.pop(family, None) is None:
             return
         del self._handles[family]
-        try:
-            self._db.drop_column_family(family)
-        except Exception as error:
-            raise _translated(error) from error
+        with self._syncing:
+            try:
+                self._db.drop_column_family(family)
+            except Exception as error:
+                raise _translated(error) from error
 
     def flush(self) -> None:
         """Writes all memtables to files; releases the interpreter's lock."""
@@ -373,7 +374,7 @@ class RocksDbEngine:
         names = ("rocksdb.total-sst-files-size", "rocksdb.size-all-mem-tables")
         return sum(
             family.property_int_value(name) or 0
-            for family in self._families.values()
+            for family in [*self._families.values()]
             for name in names
         )
 

@@ -139,22 +139,22 @@ def test_leftovers_are_what_no_state_at_that_stream_time_needs() -> None:
 
 
 def test_a_keyvalue_partition_keeps_the_family_of_its_generation_alone() -> None:
-    engine = MemoryEngine()
-    engine.create_family("rows-Timestamped-0")
     families = Families.of(make_definition(), 1)
-    families.open(engine, -1)
-    assert {name for name in engine.families() if name.startswith("rows")} == {families.name}
-
-
-def test_a_generation_starts_empty_whatever_an_interrupted_attempt_has_left() -> None:
-    families = Families.of(window_store(), 1)
     engine = MemoryEngine()
-    for name in (families.of_segment(0), families.of_segment(7), "rows-Timestamped-0-3"):
-        engine.create_family(name)
-    families.restart(engine)
-    assert {name for name in engine.families() if name.startswith("rows")} == {
-        "rows-Timestamped-0-3"
-    }
+    families.open(engine)
+    assert families.name in engine.families()
+    present = {*engine.families(), "rows-Timestamped-0", "rows-Timestamped-10"}
+    assert families.leftovers(present, -1) == ["rows-Timestamped-0", "rows-Timestamped-10"]
+
+
+def test_a_generation_knows_what_an_interrupted_attempt_has_left_of_it() -> None:
+    present = {"meta", "rows-Timestamped-1-0", "rows-Timestamped-1-7", "rows-Timestamped-10-1"}
+    families = Families.of(window_store(), 1)
+    assert families.of_generation(present) == ["rows-Timestamped-1-0", "rows-Timestamped-1-7"]
+    families.open(engine := MemoryEngine())
+    assert not [name for name in engine.families() if name.startswith("rows")]
+    one = Families.of(make_definition(), 1)
+    assert one.of_generation({"rows-Timestamped-1", "rows-Timestamped-10"}) == [one.name]
 
 
 def test_the_count_is_that_of_all_live_segments() -> None:
