@@ -34,6 +34,11 @@ class SegmentedSnapshot:
         self._interval_ms = segments.interval_ms
         self._earliest = segments.earliest_visible(stream_time)
 
+    @property
+    def earliest_visible(self) -> int:
+        """The first time that readers see; milliseconds."""
+        return self._earliest
+
     def get(self, key: bytes) -> bytes | None:
         """The value of a row key, or None; also None where retention hides it."""
         snapshot = self._home_of(key)
@@ -69,20 +74,22 @@ class SegmentedSnapshot:
         reverse: bool = False,
         earliest: int | None = None,
         latest: int | None = None,
+        exact: bool = True,
     ) -> Iterator[Row]:
         """Rows with lower <= row key < upper in row-key order, and earliest <= time <= latest.
 
+        Not `exact`: all rows of the segments that have such times, hidden ones too. Whoever asks
+        leaves them out, and can count how many there are between two that he wants.
         Segments without such times are not opened. As for any snapshot, the scan keeps its own
         hold on the rows, and scans may be read in turns.
         """
         first = self._earliest if earliest is None else max(earliest, self._earliest)
         last = TIME_MAX if latest is None else latest
         scans = [
-            self._within(
-                number, snapshot.scan(lower=lower, upper=upper, reverse=reverse), first, last
-            )
+            self._within(number, rows, first, last) if exact else rows
             for number, snapshot in self._snapshots.items()
             if first <= last and self._overlaps(number, first, last)
+            for rows in [snapshot.scan(lower=lower, upper=upper, reverse=reverse)]
         ]
         if len(scans) == 1:
             return scans[0]

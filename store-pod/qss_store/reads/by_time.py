@@ -39,7 +39,7 @@ from qss_store.reads.time_pages import TimePage
 from qss_store.reads.timed_bounds import TimeOrder, make_filter, make_time_order
 from qss_store.reads.timed_plans import TimedPlan
 from qss_store.reads.timed_rows import make_timed_writer, row_key_of_line
-from qss_store.reads.timed_scans import LOOKED_AT_MAX, open_rows
+from qss_store.reads.timed_scans import LOOKED_AT_MAX, open_rows, visible
 from qss_store.reads.turns import Turn
 
 _Line = tuple[PartitionId, bytes, bytes]  # Of which partition, its row key, its JSON.
@@ -179,8 +179,8 @@ class TimeScan:
         execution = Execution(self.pod.clock, wanted=self.options.execution_info)
         started = self.pod.clock.monotonic()
         reading = open_reading_since(self.pod, piece, self.options)
-        plan = self._narrowed(piece)
-        rows = open_rows(reading, plan, self.codec)
+        plan = visible(reading, self._narrowed(piece))
+        rows = open_rows(reading, plan)
         row = next(rows, None)  # Before others have their turn: now the scan holds the state.
         page: TimePage[tuple[bytes, bytes]] = TimePage(*self._limits, reverse=plan.reverse)
         wanted, order_of = self._make_wanted(plan, piece), make_time_order(plan.type)

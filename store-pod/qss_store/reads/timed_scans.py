@@ -1,6 +1,7 @@
 """A scan of one replica's windows or sessions: of the rows in its bounds, those asked for."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 from qss_core.errors import MalformedBytesError
@@ -19,12 +20,19 @@ from qss_store.reads.timed_rows import make_timed_writer
 LOOKED_AT_MAX = 2000
 
 
-def open_rows(
-    reading: Reading, plan: TimedPlan, codec: Codec, last_key: bytes | None = None
-) -> Iterator[tuple[bytes, bytes]]:
-    """The rows in a plan's bounds, after `last_key`; its filter tells which are asked for.
+def visible(reading: Reading, plan: TimedPlan) -> TimedPlan:
+    """The plan without the times that retention hides: its filter lets no hidden row through."""
+    earliest = _snapshot(reading).earliest_visible
+    return plan if earliest <= plan.earliest else replace(plan, earliest=earliest)
 
-    Only whole segments are left out by time here: what is left out row by row has to be counted.
+
+def open_rows(
+    reading: Reading, plan: TimedPlan, last_key: bytes | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """The rows in the bounds of a `visible` plan, after `last_key`; its filter tells which count.
+
+    Only whole segments are left out by time here: rows that are passed over have to be counted, so
+    that others have their turn between them.
     """
     view = reading.view
     bounds = row_bounds(plan, view.stream_time)
@@ -37,16 +45,18 @@ def open_rows(
         lower = last_key + b"\x00"
     if lower is not None and upper is not None and lower >= upper:
         return iter(())
-    assert codec.segments is not None, "a timed plan is of a store whose rows have times"
-    interval_ms = codec.segments.interval_ms
-    latest = min(plan.latest, view.stream_time)
-    return cast(SegmentedSnapshot, view.snapshot).scan(
+    return _snapshot(reading).scan(
         lower=lower,
         upper=upper,
         reverse=plan.reverse,
-        earliest=plan.earliest // interval_ms * interval_ms,
-        latest=latest // interval_ms * interval_ms + interval_ms - 1,
+        earliest=plan.earliest,
+        latest=plan.latest,
+        exact=False,
     )
+
+
+def _snapshot(reading: Reading) -> SegmentedSnapshot:
+    return cast(SegmentedSnapshot, reading.view.snapshot)
 
 
 class TimedScan:
@@ -57,11 +67,12 @@ class TimedScan:
     ) -> None:
         """Opens the iterator after `start`, in the loop's turn that took the reading."""
         self._write = make_timed_writer(codec, plan.shape, plan.times)
+        plan = visible(reading, plan)
         self._matches = make_filter(plan)
         self.last_key = start.last_key  # The last one given, or passed over before the next.
         self.sequence: Sequence = reading.view.sequence
         self._given = self._looked_at = 0
-        self._rows: Iterator[tuple[bytes, bytes]] = open_rows(reading, plan, codec, start.last_key)
+        self._rows: Iterator[tuple[bytes, bytes]] = open_rows(reading, plan, start.last_key)
         self._ahead = next(self._rows, None)
         self._gauge = metrics.open_iterators
         self._gauge.inc()
