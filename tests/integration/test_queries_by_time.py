@@ -188,6 +188,22 @@ async def test_a_partition_that_there_is_not_holds_nothing_up(
     assert answer["cursor"] is None
 
 
+async def test_the_cursor_of_an_empty_page_is_of_what_may_come_back(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await filled(start_cluster, pods=2, partitions=2)
+    first = (await api(cluster).get(f"{WINDOWS}&limit=10")).json()
+    await cluster.stop_pod(1)
+    for query in ("partitions=0,1,9", f"cursor={first['cursor']}"):
+        missing = (await api(cluster).get(f"{WINDOWS}&limit=100&{query}")).json()
+        assert missing["rows"] == []
+        again = (await api(cluster).get(f"{WINDOWS}&cursor={missing['cursor']}")).json()
+        assert sorted(again["partitions"]) == ["0", "1"]
+    await cluster.start_pod(1)
+    rest = (await api(cluster).get(f"{WINDOWS}&cursor={missing['cursor']}")).json()
+    assert windows_of([*first["rows"], *rest["rows"]]) == wanted(cluster, ROWS)
+
+
 async def test_a_row_that_cannot_be_read_fails_its_partition_alone(
     start_cluster: StartCluster, api: MakeApi
 ) -> None:

@@ -76,14 +76,15 @@ class TimeScan:
         found = await self._found()
         failures = [one for one in found.values() if isinstance(one, StoreError)]
         if any(may_come_back(failure) for failure in failures):
-            cursor = encode_cursor(self.pieces, self.plan, self.codec)
+            cursor = self._cursor(self._left(found), self.pieces[0].last_key)
             for partition, part in found.items():
                 yield Mark(partition, _withheld(part), cursor)
             return
         rows, ends = self._merged(found)
         if rows:
             yield Rows(None, [line for _, (_, _, line) in rows])
-        cursor = self._cursor(found, ends, rows[-1][1][1] if rows else None)
+        left = [piece for piece in self._left(found) if piece.partition not in ends]
+        cursor = self._cursor(left, rows[-1][1][1] if rows else None)
         for partition, part in found.items():
             yield Mark(partition, _answered(part, is_end=partition in ends), cursor)
 
@@ -127,19 +128,21 @@ class TimeScan:
         }
         return rows, ends
 
-    def _cursor(
-        self,
-        found: dict[PartitionId, _Part | StoreError],
-        ends: set[PartitionId],
-        last_key: bytes | None,
-    ) -> str | None:
-        left = [
-            Piece(number, sequence=part.answer.sequence or piece.sequence)
-            for piece, (number, part) in zip(self.pieces, found.items(), strict=True)
-            if isinstance(part, _Part) and number not in ends
-        ]
+    def _left(self, found: dict[PartitionId, _Part | StoreError]) -> list[Piece]:
+        """What may still be read: all but the partitions whose failure is for good."""
+        left = []
+        for piece in self.pieces:
+            part = found[piece.partition]
+            if isinstance(part, _Part):
+                left.append(Piece(piece.partition, sequence=part.answer.sequence or piece.sequence))
+            elif may_come_back(part):
+                left.append(Piece(piece.partition, sequence=piece.sequence))
+        return left
+
+    def _cursor(self, left: list[Piece], last_key: bytes | None) -> str | None:
+        """The first piece carries the place in the order, which is that of all partitions."""
         if left:
-            left[0] = Piece(left[0].partition, last_key, left[0].sequence)
+            left[0] = replace(left[0], last_key=last_key)
         return encode_cursor(left, self.plan, self.codec)
 
     @property
