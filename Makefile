@@ -22,8 +22,8 @@ $(INSTALLED): pyproject.toml requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
-demo: install ## Stream 336 776 real flights into a local store, ask it meanwhile, compare every key
-	@$(BIN)/qss demo
+demo: install ## Stream 336 776 real flights into local stores, ask them meanwhile, compare every row; JOBS=aircraft-stats
+	@$(BIN)/qss demo $(if $(JOBS),--jobs $(JOBS))
 
 lint: install ## Format, lint, types and the rules of the architecture
 	$(BIN)/ruff format --check --quiet

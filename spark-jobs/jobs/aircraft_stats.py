@@ -7,17 +7,10 @@ The store is `aircraft_stats.yaml` beside this file. Killed at any moment and st
 same checkpoint, the job goes on where the store is.
 """
 
-import argparse
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from qss_spark import StoreSink
-from qss_spark.flights import SCHEMA, write_days
-from qss_spark.progress import ProgressLines
-from qss_spark.session import local_session
+from qss_spark.flights_job import FlightsJob, run_flights_job
 
 
 def aircraft_stats(flights: DataFrame) -> DataFrame:
@@ -33,56 +26,12 @@ def aircraft_stats(flights: DataFrame) -> DataFrame:
     )
 
 
-def read_flights(spark: SparkSession, directory: Path, files_per_trigger: int) -> DataFrame:
-    """The daily files as a stream, oldest first."""
-    return (
-        spark.readStream.schema(SCHEMA)
-        .option("header", "true")
-        .option("maxFilesPerTrigger", files_per_trigger)
-        .csv(str(directory))
-    )
-
-
-def main() -> None:
-    """Runs until every file is in the store."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--url", required=True, help="any pod of the store")
-    parser.add_argument("--store", default="aircraft-stats")
-    parser.add_argument("--checkpoint", required=True, type=Path)
-    parser.add_argument(
-        "--input", type=Path, help="a directory of daily CSV files; made when left out"
-    )
-    parser.add_argument("--files-per-trigger", type=int, default=7, help="days; default: a week")
-    parser.add_argument("--progress", action="store_true", help="a JSON line after each batch")
-    arguments = parser.parse_args()
-
-    directory = arguments.input or arguments.checkpoint / "input"
-    with ThreadPoolExecutor(1) as beside:  # The files are written while Java starts.
-        written = None if arguments.input else beside.submit(write_days, directory)
-        spark = local_session("aircraft-stats")
-        if written is not None:
-            written.result()
-    if arguments.progress:
-        spark.streams.addListener(ProgressLines())
-    flights = read_flights(spark, directory, arguments.files_per_trigger)
-    query = (
-        aircraft_stats(flights)
-        .writeStream.outputMode("update")
-        .foreachBatch(
-            StoreSink(
-                arguments.store,
-                url=arguments.url,
-                keyColumns=["tailnum"],
-                valueColumns=["flights", "distance", "mean_arrival_delay"],
-            )
-        )
-        .option("checkpointLocation", str(arguments.checkpoint / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    spark.stop()
-
+JOB = FlightsJob(
+    "aircraft-stats",
+    aircraft_stats,
+    key=("tailnum",),
+    value=("flights", "distance", "mean_arrival_delay"),
+)
 
 if __name__ == "__main__":
-    main()
+    run_flights_job(JOB, __doc__.splitlines()[0])

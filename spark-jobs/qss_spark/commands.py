@@ -5,10 +5,13 @@ from typing import Annotated
 
 import typer
 
+from qss_spark.demo.plays import PLAYS, Play
 from qss_spark.demo.processes import ProgramError
 from qss_spark.demo.run import run_demo
 from qss_spark.flights import FlightsNotFoundError
 from qss_spark.java import JavaNotFoundError
+
+_NAMES = tuple(play.name for play in PLAYS)
 
 
 def register(app: typer.Typer) -> None:
@@ -17,14 +20,26 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
+    jobs: Annotated[
+        str, typer.Option(help=f"which jobs, with commas between: {','.join(_NAMES)}")
+    ] = ",".join(_NAMES),
     state_dir: Annotated[Path, typer.Option(help="where the demo keeps its state")] = Path(
         ".qss/demo"
     ),
 ) -> None:
-    """Stream real flights into a local cluster, ask it meanwhile, and compare every key."""
+    """Stream real flights into a local cluster, ask it meanwhile, and compare every row."""
     try:
-        code = run_demo(state_dir)
+        code = run_demo(state_dir, _plays(jobs))
     except (ProgramError, FlightsNotFoundError, JavaNotFoundError) as error:
         typer.echo(f"error: {error}", err=True)
         code = 1
     raise typer.Exit(code)
+
+
+def _plays(names: str) -> tuple[Play, ...]:
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := set(chosen) - set(_NAMES):
+        raise ProgramError(f"there is no job {min(unknown)!r}: the jobs are {', '.join(_NAMES)}")
+    if not chosen:
+        raise ProgramError(f"no job was named: the jobs are {', '.join(_NAMES)}")
+    return tuple(play for play in PLAYS if play.name in chosen)

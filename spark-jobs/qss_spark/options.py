@@ -12,10 +12,8 @@ from qss_spark.rows import Columns
 
 ACCESS_OPTIONS = ("tokenFile", "caFile")
 WRITE_OPTIONS = ("url", "store", "keyColumns", "valueColumns", *ACCESS_OPTIONS)
-READ_OPTIONS = (
-    *("url", "store", "key", "from", "to", "prefix", "partitions", "positionBound"),
-    *ACCESS_OPTIONS,
-)
+BOUND_OPTIONS = ("key", "prefix", "from", "to", "keyFrom", "keyTo", "endFrom", "startTo")
+READ_OPTIONS = ("url", "store", *BOUND_OPTIONS, "partitions", "positionBound", *ACCESS_OPTIONS)
 BATCH_OPTION = "queryablestate.batch"  # Set by StoreSink, never by people.
 
 

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -24,18 +24,21 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from qss_client import ReadOptions, Row, Store
+from qss_client import ReadOptions, Row, SessionRow, Store, WindowRow
+from qss_client.layouts import SESSION_END, SESSION_START, WINDOW_START
 from qss_core.errors import (
     MalformedRequestError,
     PartitionDoesNotExistError,
     RangeReversedError,
 )
 from qss_core.formats import Format
-from qss_core.model import Partitioner, StoreDefinition
+from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, parse_bound
 from qss_core.serdes import serde_of
-from qss_spark.options import Access
+from qss_core.times import time_of_text
+from qss_spark.options import BOUND_OPTIONS, Access
+from qss_spark.rows import WINDOW_END
 
 _ROWS_PER_BATCH = 10_000
 _HEADERS = ArrayType(
@@ -53,6 +56,18 @@ _TYPES: dict[str, DataType] = {
     "float64": DoubleType(),
     "boolean": BooleanType(),
 }
+_TIME_COLUMNS: dict[StoreType, tuple[str, ...]] = {
+    StoreType.WINDOW: (WINDOW_START, WINDOW_END),
+    StoreType.SESSION: (SESSION_START, SESSION_END),
+}
+# The options that choose rows, by the store's type; a Window store's from and to are times.
+_BOUNDS: dict[StoreType, tuple[str, ...]] = {
+    StoreType.KEY_VALUE: ("key", "prefix", "from", "to"),
+    StoreType.WINDOW: ("key", "keyFrom", "keyTo", "from", "to"),
+    StoreType.SESSION: ("key", "keyFrom", "keyTo", "endFrom", "startTo"),
+}
+_KEYS = ("key", "keyFrom", "keyTo", "prefix")
+AnyRow = Row | WindowRow | SessionRow
 
 
 def type_of(serde: str) -> DataType:
@@ -63,9 +78,14 @@ def type_of(serde: str) -> DataType:
 
 
 def schema_of(definition: StoreDefinition) -> StructType:
-    """Key and value, and the timestamp (milliseconds) and headers that the format keeps."""
+    """Key, times and value, and the timestamp and headers that the format keeps.
+
+    All times are milliseconds since 1970.
+    """
+    times = _TIME_COLUMNS.get(definition.type, ())
     fields = [
         StructField("key", type_of(definition.key_serde), nullable=False),
+        *(StructField(name, LongType(), nullable=False) for name in times),
         StructField("value", type_of(definition.value_serde)),
     ]
     if definition.format in (Format.Timestamped, Format.TimestampedWithHeaders):
@@ -85,7 +105,7 @@ class StorePartition(InputPartition):
 
 
 class StoreReader(DataSourceReader):
-    """Reads a store, or a key, a range or a prefix of it."""
+    """Reads a store, or what options choose of it: keys, times."""
 
     def __init__(
         self,
@@ -99,40 +119,55 @@ class StoreReader(DataSourceReader):
         self._access = access
         self._definition = definition
         self._schema = schema
-        self._key = self._parsed(options.get("key"))
-        self._prefix = self._parsed(options.get("prefix"))
-        self._lower, self._upper = (
-            self._parsed(options.get("from")),
-            self._parsed(options.get("to")),
-        )
+        self._bounds = self._parsed(options)
+        self._key = self._bounds.get("key")
         self._bound = _bound(options.get("positionBound") or options.get("positionbound"))
         self._partitions = self._chosen(options.get("partitions"))
         known = schema_of(definition).names
         if unknown := set(schema.names) - set(known):
             raise MalformedRequestError(f"store columns are {known}, not {sorted(unknown)}")
-        self._check_range()
-        given = [self._key is not None, self._prefix is not None]
-        if sum(given) + (self._lower is not None or self._upper is not None) > 1:
-            raise MalformedRequestError("give one of key, prefix, or from and to")
+        self._check_bounds()
 
-    def _parsed(self, text: str | None) -> Any:
-        """An option's key as the JSON of its type; a store's client takes it from there."""
-        if text is None:
-            return None
+    def _parsed(self, options: Mapping[str, str]) -> dict[str, Any]:
+        """The bounds: keys as the JSON of their type, times in milliseconds."""
+        store_type = self._definition.type
+        known = _BOUNDS[store_type]
+        # Spark may give names in lower case.
+        found = {name.lower(): text for name, text in options.items()}
+        given = {name: found[name.lower()] for name in BOUND_OPTIONS if name.lower() in found}
+        if unknown := set(given) - set(known):
+            raise MalformedRequestError(
+                f"option {min(unknown)!r} chooses no rows of a {store_type} store: it has "
+                f"{', '.join(known)}"
+            )
+        is_key = set(_KEYS) | ({"from", "to"} if store_type is StoreType.KEY_VALUE else set())
+        return {
+            name: self._key_of(text) if name in is_key else time_of_text(name, text)
+            for name, text in given.items()
+        }
+
+    def _key_of(self, text: str) -> Any:
         serde = serde_of(self._definition.key_serde)
         return serde.to_json(serde.decode(serde.key_from_text(text)))
 
-    def _check_range(self) -> None:
+    def _check_bounds(self) -> None:
         """Told here, and not by tasks that are tried again."""
-        if self._lower is None or self._upper is None:
-            return
+        bounds = self._bounds
+        keyed = {"keyFrom", "keyTo"}
+        if self._definition.type is StoreType.KEY_VALUE:
+            keyed = {"from", "to"}
+        ways = ["key" in bounds, "prefix" in bounds, bool(keyed & set(bounds))]
+        if sum(ways) > 1:
+            raise MalformedRequestError(
+                f"give one of key, prefix, or {min(keyed)} and {max(keyed)}"
+            )
         serde = serde_of(self._definition.key_serde)
-        lower, upper = (
-            serde.encode(serde.from_json(bound)) for bound in (self._lower, self._upper)
-        )
-        if lower > upper:
+        lower, upper = (bounds.get(name) for name in sorted(keyed))
+        if lower is None or upper is None:
+            return
+        if serde.encode(serde.from_json(lower)) > serde.encode(serde.from_json(upper)):
             raise RangeReversedError(
-                f"from {self._lower!r} lies above to {self._upper!r}, by serialized bytes"
+                f"{min(keyed)} {lower!r} lies above {max(keyed)} {upper!r}, by serialized bytes"
             )
 
     def _chosen(self, text: str | None) -> list[int]:
@@ -159,25 +194,50 @@ class StoreReader(DataSourceReader):
             while batch := list(islice(rows, _ROWS_PER_BATCH)):
                 yield self._batch(batch)
 
-    def _rows(self, store: Store, partition: int) -> Iterable[Row]:
+    def _rows(self, store: Store, partition: int) -> Iterable[AnyRow]:
         explicit = self._definition.partitioner is Partitioner.EXPLICIT
         options = ReadOptions(
             position_bound=self._bound,
             partition=partition if explicit and self._key is not None else None,
         )
+        partitions = None if self._key is not None else [partition]
+        match self._definition.type:
+            case StoreType.WINDOW:
+                return store.windows(
+                    self._key,
+                    from_=self._bounds.get("from"),
+                    to=self._bounds.get("to"),
+                    key_from=self._bounds.get("keyFrom"),
+                    key_to=self._bounds.get("keyTo"),
+                    partitions=partitions,
+                    options=options,
+                )
+            case StoreType.SESSION:
+                return store.sessions(
+                    self._key,
+                    end_from=self._bounds.get("endFrom"),
+                    start_to=self._bounds.get("startTo"),
+                    key_from=self._bounds.get("keyFrom"),
+                    key_to=self._bounds.get("keyTo"),
+                    partitions=partitions,
+                    options=options,
+                )
         if self._key is not None:
             row = store.get(self._key, options)
             return [] if row is None else [row]
-        if self._prefix is not None:
-            return store.prefix(self._prefix, partitions=[partition], options=options)
-        return store.range(self._lower, self._upper, partitions=[partition], options=options)
+        if "prefix" in self._bounds:
+            return store.prefix(self._bounds["prefix"], partitions=[partition], options=options)
+        lower, upper = self._bounds.get("from"), self._bounds.get("to")
+        return store.range(lower, upper, partitions=[partition], options=options)
 
-    def _batch(self, rows: list[Row]) -> pa.RecordBatch:
-        columns = {
+    def _batch(self, rows: list[AnyRow]) -> pa.RecordBatch:
+        columns: dict[str, Callable[[Any], Any]] = {
             "key": lambda row: _spark_value(row.key, self._definition.key_serde),
             "value": lambda row: _spark_value(row.value, self._definition.value_serde),
             "timestamp": lambda row: row.timestamp,
             "headers": _spark_headers,
+            **dict.fromkeys((WINDOW_START, SESSION_START), lambda row: row.start),
+            **dict.fromkeys((WINDOW_END, SESSION_END), lambda row: row.end),
         }
         schema: pa.Schema = to_arrow_schema(self._schema)
         arrays = [
@@ -201,7 +261,7 @@ def _spark_value(value: Any, serde: str) -> Any:
     return value
 
 
-def _spark_headers(row: Row) -> list[dict[str, Any]] | None:
+def _spark_headers(row: AnyRow) -> list[dict[str, Any]] | None:
     if row.headers is None:
         return None
     return [

@@ -1,7 +1,9 @@
 """Rows of a DataFrame as slices of a store: serialized, partitioned, sorted. Vectorised with Arrow.
 
 Columns `key`, `value`, and optionally `timestamp`, `headers`, `partition`; or the columns that
-`keyColumns` and `valueColumns` name. A null value deletes.
+`keyColumns` and `valueColumns` name. A null value deletes. Rows of a Window store have
+`window_start`, and may have `window_end`; those of a Session store `session_start` and
+`session_end` (inclusive). Times are Spark timestamps or milliseconds since 1970.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qss_client.chunks import Slice, encode_slice
+from qss_client.layouts import SESSION_END, SESSION_START, TIME_COLUMNS, WINDOW_START
 from qss_client.vector_partitioning import partitions_of
 from qss_core.errors import MalformedRequestError, NullKeyError
-from qss_core.model import Partitioner, StoreDefinition
+from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.serde_json import parse_json
 from qss_core.serdes import serde_of
 
@@ -30,7 +33,11 @@ _NUMBERS = {
 }
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _ITEM_TYPES = {"bytes": pa.binary(), "float32": pa.float32(), "float64": pa.float64()}
-BESIDE_COLUMNS = ("timestamp", "headers", "partition")
+WINDOW_END = "window_end"
+BESIDE_COLUMNS = (
+    *("timestamp", "headers", "partition"),
+    *(WINDOW_START, WINDOW_END, SESSION_START, SESSION_END),
+)
 MADE_JSON_COLUMN = "__value"  # JSON that Spark made: it is not checked again.
 TASK_BYTES_MAX = 32 * 1024 * 1024  # What a task gathers before it stages.
 
@@ -66,6 +73,7 @@ class RowEncoder:
         wanted = {*self._columns.key, *self._columns.value}
         if self._definition.partitioner is Partitioner.EXPLICIT:
             wanted.add("partition")
+        wanted |= {*TIME_COLUMNS.get(self._definition.type, ())}
         if missing := wanted - have:
             raise MalformedRequestError(
                 f"store {self._definition.name} needs the columns {sorted(wanted)}; "
@@ -103,7 +111,32 @@ class RowEncoder:
             arrays["timestamp"] = _milliseconds(batch.column("timestamp"))
         if "headers" in batch.schema.names and "headers" not in taken:
             arrays["headers"] = _cast(batch.column("headers"), _HEADERS, "column headers")
+        for name in TIME_COLUMNS.get(self._definition.type, ()):
+            arrays[name] = self._time(batch, name)
+        if self._definition.type is StoreType.WINDOW and WINDOW_END in batch.schema.names:
+            self._check_ends(
+                arrays[WINDOW_START], _milliseconds(batch.column(WINDOW_END), WINDOW_END)
+            )
         return pa.RecordBatch.from_pydict(arrays)
+
+    def _time(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        times = _milliseconds(batch.column(name), name)
+        if times.null_count:
+            raise MalformedRequestError(
+                f"{times.null_count} rows have no {name}: every row of store "
+                f"{self._definition.name} needs one"
+            )
+        return times
+
+    def _check_ends(self, starts: pa.Array, ends: pa.Array) -> None:
+        """A window's end is its start and the store's size: another one would be lost."""
+        size_ms = self._definition.window_size_ms
+        differs = pc.not_equal(pc.subtract(ends, starts), size_ms)
+        if ends.null_count or pc.any(differs).as_py():
+            raise MalformedRequestError(
+                f"the windows of store {self._definition.name} are {size_ms} ms long, and a row's "
+                "window_end says otherwise: use windows of that length, or leave window_end out"
+            )
 
     def _partitions(self, batch: pa.RecordBatch, keys: pa.BinaryArray) -> pa.Array:
         count = self._definition.partitions
@@ -210,10 +243,10 @@ def _native(value: Any, serde: str) -> Any:
     return serde_of(serde).from_json(value)
 
 
-def _milliseconds(column: pa.Array) -> pa.Array:
+def _milliseconds(column: pa.Array, name: str = "timestamp") -> pa.Array:
     if pa.types.is_timestamp(column.type):
         column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-    return _cast(column, pa.int64(), "column timestamp")
+    return _cast(column, pa.int64(), f"column {name}")
 
 
 def split(batches: list[pa.RecordBatch]) -> list[Slice]:

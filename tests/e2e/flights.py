@@ -7,7 +7,6 @@ import yaml
 from e2e.clients import PodClient
 from e2e.environment import ROOT, Images
 from e2e.kubectl import Cluster, CommandError, Object
-from qss_client import Row
 from qss_spark.demo.expected import differences, expected_aircraft_stats
 from qss_testing.waiting import wait_until
 
@@ -63,6 +62,6 @@ def compare(here: Cluster, client: PodClient) -> None:
     """The job ends, and the store holds what a computation without Spark says, key by key."""
     here.wait(JOB, "condition=Complete", _JOB_TIMEOUT_S)
     expected = expected_aircraft_stats()
-    held = [Row(key=key, value=value) for key, value in client.read(STORE).items()]
+    held = list(client.read(STORE).items())
     assert differences(expected, held) == []
     assert len(held) == len(expected) == KEYS

@@ -1,13 +1,15 @@
 """The demo from its first line to its verdict, with a small job instead of Spark's."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 from rich.console import Console
 
+from qss_spark.demo.plays import AIRCRAFT_STATS
 from qss_spark.demo.processes import jobs_directory
-from qss_spark.demo.run import Demo, Play
+from qss_spark.demo.run import Demo
 
 EXPECTED = {f"N{number}": {"flights": number} for number in range(300)}
 JOB = """
@@ -38,8 +40,9 @@ class Stage:
         job = JOB.format(tests=tests, rows=rows)
         (self.jobs / "aircraft_stats.py").write_text(job)
         out = io.StringIO()
-        play = Play(self.jobs, lambda: EXPECTED)
-        demo = Demo(Console(file=out, width=200), self.state, play, keeps_serving=True)
+        play = replace(AIRCRAFT_STATS, expected=lambda: EXPECTED)
+        console = Console(file=out, width=200)
+        demo = Demo(console, self.state, self.jobs, [play], Path.mkdir, keeps_serving=True)
         return demo.run(self.wait), out.getvalue()
 
     def wait(self) -> None:

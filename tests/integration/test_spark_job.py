@@ -1,17 +1,30 @@
-"""The job that ships, run as people run it, on a machine without a Java of its own."""
+"""The jobs that ship, run as people run them, on a machine without a Java of its own."""
 
 import csv
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import chain, groupby, takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qss_client import Store
-from qss_spark.demo.expected import aircraft_stats_of, differences
+from qss_core.model import StoreType
+from qss_spark.demo.expected import (
+    GAP_MS,
+    Expected,
+    Flights,
+    aircraft_stats_of,
+    departures_of,
+    differences,
+    rotations_of,
+)
+from qss_spark.demo.plays import PLAYS, Play
 from qss_spark.demo.processes import jobs_directory
 from qss_spark.flights import read_rows
 from qss_testing.pod_process import PodCluster
@@ -49,16 +62,47 @@ def without_java(directory: Path) -> dict[str, str]:
     return {**kept, "PATH": str(programs), "XDG_CACHE_HOME": str(directory / "cache")}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a PATH of links")
-def test_the_job_equals_the_batch_computation_over_the_same_days(tmp_path: Path) -> None:
+WEEK_MS = 7 * 24 * 3_600_000
+STORES: dict[str, dict[str, Any]] = {
+    "aircraft-stats": {},
+    "departures": {
+        "type": StoreType.WINDOW,
+        "window_size_ms": 3_600_000,
+        "retention_ms": WEEK_MS,
+    },
+    "rotations": {
+        "type": StoreType.SESSION,
+        "format": "Plain",
+        "session_gap_ms": GAP_MS,
+        "retention_ms": WEEK_MS,
+    },
+}
+EXPECTED: dict[str, Callable[[Flights], Expected]] = {
+    "aircraft-stats": aircraft_stats_of,
+    "departures": partial(departures_of, retention_ms=WEEK_MS),
+    "rotations": partial(rotations_of, retention_ms=WEEK_MS),
+}
+# The columns that a flight must have to be read; the batches, one without data where there is time.
+NEEDED = {
+    "aircraft-stats": ("tailnum",),
+    "departures": (),
+    "rotations": ("tailnum", "dep_time"),
+}
+WEEKS = -(-DAYS // 7)
+BATCHES = {"aircraft-stats": WEEKS, "departures": WEEKS + 1, "rotations": WEEKS + 1}
+
+
+@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name)
+def test_a_job_equals_the_batch_computation_over_the_same_days(tmp_path: Path, play: Play) -> None:
     rows = first_days()
     write_files(tmp_path / "days", rows)
-    with PodCluster(tmp_path, pods=2, partitions=12, store="aircraft-stats") as cluster:
+    members = STORES[play.name]
+    with PodCluster(tmp_path, pods=2, partitions=12, store=play.name, **members) as cluster:
         ended = subprocess.run(
             [
-                *(sys.executable, str(jobs_directory() / "aircraft_stats.py"), "--progress"),
+                *(sys.executable, str(jobs_directory() / f"{play.file}.py"), "--progress"),
                 *("--url", cluster.url, "--checkpoint", str(tmp_path / "job")),
-                *("--input", str(tmp_path / "days")),
+                *("--input", str(tmp_path / "days"), "--files-per-trigger", "7"),
             ],
             env=without_java(tmp_path),
             capture_output=True,
@@ -68,12 +112,19 @@ def test_the_job_equals_the_batch_computation_over_the_same_days(tmp_path: Path)
         )
         assert ended.returncode == 0, ended.stderr
         with Store(cluster.url, cluster.store) as store:
-            found = differences(aircraft_stats_of(iter(rows)), store.range())
-            last = store.position.offset_of("@batch.aircraft-stats", 1)
-    assert found == []
+            held = list(play.rows(store))
+            last = store.position.offset_of(f"@batch.{play.name}", 1)
+            places = [place for place, _ in held]
+            said = play.ask(store, places[:1])
+    assert differences(EXPECTED[play.name](iter(rows)), held) == []
+    key = places[0] if isinstance(places[0], str) else places[0][0]
+    assert said.startswith(f"{key} -> ")
+    assert "yet" not in said
     lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
-    tail = rows[0].index("tailnum")
-    assert sum(line["rows"] for line in lines) == sum(bool(row[tail]) for row in rows[1:])
-    assert last == lines[-1]["batch"] == (DAYS - 1) // 7
+    needed = [rows[0].index(name) for name in NEEDED[play.name]]
+    assert sum(line["rows"] for line in lines) == sum(
+        all(row[column] for column in needed) for row in rows[1:]
+    )
+    assert last == lines[-1]["batch"] == BATCHES[play.name] - 1
     assert len(list((tmp_path / "days").iterdir())) == DAYS, "the input is left as it is"
     assert list((tmp_path / "cache" / "queryable-state").glob("java-*/bin/java"))

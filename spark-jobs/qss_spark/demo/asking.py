@@ -1,8 +1,8 @@
-"""The second live line: somebody asks for aircraft all the time while the store fills."""
+"""The second live line: somebody asks all the time while the store fills."""
 
-import random  # noqa: TID251 which aircraft is asked for does not matter.
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from qss_client import Store
@@ -23,11 +23,11 @@ class Answered:
 class Asking:
     """Asks in a thread of its own until it is stopped."""
 
-    def __init__(self, url: str, store: str, keys: list[str]) -> None:
-        """Asks for any of `keys`."""
+    def __init__(self, url: str, store: str, ask: Callable[[Store], str]) -> None:
+        """`ask` asks once, and says what it got."""
         self._url = url
         self._store = store
-        self._keys = keys
+        self._ask_once = ask
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.newest = Answered()
@@ -45,19 +45,18 @@ class Asking:
     def _run(self) -> None:
         with Store(self._url, self._store) as store:
             while not self._ended.wait(_PAUSE_S):
-                self._ask(store, random.choice(self._keys))
+                self._ask(store)
 
-    def _ask(self, store: Store, key: str) -> None:
+    def _ask(self, store: Store) -> None:
         seen = self.newest
         started = time.perf_counter()
         try:
-            row = store.get(key)
+            said = self._ask_once(store)
         except StoreError as error:
-            self.newest = Answered(seen.count, seen.failures + 1, f"{key}: {error.code}")
+            self.newest = Answered(seen.count, seen.failures + 1, error.code)
             return
         milliseconds = (time.perf_counter() - started) * 1000
-        value = "not there yet" if row is None else row.value
         batch = store.position.offset_of(f"@batch.{self._store}", 1)
         at = "" if batch is None else f", at batch {batch}"
-        text = f"{key} -> {value} ({milliseconds:.1f} ms{at})"
+        text = f"{said} ({milliseconds:.1f} ms{at})"
         self.newest = Answered(seen.count + 1, seen.failures, text)

@@ -1,13 +1,26 @@
 """What the stores must hold at the end, computed in batch, in plain Python, from the same files."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Self
 
-from qss_client import Row
+from qss_core.partitioning import partition_of
 from qss_spark.flights import read_rows
 
 DIFFERENCES_SHOWN_MAX = 10
+# As departures.yaml and rotations.yaml have them.
+RETENTION_MS = 744 * 3_600_000
+PARTITIONS = 12
+GAP_MS = 4 * 3_600_000
+
+Flights = Iterator[list[str]]  # The header first.
+Expected = Mapping[Any, Any]  # Value by what tells a store's rows apart.
+_Place = tuple[str, int, int]  # Key, start, end: a window or a session.
+
+
+# --- aircraft-stats
 
 
 @dataclass(slots=True)
@@ -23,9 +36,9 @@ def expected_aircraft_stats() -> dict[str, dict[str, Any]]:
     return aircraft_stats_of(read_rows())
 
 
-def aircraft_stats_of(rows: Iterator[list[str]]) -> dict[str, dict[str, Any]]:
-    """The same after some flights, the header first. Sums of minutes are exact in any order."""
-    column = {name: index for index, name in enumerate(next(rows))}
+def aircraft_stats_of(rows: Flights) -> dict[str, dict[str, Any]]:
+    """The same after some flights. Sums of minutes are exact in any order."""
+    column = _columns(rows)
     aircraft: dict[str, _Aircraft] = {}
     for row in rows:
         if row[column["tailnum"]]:
@@ -45,15 +58,147 @@ def aircraft_stats_of(rows: Iterator[list[str]]) -> dict[str, dict[str, Any]]:
     }
 
 
-def differences(expected: Mapping[str, Any], held: Iterable[Row]) -> list[str]:
+# --- departures
+
+
+@dataclass(slots=True)
+class _Hour:
+    departures: int = 0
+    cancellations: int = 0
+    delay_sum: float = 0.0
+    delays: int = 0
+
+
+def expected_departures() -> dict[_Place, dict[str, Any]]:
+    """Value by (airport, start, end) of the store departures, after all flights."""
+    return departures_of(read_rows())
+
+
+def departures_of(
+    rows: Flights, partitions: int = PARTITIONS, retention_ms: int = RETENTION_MS
+) -> dict[_Place, dict[str, Any]]:
+    """The same after some flights, in a store of so many partitions."""
+    column = _columns(rows)
+    hours: dict[_Place, _Hour] = defaultdict(_Hour)
+    for row in rows:
+        start = _milliseconds(row[column["time_hour"]])
+        hour = hours[row[column["origin"]], start, start + 3_600_000]
+        if row[column["dep_time"]]:
+            hour.departures += 1
+        else:
+            hour.cancellations += 1
+        if row[column["dep_delay"]]:
+            hour.delay_sum += float(row[column["dep_delay"]])
+            hour.delays += 1
+    values = {
+        place: {
+            "departures": hour.departures,
+            "cancellations": hour.cancellations,
+            "mean_delay": hour.delay_sum / hour.delays if hour.delays else None,
+        }
+        for place, hour in hours.items()
+    }
+    return _kept(values, {place: place[1] for place in values}, partitions, retention_ms)
+
+
+# --- rotations
+
+
+@dataclass(slots=True)
+class _Flight:
+    departs_ms: int
+    name: str
+    origin: str
+    dest: str
+    distance: int
+
+    @classmethod
+    def of(cls, row: list[str], column: Mapping[str, int]) -> Self:
+        hour_ms = _milliseconds(row[column["time_hour"]])
+        return cls(
+            hour_ms + int(row[column["minute"]]) * 60_000,
+            row[column["carrier"]] + row[column["flight"]],
+            row[column["origin"]],
+            row[column["dest"]],
+            int(row[column["distance"]]),
+        )
+
+
+def expected_rotations() -> dict[_Place, dict[str, Any]]:
+    """Value by (tail number, start, end) of the store rotations, after all flights."""
+    return rotations_of(read_rows())
+
+
+def rotations_of(
+    rows: Flights, partitions: int = PARTITIONS, retention_ms: int = RETENTION_MS
+) -> dict[_Place, dict[str, Any]]:
+    """The same after some flights, in a store of so many partitions."""
+    column = _columns(rows)
+    by_aircraft: dict[str, list[_Flight]] = defaultdict(list)
+    for row in rows:
+        if row[column["tailnum"]] and row[column["dep_time"]]:
+            by_aircraft[row[column["tailnum"]]].append(_Flight.of(row, column))
+    values = {}
+    for tailnum, flights in by_aircraft.items():
+        flights.sort(key=lambda flight: (flight.departs_ms, flight.name))
+        for chain in _chains(flights):
+            values[tailnum, chain[0].departs_ms, chain[-1].departs_ms] = {
+                "flights": len(chain),
+                "distance": sum(flight.distance for flight in chain),
+                "origin": chain[0].origin,
+                "dest": chain[-1].dest,
+            }
+    return _kept(values, {place: place[2] for place in values}, partitions, retention_ms)
+
+
+def _chains(flights: list[_Flight]) -> Iterator[list[_Flight]]:
+    chain: list[_Flight] = []
+    for flight in flights:
+        if chain and flight.departs_ms - chain[-1].departs_ms > GAP_MS:
+            yield chain
+            chain = []
+        chain.append(flight)
+    yield chain
+
+
+def _kept(
+    values: Mapping[_Place, Any],
+    times: Mapping[_Place, int],
+    partitions: int,
+    retention_ms: int,
+) -> dict[_Place, Any]:
+    """What retention leaves: stream time is each partition's own."""
+    stream_time: dict[int, int] = {}
+    for place, time in times.items():
+        partition = partition_of(place[0].encode(), partitions)
+        stream_time[partition] = max(time, stream_time.get(partition, time))
+    return {
+        place: value
+        for place, value in values.items()
+        if times[place] > stream_time[partition_of(place[0].encode(), partitions)] - retention_ms
+    }
+
+
+# --- Comparing
+
+
+def differences(expected: Expected, held: Iterable[tuple[Any, Any]]) -> list[str]:
     """How a store's rows differ from what they should be, a line each."""
     left = dict(expected)
     lines = []
-    for row in held:
-        if row.key not in left:
-            lines.append(f"{row.key}: is {row.value}, and should not be there (again)")
-        elif left[row.key] != row.value:
-            lines.append(f"{row.key}: is {row.value}, should be {left[row.key]}")
-        left.pop(row.key, None)
-    lines += [f"{key}: is missing, should be {value}" for key, value in left.items()]
+    for place, value in held:
+        if place not in left:
+            lines.append(f"{place}: is {value}, and should not be there (again)")
+        elif left[place] != value:
+            lines.append(f"{place}: is {value}, should be {left[place]}")
+        left.pop(place, None)
+    lines += [f"{place}: is missing, should be {value}" for place, value in left.items()]
     return lines
+
+
+def _columns(rows: Flights) -> dict[str, int]:
+    return {name: index for index, name in enumerate(next(rows))}
+
+
+def _milliseconds(time_hour: str) -> int:
+    return int(datetime.fromisoformat(time_hour).timestamp()) * 1000

@@ -7,10 +7,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +20,34 @@ from rich.table import Table
 
 from qss_client import Store
 from qss_spark.demo.asking import Asking
-from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, differences, expected_aircraft_stats
+from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
+from qss_spark.demo.plays import PLAYS, Play
 from qss_spark.demo.processes import Job, ProgramError, jobs_directory, run_qss
-from qss_spark.flights import FLIGHTS
+from qss_spark.flights import FLIGHTS, write_days
 
-_STORE = "aircraft-stats"
 _DONE = "verdict"
-
-
-@dataclass(frozen=True, slots=True)
-class Play:
-    """What is played: the job `aircraft_stats.py` and its store, beside each other."""
-
-    jobs: Path
-    expected: Callable[[], Mapping[str, Any]]  # What the store must hold at the end.
+_JOBS = "jobs.json"
 
 
 class Demo:
     """One run over a state directory; one that was cut short is gone on with."""
 
-    def __init__(self, console: Console, state: Path, play: Play, *, keeps_serving: bool) -> None:
-        """Nothing is started yet."""
+    def __init__(
+        self,
+        console: Console,
+        state: Path,
+        jobs: Path,
+        plays: Sequence[Play],
+        write_input: Callable[[Path], object],
+        *,
+        keeps_serving: bool,
+    ) -> None:
+        """`jobs` has the plays' files; `write_input` writes what all of them read."""
         self._console = console
         self._state = state
-        self._play = play
+        self._jobs = jobs
+        self._plays = plays
+        self._write_input = write_input
         self._keeps_serving = keeps_serving
         self._cluster = ("--state-dir", str(state / "cluster"))
 
@@ -53,54 +56,73 @@ class Demo:
         started = time.monotonic()
         self._prepare()
         run_qss("down", *self._cluster)
-        self._console.print("Starting a cluster of three store pods ...")
+        self._console.print("Starting a cluster of three store pods for each store ...")
         try:
-            expected = self._start()
-            url = self._url()
-            self._stream(url, sorted(expected))
-            found = self._compare(url, expected)
+            with ThreadPoolExecutor(1) as beside:
+                written = beside.submit(self._write_input, self._state / "flights")
+                # Meanwhile what each store must hold at the end is computed.
+                computed = {one.name: beside.submit(one.expected) for one in self._plays}
+                self._start()
+                written.result()
+                urls = {one.name: self._url(one.name) for one in self._plays}
+                found = [
+                    self._perform(one, urls[one.name], computed[one.name].result())
+                    for one in self._plays
+                ]
+            is_equal = not any(found)
+            (self._state / _DONE).write_text("equal\n" if is_equal else "different\n")
             seconds = time.monotonic() - started
             self._console.print(f"[dim]{seconds:.0f} s in all; state in {self._state}[/dim]")
-            if not found and self._keeps_serving:
-                self._invite(url)
+            if is_equal and self._keeps_serving:
+                self._invite(urls)
                 wait()
         finally:
             run_qss("down", *self._cluster)
-        return 1 if found else 0
+        return 0 if is_equal else 1
 
-    def _start(self) -> Mapping[str, Any]:
-        """Starts the pods, and computes meanwhile what their store must hold at the end."""
-        with ThreadPoolExecutor(1) as beside:
-            computed = beside.submit(self._play.expected)
-            run_qss("up", "--detach", *self._cluster, str(self._play.jobs / "aircraft_stats.yaml"))
-            return computed.result()
+    def _start(self) -> None:
+        resources = [str(self._jobs / f"{one.file}.yaml") for one in self._plays]
+        run_qss("up", "--detach", *self._cluster, *resources)
 
     def _prepare(self) -> None:
-        """A run that has ended begins anew; one that was cut short goes on."""
-        if (self._state / _DONE).exists():
+        """A run that was cut short goes on; one that has ended, or had other jobs, begins anew."""
+        names = [one.name for one in self._plays]
+        kept = self._state / _JOBS
+        is_other = kept.exists() and json.loads(kept.read_text()) != names
+        if (self._state / _DONE).exists() or is_other:
             run_qss("down", *self._cluster)
             shutil.rmtree(self._state)
         self._state.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(names))
 
-    def _url(self) -> str:
-        status = json.loads(run_qss("status", _STORE, "--output", "json", *self._cluster))
-        store = status[0] if isinstance(status, list) else status
-        pods = store["status"]["endpoints"]["pods"]
+    def _url(self, store: str) -> str:
+        status = json.loads(run_qss("status", store, "--output", "json", *self._cluster))
+        found = status[0] if isinstance(status, list) else status
+        pods = found["status"]["endpoints"]["pods"]
         url: str = pods[0]["query"]
         return url
 
+    def _perform(self, play: Play, url: str, expected: Expected) -> list[str]:
+        """Streams, then compares: the differences."""
+        self._stream(play, url, sorted(expected))
+        return self._compare(play, url, expected)
+
     # --- Streaming
 
-    def _stream(self, url: str, keys: list[str]) -> None:
+    def _stream(self, play: Play, url: str, places: Sequence[Any]) -> None:
         job = Job(
-            self._play.jobs / "aircraft_stats.py",
-            ["--url", url, "--store", _STORE, "--checkpoint", str(self._state / "job")],
-            self._state / "job.log",
+            self._jobs / f"{play.file}.py",
+            [
+                *("--url", url, "--store", play.name),
+                *("--checkpoint", str(self._state / "jobs" / play.name)),
+                *("--input", str(self._state / "flights")),
+            ],
+            self._state / f"{play.name}.log",
         )
-        self._console.print(f"Streaming {FLIGHTS:,} flights into the store {_STORE} ...")
+        self._console.print(f"Streaming {FLIGHTS:,} flights into the store {play.name} ...")
         display = Display(self._console)
         try:
-            with Asking(url, _STORE, keys) as asking, display:
+            with Asking(url, play.name, lambda store: play.ask(store, places)) as asking, display:
                 for line in job.progress():
                     display.show(line, asking, job.starts)
                 display.finish(asking, job.starts)
@@ -109,31 +131,25 @@ class Demo:
 
     # --- Comparing
 
-    def _compare(self, url: str, expected: Mapping[str, Any]) -> list[str]:
-        with Store(url, _STORE) as store:
-            found = differences(expected, store.range())
-        (self._state / _DONE).write_text("different\n" if found else "equal\n")
+    def _compare(self, play: Play, url: str, expected: Expected) -> list[str]:
+        with Store(url, play.name) as store:
+            found = differences(expected, play.rows(store))
         if found:
-            self._console.print(f"[bold red]{_STORE}: {len(found)} differences[/bold red]")
+            self._console.print(f"[bold red]{play.name}: {len(found)} differences[/bold red]")
             for line in found[:DIFFERENCES_SHOWN_MAX]:
                 self._console.print(f"  {line}", markup=False, highlight=False)
             return found
-        self._console.print(f"[bold green]{_STORE}: {len(expected)} keys equal[/bold green]")
+        self._console.print(
+            f"[bold green]{play.name}: {len(expected)} {play.unit} equal[/bold green]"
+        )
         return found
 
-    def _invite(self, url: str) -> None:
-        directory = self._cluster[1]
-        lines = (
-            f"qss status --state-dir {directory}",
-            f"qss get {_STORE} N14228 --url {url}",
-            f"qss scan {_STORE} --prefix N14 --limit 5 --url {url}",
-            f"qss query {_STORE} RangeQuery lower=N14 upper=N15 --limit 3 --url {url}",
-            f"curl -i {url}/state/stores/{_STORE}/N14228",
-            f"curl {url}/state/instance/{_STORE}/N14228",
-        )
-        self._console.print("\nThe store keeps serving. In another terminal, try:")
-        for line in lines:
-            self._console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+    def _invite(self, urls: Mapping[str, str]) -> None:
+        self._console.print("\nThe stores keep serving. In another terminal, try:")
+        for play in self._plays:
+            for line in play.invitations:
+                command = line.format(url=urls[play.name], state=self._cluster[1])
+                self._console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
         self._console.print("Ctrl-C stops it.")
 
 
@@ -215,11 +231,10 @@ class Display:
         )
 
 
-def run_demo(state: Path) -> int:
+def run_demo(state: Path, plays: Sequence[Play] = PLAYS) -> int:
     """The demo on this terminal, or without one. Raises ProgramError where another one runs it."""
     interactive = sys.stdout.isatty()
-    play = Play(jobs_directory(), expected_aircraft_stats)
-    demo = Demo(Console(), state, play, keeps_serving=interactive)
+    demo = Demo(Console(), state, jobs_directory(), plays, write_days, keeps_serving=interactive)
     # Ended politely it ends its programs too, as by Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with _alone(state):

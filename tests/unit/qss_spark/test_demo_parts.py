@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from qss_spark.demo.asking import Answered, Asking
+from qss_spark.demo.plays import PLAYS
 from qss_spark.demo.processes import JOB_STARTS_MAX, Job, ProgramError, jobs_directory, run_qss
 from qss_spark.demo.run import Display
 from qss_spark.flights import FLIGHTS
@@ -78,7 +79,8 @@ def test_a_command_that_fails_says_what_it_said() -> None:
 
 def test_the_jobs_are_beside_the_package() -> None:
     names = {path.name for path in jobs_directory().iterdir()}
-    assert {"aircraft_stats.py", "aircraft_stats.yaml"} <= names
+    for play in PLAYS:
+        assert {f"{play.file}.py", f"{play.file}.yaml"} <= names
 
 
 # --- Display
@@ -90,7 +92,7 @@ def line(rows: int, batch: int) -> dict[str, Any]:
 
 def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
     out = io.StringIO()
-    asking = Asking("http://127.0.0.1:1", "words", ["a"])
+    asking = Asking("http://127.0.0.1:1", "words", lambda _: "")
     asking.newest = Answered(3, 2, "[a] -> {'n': 1}")
     with Display(Console(file=out, width=40)) as display:
         display.show(None, asking, 1)
@@ -107,7 +109,7 @@ def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
 
 def test_on_a_terminal_two_lines_stay() -> None:
     out = io.StringIO()
-    asking = Asking("http://127.0.0.1:1", "words", ["a"])
+    asking = Asking("http://127.0.0.1:1", "words", lambda _: "")
     console = Console(file=out, width=120, force_terminal=True)
     with Display(console) as display:
         display.show(line(1000, 4), asking, 1)

@@ -1,13 +1,39 @@
 """The demo's verdict: what the store must hold, and every way in which it may not."""
 
-from qss_client import Row
-from qss_spark.demo.expected import differences, expected_aircraft_stats
+from collections.abc import Iterator
+
+from qss_core.partitioning import partition_of
+from qss_spark.demo.expected import (
+    RETENTION_MS,
+    departures_of,
+    differences,
+    expected_aircraft_stats,
+    expected_departures,
+    expected_rotations,
+    rotations_of,
+)
 
 EXPECTED = {"a": {"n": 1}, "b": {"n": 2}}
 
 
-def held(**values: int) -> list[Row]:
-    return [Row(key, {"n": value}) for key, value in values.items()]
+HEADER = [
+    *("time_hour", "minute", "origin", "dest", "tailnum", "carrier", "flight"),
+    *("distance", "dep_time", "dep_delay", "arr_delay"),
+]
+
+
+def held(**values: int) -> list[tuple[str, object]]:
+    return [(key, {"n": value}) for key, value in values.items()]
+
+
+def flights(*rows: str) -> Iterator[list[str]]:
+    """Flights of `time tailnum origin dest delay`; a delay of - is a cancelled flight."""
+    yield HEADER
+    for number, row in enumerate(rows):
+        time, tailnum, origin, dest, delay = row.split()
+        hour, minute = time[:-2] + "00:00Z", time[-2:]
+        went = ["", ""] if delay == "-" else ["517.0", delay]
+        yield [hour, minute, origin, dest, tailnum, "AA", str(number), "100", *went, ""]
 
 
 def test_every_aircraft_is_expected_with_what_it_flew() -> None:
@@ -47,3 +73,89 @@ def test_a_row_that_comes_twice_is_found() -> None:
 
 def test_an_empty_store_lacks_everything() -> None:
     assert len(differences(EXPECTED, [])) == 2
+
+
+# --- Windows and sessions
+
+
+def test_every_hour_of_an_airport_is_expected_as_long_as_it_is_kept() -> None:
+    expected = expected_departures()
+    assert len(expected) == 1_663
+    assert {key for key, *_ in expected} == {"EWR", "JFK", "LGA"}
+    starts = [start for _, start, _ in expected]
+    assert max(starts) == 1_388_548_800_000  # 2014-01-01T04:00Z, an evening in New York.
+    assert max(starts) - min(starts) < RETENTION_MS + 24 * 3_600_000
+
+
+def test_an_hour_counts_what_left_and_what_did_not() -> None:
+    hours = departures_of(
+        flights(
+            "2013-01-01T10:05 N1 JFK BOS 4",
+            "2013-01-01T10:59 N2 JFK BOS -2",
+            "2013-01-01T10:30 N3 JFK BOS -",
+            "2013-01-01T11:00 N1 JFK BOS -",
+        )
+    )
+    first = 1_357_034_400_000
+    assert hours == {
+        ("JFK", first, first + 3_600_000): {
+            "departures": 2,
+            "cancellations": 1,
+            "mean_delay": 1.0,
+        },
+        ("JFK", first + 3_600_000, first + 7_200_000): {
+            "departures": 0,
+            "cancellations": 1,
+            "mean_delay": None,
+        },
+    }
+
+
+def test_an_old_hour_goes_by_the_stream_time_of_its_own_partition() -> None:
+    same, other = "EWR", "LGA"
+    assert partition_of(same.encode(), 3) != partition_of(other.encode(), 3)
+    hours = departures_of(
+        flights(
+            f"2013-01-01T10:00 N1 {same} BOS 0",
+            f"2013-02-01T10:00 N1 {same} BOS 0",
+            f"2013-01-01T10:00 N1 {other} BOS 0",
+        ),
+        partitions=3,
+    )
+    # 31 days are the retention: what is exactly as old is gone.
+    kept = sorted((key, start) for key, start, _ in hours)
+    assert kept == [(same, 1_359_712_800_000), (other, 1_357_034_400_000)]
+
+
+def test_flights_within_four_hours_are_one_rotation() -> None:
+    rotations = rotations_of(
+        flights(
+            "2013-01-01T14:00 N1 LGA ORD 0",
+            "2013-01-01T10:00 N1 JFK BOS 0",
+            "2013-01-01T18:01 N1 EWR ATL 0",
+            "2013-01-01T12:00 N1 JFK BOS -",
+        )
+    )
+    first = 1_357_034_400_000
+    hour = 3_600_000
+    assert rotations == {
+        ("N1", first, first + 4 * hour): {
+            "flights": 2,
+            "distance": 200,
+            "origin": "JFK",
+            "dest": "ORD",
+        },
+        ("N1", first + 8 * hour + 60_000, first + 8 * hour + 60_000): {
+            "flights": 1,
+            "distance": 100,
+            "origin": "EWR",
+            "dest": "ATL",
+        },
+    }
+
+
+def test_every_rotation_is_expected_as_long_as_it_is_kept() -> None:
+    expected = expected_rotations()
+    assert len(expected) == 26_333
+    ends = [end for _, _, end in expected]
+    assert max(ends) - min(ends) < RETENTION_MS + 24 * 3_600_000

@@ -1,0 +1,181 @@
+"""The rotations of every aircraft: its chains of flights, as sessions that are live in a store.
+
+    python rotations.py --url http://127.0.0.1:8080 --checkpoint /tmp/rotations
+    spark-submit rotations.py --url ... --checkpoint ...
+
+An aircraft's flights belong to one rotation while no more than four hours lie between them. Spark's
+own session windows appear when they are closed; here a rotation is in the store from its first
+flight on: each flight deletes the row of the session that it lengthens, and writes the merged one.
+The store is `rotations.yaml` beside this file.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from qss_spark.flights_job import FlightsJob, run_flights_job
+
+GAP_MS = 4 * 3_600_000
+WATERMARK = "2 days"  # Longer than one file, which is a day of New York: flights may be late by it.
+OUTPUT = "tailnum string, session_start long, session_end long, value string"  # JSON, or null.
+_STATE = "live string"
+
+Session = dict[str, Any]
+
+
+def rotations(flights: DataFrame) -> DataFrame:
+    """The job: rows of sessions, in the order in which they have to be written."""
+    departures = (
+        flights.where(F.col("tailnum").isNotNull() & F.col("dep_time").isNotNull())
+        .withColumn("departs", F.expr("time_hour + make_interval(0, 0, 0, 0, 0, minute)"))
+        .withWatermark("departs", WATERMARK)
+        .select(
+            "departs",
+            "tailnum",
+            "carrier",
+            "flight",
+            "origin",
+            "dest",
+            "distance",
+            F.unix_millis("departs").alias("departs_ms"),
+        )
+    )
+    return departures.groupBy("tailnum").transformWithState(
+        statefulProcessor=Rotations(),
+        outputStructType=OUTPUT,
+        outputMode="Update",
+        timeMode="EventTime",
+    )
+
+
+class Rotations(StatefulProcessor):
+    """One aircraft's live sessions: a value of state, and one timer while there is one."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Spark calls it once in each task."""
+        self._handle = handle
+        self._live = handle.getValueState("live", _STATE)
+
+    def handleInputRows(  # noqa: N802 Spark's name.
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: TimerValues,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        """The aircraft's new flights: deletes of the sessions that went, then those that came."""
+        before = self._sessions()
+        after = [dict(session) for session in before]
+        for row in sorted(rows, key=lambda row: row.departs_ms):
+            after = merged(after, session_of(row))
+        if not before:
+            self._handle.registerTimer(closes_ms(after))
+        self._live.update((json.dumps(after),))
+        return changes(key[0], before, after)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,  # noqa: ARG002
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        """Forgets what no flight can reach any more: the rows stay in the store."""
+        watermark = timerValues.getCurrentWatermarkInMs()
+        live = [one for one in self._sessions() if one["end"] + GAP_MS >= watermark]
+        if live:
+            self._live.update((json.dumps(live),))
+            self._handle.registerTimer(closes_ms(live))
+        else:
+            self._live.clear()
+        return iter(())
+
+    def _sessions(self) -> list[Session]:
+        held = self._live.get()
+        return json.loads(held[0]) if held else []
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def session_of(row: Row) -> Session:
+    """A session of one flight."""
+    departs = [row.departs_ms, f"{row.carrier}{row.flight}"]
+    return {
+        "start": row.departs_ms,
+        "end": row.departs_ms,
+        "flights": 1,
+        "distance": row.distance,
+        "first": [*departs, row.origin],
+        "last": [*departs, row.dest],
+    }
+
+
+def merged(sessions: list[Session], new: Session) -> list[Session]:
+    """The sessions with a new one, which swallows those within the gap, as Kafka's do."""
+    apart = []
+    for session in sessions:
+        near = session["start"] - GAP_MS <= new["end"] and new["start"] <= session["end"] + GAP_MS
+        if not near:
+            apart.append(session)
+            continue
+        new = {
+            "start": min(session["start"], new["start"]),
+            "end": max(session["end"], new["end"]),
+            "flights": session["flights"] + new["flights"],
+            "distance": session["distance"] + new["distance"],
+            "first": min(session["first"], new["first"]),
+            "last": max(session["last"], new["last"]),
+        }
+    return [*apart, new]
+
+
+def closes_ms(sessions: list[Session]) -> int:
+    """When all of them are out of reach."""
+    ends: list[int] = [session["end"] for session in sessions]
+    return max(ends) + GAP_MS + 1
+
+
+def changes(tailnum: str, before: list[Session], after: list[Session]) -> Iterator[Row]:
+    """A delete for each session that is no more, then every session that is new or changed."""
+    bounds = {(session["start"], session["end"]) for session in after}
+    for session in before:
+        if (session["start"], session["end"]) not in bounds:
+            yield _row(tailnum, session, None)
+    for session in after:
+        if session not in before:
+            yield _row(tailnum, session, json.dumps(value_of(session)))
+
+
+def _row(tailnum: str, session: Session, value: str | None) -> Row:
+    return Row(
+        tailnum=tailnum, session_start=session["start"], session_end=session["end"], value=value
+    )
+
+
+def value_of(session: Session) -> dict[str, Any]:
+    """What the store keeps of a session."""
+    return {
+        "flights": session["flights"],
+        "distance": session["distance"],
+        "origin": session["first"][2],
+        "dest": session["last"][2],
+    }
+
+
+JOB = FlightsJob(
+    "rotations",
+    rotations,
+    key=("tailnum",),
+    files_per_trigger=31,  # What an aircraft's state costs is paid once a trigger.
+)
+
+if __name__ == "__main__":
+    run_flights_job(JOB, __doc__.splitlines()[0])
