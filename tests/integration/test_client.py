@@ -21,7 +21,7 @@ from qss_core.errors import (
 )
 from qss_core.model import Partitioner
 from qss_core.positions import Position
-from qss_store.http.shell import make_runner, port_of
+from qss_store.http.listening import make_runner, port_of
 from qss_testing.clients import AnyClient
 from qss_testing.pod_process import PodCluster
 from qss_testing.writer import Record, Writer, write_values

@@ -11,16 +11,8 @@ import pytest
 from aiohttp import ClientSession, web
 
 from qss_core.errors import NotUpToBoundError, TooLargeError
-from qss_store.http.shell import (
-    LISTENER_LIMITS,
-    BodyPace,
-    ListenerLimits,
-    make_runner,
-    port_of,
-    read_body,
-    read_json,
-    shell_middlewares,
-)
+from qss_store.http.listening import LISTENER_LIMITS, ListenerLimits, make_runner, port_of
+from qss_store.http.shell import BodyPace, read_body, read_json, shell_middlewares
 from qss_store.metrics import Metrics
 
 LIMIT = 1000

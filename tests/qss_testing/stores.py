@@ -36,8 +36,8 @@ from qss_core.wire import ChunkReference, PartitionCommit, PositionJson
 from qss_store.clock import Clock, SystemClock
 from qss_store.engine.memory import MemoryEngine
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.http.listening import make_runner, port_of
 from qss_store.http.query_app import make_query_app
-from qss_store.http.shell import make_runner, port_of
 from qss_store.metrics import Metrics
 from qss_store.peers import PeerSession
 from qss_store.pod import OpenEngine, Pod

@@ -27,9 +27,9 @@ from qss_store.batches import Batches
 from qss_store.clock import Clock, SystemClock
 from qss_store.coordination import Coordination
 from qss_store.http.internal_app import InternalApi, make_internal_app
+from qss_store.http.listening import make_runner, port_of
 from qss_store.http.ops_app import make_ops_app
 from qss_store.http.query_app import discovery_routes
-from qss_store.http.shell import make_runner, port_of
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
 from qss_store.peers import Peers, PeerSession

@@ -7,11 +7,12 @@ from qss_store.access.guard import Guard
 from qss_store.http import discovery, timed
 from qss_store.http.access import access_middlewares
 from qss_store.http.lane import MANY_ROUTE, POINT_ROUTE, Lane
+from qss_store.http.listening import LANE
 from qss_store.http.openapi import openapi_route
 from qss_store.http.point import PointApi
 from qss_store.http.queries import QueryApi
 from qss_store.http.scans import ScanApi
-from qss_store.http.shell import LANE, shell_middlewares
+from qss_store.http.shell import shell_middlewares
 from qss_store.peers import PeerSession
 from qss_store.pod import Pod
 from qss_store.reads.peers import PeerReads
