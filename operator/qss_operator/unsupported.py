@@ -58,10 +58,10 @@ def _no_migration(old: Format, new: Format) -> str:
 
 
 def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
-    if spec.store.type in (StoreType.VERSIONED, StoreType.CUSTOM):
+    if spec.store.type is StoreType.CUSTOM:
         yield (
             "spec.store.type",
-            f"{spec.store.type} is not supported yet. Use KeyValue, Window or Session",
+            f"{spec.store.type} is not supported yet. Use KeyValue, Window, Session or Versioned",
         )
     if spec.standbys > 0:
         yield (

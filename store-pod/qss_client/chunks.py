@@ -25,6 +25,7 @@ from qss_client.layouts import (
     check_times,
     latest_of,
     schema_of,
+    undated_of,
 )
 from qss_client.vector_partitioning import partitions_of
 from qss_core.errors import MalformedBytesError, MalformedRequestError, NullKeyError, TooLargeError
@@ -49,6 +50,7 @@ class Slice:
     data: bytes | memoryview  # The Arrow IPC stream.
     deletes: int = 0  # Rows without a value.
     latest: int | None = None  # The largest time of its rows, where rows have one.
+    undated: int = 0  # Versions that have the time of their batch.
 
 
 def encode_slice(partition: int, rows: pa.Table | pa.RecordBatch) -> Slice:
@@ -100,7 +102,7 @@ def _read_slice(
         with pa.ipc.open_stream(source) as reader:
             partition = check_schema(reader.schema, layout)
             _refuse_compression(data)
-            records = deletes = 0
+            records = deletes = undated = 0
             times: list[int] = []
             for batch in reader:
                 batch.validate(full=True)
@@ -109,6 +111,7 @@ def _read_slice(
                 check_times(batch, layout)
                 records += batch.num_rows
                 deletes += batch.column("value").null_count
+                undated += undated_of(batch, layout)
                 if (latest := latest_of(batch, layout)) is not None:
                     times.append(latest)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -119,8 +122,15 @@ def _read_slice(
         # Arrow takes a stream that stops between two messages for a whole one.
         raise MalformedBytesError("a slice of the chunk is cut off: it has no end mark")
     checksum = checksum_of(data)
-    number = PartitionId(partition)
-    return Slice(number, records, checksum, data, deletes, max(times, default=None)), rest
+    return Slice(
+        partition=PartitionId(partition),
+        records=records,
+        checksum=checksum,
+        data=data,
+        deletes=deletes,
+        latest=max(times, default=None),
+        undated=undated,
+    ), rest
 
 
 def _check_rows(batch: pa.RecordBatch) -> None:

@@ -9,6 +9,8 @@
     session_end    int64, of Session stores
 
 The last three are milliseconds since 1970, never null or negative; a session's end is inclusive.
+In a Versioned store the timestamp is the time from which the value is valid: never negative, and
+below 2^63 - 1, which stands for "still valid".
 """
 
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ import pyarrow.compute as pc
 
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreDefinition, StoreType
+from qss_core.timed_keys import STILL_VALID
 
 WINDOW_START = "window_start"
 SESSION_START = "session_start"
@@ -53,6 +56,11 @@ class Layout:
     def times(self) -> tuple[str, ...]:
         """The columns of a row's times; the last one is its time."""
         return TIME_COLUMNS.get(self.store_type, ())
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether a row's timestamp is its time."""
+        return self.store_type is StoreType.VERSIONED
 
 
 KEY_VALUE = Layout()
@@ -96,7 +104,9 @@ def check_schema(schema: pa.Schema, layout: Layout) -> int:
 
 
 def check_times(batch: pa.RecordBatch, layout: Layout) -> None:
-    """Refuses rows whose times no window and no session has, by MalformedRequestError."""
+    """Refuses rows whose times no window, session or version has, by MalformedRequestError."""
+    if layout.is_versioned:
+        _check_versions(batch)
     for name in layout.times:
         column = batch.column(name)
         if column.null_count:
@@ -112,14 +122,38 @@ def check_times(batch: pa.RecordBatch, layout: Layout) -> None:
             raise MalformedRequestError("a row's session_end is before its session_start")
 
 
+def _check_versions(batch: pa.RecordBatch) -> None:
+    if "timestamp" not in batch.schema.names:
+        return
+    bounds = pc.min_max(batch.column("timestamp"))
+    for bound in (bounds["min"].as_py(), bounds["max"].as_py()):
+        if bound is not None and not 0 <= bound < STILL_VALID:
+            raise MalformedRequestError(
+                f"a row has timestamp {bound}: a version is valid from a time in milliseconds "
+                "since 1970, from 0 to 2^63 - 2"
+            )
+
+
+def undated_of(batch: pa.RecordBatch, layout: Layout) -> int:
+    """How many versions have the time of their batch, which is not known yet."""
+    if not layout.is_versioned:
+        return 0
+    if "timestamp" not in batch.schema.names:
+        everything: int = batch.num_rows
+        return everything
+    undated: int = batch.column("timestamp").null_count
+    return undated
+
+
 def latest_of(batch: pa.RecordBatch | pa.Table, layout: Layout) -> int | None:
     """The largest time of the rows that count; None where there is none.
 
     A delete counts, as Kafka's does, unless the store ignores it.
     """
-    if not layout.times:
+    names = ("timestamp",) if layout.is_versioned else layout.times
+    if not names or names[-1] not in batch.schema.names:
         return None
-    times = batch.column(layout.times[-1])
+    times = batch.column(names[-1])
     if layout.ignores_deletes:
         times = times.filter(batch.column("value").is_valid())
     latest: int | None = pc.max(times).as_py()

@@ -99,14 +99,15 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
     partitioner: Partitioner
     partitions: int
     isolation: Isolation = Isolation.READ_COMMITTED
-    # Of Window and Session stores, in milliseconds; retention counts in stream time.
+    # Of stores whose rows have times, in milliseconds; retention counts in stream time.
     retention_ms: int | None = None
     window_size_ms: int | None = None
     session_gap_ms: int | None = None
     retain_duplicates: bool = False
+    history_retention_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a store with windows or sessions that does not say how long they are kept."""
+        """Refuse a store whose rows have times and that does not say how long they are kept."""
         length = {
             StoreType.WINDOW: self.window_size_ms,
             StoreType.SESSION: self.session_gap_ms,
@@ -116,6 +117,8 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
                 f"a store of type {self.type} has a retention and a "
                 f"{'window size' if self.type is StoreType.WINDOW else 'session gap'}"
             )
+        if self.type is StoreType.VERSIONED and self.history_retention_ms is None:
+            raise MalformedRequestError(f"a store of type {self.type} has a history retention")
 
 
 class StoreSettings(Wire, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ class QueryRequest(Member, frozen=True):
     execution_info: bool = False
     limit: int | None = None
     cursor: str | None = None
-    times: Times | None = None  # For rows of windows and sessions; None is milliseconds.
+    times: Times | None = None  # For rows that have times; None is milliseconds.
 
 
 class BatchRequest(Member, frozen=True):

@@ -12,7 +12,7 @@ from qss_core.errors import MalformedRequestError, UnknownQueryTypeError
 
 
 class Order(StrEnum):
-    """The order of a scan, by serialized key; ANY is ascending."""
+    """The order of a scan, by serialized key; ANY is ascending, of versions descending."""
 
     ANY = "ANY"
     ASCENDING = "ASCENDING"
@@ -123,6 +123,25 @@ class SessionQuery(Member, frozen=True, tag_field="type", tag="SessionQuery"):
     order: Order = Order.ANY
 
 
+# --- Of versions.
+
+
+class VersionedKeyQuery(Member, frozen=True, tag_field="type", tag="VersionedKeyQuery"):
+    """The version of a key that was valid at `asOfTimestamp`; without it the latest."""
+
+    key: Any = None
+    as_of_timestamp: Any = None
+
+
+class MultiVersionedKeyQuery(Member, frozen=True, tag_field="type", tag="MultiVersionedKeyQuery"):
+    """The versions of a key that were valid at some time in a range; ANY is newest first."""
+
+    key: Any = None
+    from_time: Any = None  # Both are inclusive; null is open.
+    to_time: Any = None
+    order: Order = Order.ANY
+
+
 PointQuery = KeyQuery | TimestampedKeyQuery | TimestampedKeyWithHeadersQuery
 BoundedQuery = RangeQuery | TimestampedRangeQuery | TimestampedRangeWithHeadersQuery
 ScanQuery = BoundedQuery | PrefixQuery
@@ -133,7 +152,8 @@ WindowQuery = (
     | TimestampedWindowKeyWithHeadersQuery
     | TimestampedWindowRangeWithHeadersQuery
 )
-Query = KeyValueQuery | WindowQuery | SessionQuery
+VersionQuery = VersionedKeyQuery | MultiVersionedKeyQuery
+Query = KeyValueQuery | WindowQuery | SessionQuery | VersionQuery
 
 QUERY_TYPES: dict[str, type[Query]] = {
     kind.__name__: kind
@@ -151,6 +171,8 @@ QUERY_TYPES: dict[str, type[Query]] = {
         TimestampedWindowKeyWithHeadersQuery,
         TimestampedWindowRangeWithHeadersQuery,
         SessionQuery,
+        VersionedKeyQuery,
+        MultiVersionedKeyQuery,
     )
 }
 _DECODER: msgspec.json.Decoder[Query] = msgspec.json.Decoder(Query)

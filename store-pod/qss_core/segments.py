@@ -1,13 +1,19 @@
-"""The time rules of Window and Session stores: segments, what retention hides and what it drops.
+"""The time rules of stores whose rows expire: segments, what retention hides and what it drops.
 
-A row's time is its window's start, or its session's end. Stream time is the largest time applied
-in a partition. All times are milliseconds since the epoch, never negative.
+A row's time is its window's start, its session's end, or the end of a replaced version. Stream time
+is the largest time applied in a partition. All times are milliseconds since the epoch, never
+negative.
 """
 
 from dataclasses import dataclass
 
 from qss_core.model import StoreDefinition, StoreType
-from qss_core.timed_keys import SESSION_SUFFIX_BYTES, TIME_MAX, WINDOW_SUFFIX_BYTES
+from qss_core.timed_keys import (
+    SESSION_SUFFIX_BYTES,
+    TIME_MAX,
+    VERSION_SUFFIX_BYTES,
+    WINDOW_SUFFIX_BYTES,
+)
 
 INTERVAL_MS_MIN = 60_000
 TIME_BYTES = 8
@@ -48,16 +54,19 @@ class Segments:
 
 def segments_of(definition: StoreDefinition) -> Segments | None:
     """The time rules of a store; None where its rows have no time."""
+    retention_ms = definition.retention_ms
     match definition.type:
         case StoreType.WINDOW:
             suffix_bytes = WINDOW_SUFFIX_BYTES
         case StoreType.SESSION:
             suffix_bytes = SESSION_SUFFIX_BYTES
+        case StoreType.VERSIONED:
+            suffix_bytes = VERSION_SUFFIX_BYTES
+            retention_ms = definition.history_retention_ms
         case _:
             return None
-    assert definition.retention_ms is not None, "a definition of this type has a retention"
-    time_in_key = slice(-suffix_bytes, TIME_BYTES - suffix_bytes)
-    return Segments(definition.retention_ms, time_in_key)
+    assert retention_ms is not None, "a definition of this type has a retention"
+    return Segments(retention_ms, slice(-suffix_bytes, TIME_BYTES - suffix_bytes))
 
 
 def encode_time(time: int) -> bytes:

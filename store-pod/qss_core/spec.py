@@ -280,20 +280,22 @@ def definition_of(name: StoreName, store_id: StoreId, spec: StoreSpec) -> StoreD
 
 
 def _times_of(rows: RowsSpec) -> dict[str, Any]:
-    """The members of a definition that say how long windows and sessions are, and are kept."""
-    match rows.type, rows.window, rows.session:
-        case StoreType.WINDOW, WindowSpec() as window, _:
+    """The members of a definition that say how long rows with times are, and are kept."""
+    match rows.type, rows.window, rows.session, rows.versioned:
+        case StoreType.WINDOW, WindowSpec() as window, _, _:
             return {
                 "window_size_ms": parse_duration_ms(window.size),
                 "retention_ms": parse_duration_ms(window.retention),
                 "retain_duplicates": window.retain_duplicates,
             }
-        case StoreType.SESSION, _, SessionSpec() as session:
+        case StoreType.SESSION, _, SessionSpec() as session, _:
             return {
                 "session_gap_ms": parse_duration_ms(session.gap),
                 "retention_ms": parse_duration_ms(session.retention),
             }
-        case ((StoreType.WINDOW | StoreType.SESSION), _, _):
+        case StoreType.VERSIONED, _, _, VersionedSpec() as versioned:
+            return {"history_retention_ms": parse_duration_ms(versioned.history_retention)}
+        case ((StoreType.WINDOW | StoreType.SESSION | StoreType.VERSIONED), _, _, _):
             block = rows.type.value.lower()
             raise MalformedRequestError(f"a store of type {rows.type} needs the block {block}")
     return {}

@@ -1,8 +1,9 @@
-"""The row keys of Window and Session stores, byte for byte Kafka Streams' (big-endian).
+"""The row keys of stores whose rows have times; of windows and sessions byte for byte Kafka's.
 
 A Window row's key: key | start (8) | sequence (4), the sequence 0 unless the store retains
-duplicates. A Session row's key: key | end (8) | start (8). Rows of keys of different lengths may
-lie between the rows of one key: a reader compares the decoded key.
+duplicates. A Session row's key: key | end (8) | start (8). A replaced version's, of a Versioned
+store: key | valid to (8) | valid from (8). All integers big-endian. Rows of keys of different
+lengths may lie between the rows of one key: a reader compares the decoded key.
 """
 
 import struct
@@ -17,6 +18,8 @@ _WINDOW = struct.Struct(">qi")
 _SESSION = struct.Struct(">qq")
 WINDOW_SUFFIX_BYTES = _WINDOW.size
 SESSION_SUFFIX_BYTES = _SESSION.size
+VERSION_SUFFIX_BYTES = _SESSION.size
+STILL_VALID = TIME_MAX  # Where the end of the latest version would be; no put has this time.
 
 
 class WindowKey(NamedTuple):
@@ -33,6 +36,17 @@ class SessionKey(NamedTuple):
     key: bytes
     start: int
     end: int
+
+
+class VersionKey(NamedTuple):
+    """A version: of value from `valid_from` on, until before `valid_to`; milliseconds.
+
+    A version that is valid from and to the same time is the mark of a tombstone.
+    """
+
+    key: bytes
+    valid_from: int
+    valid_to: int
 
 
 def encode_window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
@@ -72,6 +86,20 @@ def decode_session_key(row_key: bytes) -> SessionKey:
         raise MalformedBytesError(f"a session's row key has {len(row_key)} bytes, 16 at least")
     end, start = _SESSION.unpack_from(row_key, at)
     return SessionKey(row_key[:at], start, end)
+
+
+def encode_version_key(key: bytes, valid_from: int, valid_to: int) -> bytes:
+    """The row key of a version."""
+    return key + _SESSION.pack(valid_to, valid_from)
+
+
+def decode_version_key(row_key: bytes) -> VersionKey:
+    """The parts of a row key. Raises MalformedBytesError."""
+    at = len(row_key) - VERSION_SUFFIX_BYTES
+    if at < 0:
+        raise MalformedBytesError(f"a version's row key has {len(row_key)} bytes, 16 at least")
+    valid_to, valid_from = _SESSION.unpack_from(row_key, at)
+    return VersionKey(row_key[:at], valid_from, valid_to)
 
 
 def _time_refused(what: str, time: int) -> MalformedRequestError:

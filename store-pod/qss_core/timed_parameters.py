@@ -1,4 +1,4 @@
-"""The parameters of a GET under `/state/windows` and `/state/sessions`.
+"""The parameters of a GET under `/state/windows`, `/state/sessions` and `/state/versions`.
 
 Those that have another meaning than for keys alone (`from` and `to` are times here) are described
 apart; the rest is parameters.py's.
@@ -68,6 +68,23 @@ OF_SESSIONS: dict[str, Parameter] = {
         schema=_TEXT,
     ),
 }
+OF_VERSIONS: dict[str, Parameter] = {
+    "asOf": Parameter(
+        description=f"The version that was valid at this time; without it the latest: {_TIME}.",
+        schema=_TEXT,
+    ),
+    "from": Parameter(
+        description=f"Versions that were valid then or later, inclusive: {_TIME}.", schema=_TEXT
+    ),
+    "to": Parameter(
+        description=f"Versions that were valid then or earlier, inclusive: {_TIME}.", schema=_TEXT
+    ),
+    "order": Parameter(
+        description="Oldest or newest first. ANY is descending, as Kafka's.",
+        schema=PARAMETERS["order"].schema,
+    ),
+    "times": _KEYS_AND_ORDER["times"],
+}
 
 _PAGED = ("order", "limit", "cursor", "times")
 _MANY_KEYS = ("keyFrom", "keyTo", "orderBy", *_PAGED)
@@ -75,6 +92,8 @@ WINDOW_PARAMETERS = (*COUNT_PARAMETERS, "from", "to", *_MANY_KEYS)
 WINDOW_KEY_PARAMETERS = (*POINT_PARAMETERS, "from", "to", "start", *_PAGED)
 SESSION_PARAMETERS = (*COUNT_PARAMETERS, "endFrom", "startTo", *_MANY_KEYS)
 SESSION_KEY_PARAMETERS = (*POINT_PARAMETERS, "endFrom", "startTo", "start", "end", *_PAGED)
+HISTORY = ("from", "to", "order", "limit", "cursor")  # Each asks for a history, not for a version.
+VERSION_PARAMETERS = (*POINT_PARAMETERS, "asOf", *HISTORY, "times")
 
 
 def time_parameter(name: str, parameters: dict[str, str]) -> int | None:

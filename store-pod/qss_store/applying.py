@@ -6,12 +6,13 @@ on the state before the batch until the last one.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qss_client.chunks import Rows, read_batches, rows_of
+from qss_client.row_keys import Numbers
 from qss_core.formats import Format, RowEncoder, encoder_of
 from qss_core.headers import Headers
-from qss_store.placing import Placing, StoreRows
+from qss_store.places import Placing
 
 # So many rows are placed in one go, as long as they are small: most of its cost is not by row.
 PLACED_ROWS_MAX = 5000
@@ -24,7 +25,9 @@ SLICE_BYTES_MAX = 1024 * 1024
 class StoreSlice:
     """What is written at once; `expired` rows of the commit are not written at all."""
 
-    parts: list[StoreRows]
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    places: Numbers | None = None
     expired: int = 0
 
 
@@ -41,14 +44,14 @@ def store_slices(
         for batch in read_batches(payload, PLACED_ROWS_MAX if is_small else SLICE_ROWS_MAX):
             placed = placing.place(batch)
             if placed.expired:
-                yield StoreSlice([], placed.expired)
+                yield StoreSlice(expired=placed.expired)
             for at in range(0, placed.rows.num_rows, SLICE_ROWS_MAX):
                 rows = rows_of(placed.rows.slice(at, SLICE_ROWS_MAX))
-                homes = None if placed.homes is None else placed.homes[at : at + SLICE_ROWS_MAX]
+                places = None if placed.places is None else placed.places[at : at + SLICE_ROWS_MAX]
                 values = _encoded(rows, encode, default_timestamp_ms)
                 for some in _bounded(rows.keys, values):
-                    there = None if homes is None else homes[some]
-                    yield StoreSlice(placing.split(rows.keys[some], values[some], there))
+                    there = None if places is None else places[some]
+                    yield StoreSlice(rows.keys[some], values[some], there)
 
 
 def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[bytes | None]:

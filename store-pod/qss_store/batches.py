@@ -92,6 +92,7 @@ class Batches:
             payload_bytes=len(one.data),
             deletes=one.deletes,
             latest=one.latest,
+            undated=one.undated,
         )
         try:
             replica = self._pod.local(one.partition)

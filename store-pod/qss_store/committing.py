@@ -13,7 +13,7 @@ from qss_core.formats import Format
 from qss_core.model import Offset
 from qss_store.applying import StoreSlice, store_slices
 from qss_store.engine.base import META, PAYLOAD, Batch, Engine
-from qss_store.placing import Placing
+from qss_store.places import Placing
 from qss_store.replication.entries import encode_offset
 from qss_store.transactions.participant import CommitPlan
 
@@ -88,6 +88,8 @@ class CommitWriter:
         self._engine.write(batch)
 
     def _add_rows(self, batch: Batch, rows: StoreSlice) -> None:
-        for part in rows.parts:
+        if not rows.keys:
+            return
+        for part in self._placing.split(rows.keys, rows.values, rows.places):
             self._engine.create_family(part.family)
             batch.put_rows(part.family, part.keys, part.values)

@@ -3,16 +3,22 @@
 A KeyValue partition has one, `rows-<format>-<generation>` (`replace` starts the next generation).
 A Window or Session partition has one for each segment that holds rows,
 `rows-<format>-<generation>-<segment id>`, so that expiry drops a family and rewrites nothing.
+A Versioned partition has both: its latest versions, which never expire, in the one, those that were
+replaced in the segments of their ends.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from qss_core.model import StoreDefinition
+from qss_core.formats import Format
+from qss_core.model import StoreDefinition, StoreType
 from qss_core.segments import Segments, segments_of
 from qss_store.engine.base import Engine, Snapshot
 from qss_store.engine.segmented import SegmentedSnapshot
+from qss_store.engine.versioned import VersionedSnapshot
 
+LATEST_FORMAT = Format.Timestamped  # Of a latest version: the time from which it is valid, value.
 _ROWS = "rows-"
 
 
@@ -22,35 +28,55 @@ class Families:
 
     name: str
     segments: Segments | None
+    has_latest: bool = False  # Whether there are rows beside those of the segments.
 
     @classmethod
     def of(cls, definition: StoreDefinition, generation: int) -> "Families":
         """Those of a store's partition."""
-        return cls(f"{_ROWS}{definition.format}-{generation}", segments_of(definition))
+        name = f"{_ROWS}{definition.format}-{generation}"
+        return cls(name, segments_of(definition), definition.type is StoreType.VERSIONED)
 
     def of_segment(self, segment: int) -> str:
         """The family of a segment."""
         return f"{self.name}-{segment}"
 
-    def live(self, present: Iterable[str], stream_time: int) -> dict[int, str]:
-        """Those of `present` that hold rows at a stream time, by segment; 0 is the only one."""
-        if self.segments is None:
-            return {0: self.name}
-        first = self.segments.first_live(stream_time)
-        last = self.segments.segment_of(stream_time)
+    def segments_in(self, present: Iterable[str]) -> list[tuple[int, str]]:
+        """Those of `present` that are segments, with their numbers."""
         start = f"{self.name}-"
-        held = (int(name.removeprefix(start)) for name in present if name.startswith(start))
-        return {number: self.of_segment(number) for number in held if first <= number <= last}
+        return [(int(one.removeprefix(start)), one) for one in present if one.startswith(start)]
 
-    def leftovers(self, present: Iterable[str], stream_time: int) -> list[str]:
+    def live(
+        self, present: Iterable[str], stream_time: int, *, is_applying: bool = False
+    ) -> dict[int, str]:
+        """The segments of `present` that hold rows at a stream time.
+
+        With `is_applying` also those beyond it.
+        """
+        if self.segments is None:
+            return {}
+        first = self.segments.first_live(stream_time)
+        last = math.inf if is_applying else self.segments.segment_of(stream_time)
+        held = self.segments_in(present)
+        return {number: name for number, name in held if first <= number <= last}
+
+    def leftovers(
+        self, present: Iterable[str], stream_time: int, *, is_applying: bool = False
+    ) -> list[str]:
         """Families of rows that no state at that stream time needs.
 
         Expired segments, other generations, and segments beyond stream time, which an interrupted
-        commit has made: it is applied again.
+        commit has made: it is applied again. What such a commit (`is_applying`) has moved out of
+        the latest versions is nowhere else, so theirs stay.
         """
         present = tuple(present)
-        live = set(self.live(present, stream_time).values())
-        return sorted(name for name in present if name.startswith(_ROWS) and name not in live)
+        keeps_ahead = is_applying and self.has_latest
+        kept = set(self.live(present, stream_time, is_applying=keeps_ahead).values())
+        kept.update(self._lasting())
+        return sorted(name for name in present if name.startswith(_ROWS) and name not in kept)
+
+    def _lasting(self) -> tuple[str, ...]:
+        """The family whose rows do not expire, where there is one."""
+        return (self.name,) if self.segments is None or self.has_latest else ()
 
     def of_generation(self, present: Iterable[str]) -> list[str]:
         """Those of `present` that an interrupted attempt at this generation has left."""
@@ -58,9 +84,9 @@ class Families:
         return sorted(name for name in present if name == self.name or name.startswith(start))
 
     def open(self, engine: Engine) -> None:
-        """Makes the one family of a partition without segments; segments come with their rows."""
-        if self.segments is None:
-            engine.create_family(self.name)
+        """Makes the family whose rows do not expire; segments come with their rows."""
+        for name in self._lasting():
+            engine.create_family(name)
 
     def snapshot(self, engine: Engine, stream_time: int) -> Snapshot:
         """The rows as of now."""
@@ -68,9 +94,15 @@ class Families:
             return engine.snapshot(self.name)
         live = self.live(engine.families(), stream_time)
         snapshots = {number: engine.snapshot(family) for number, family in live.items()}
-        return SegmentedSnapshot(self.segments, snapshots, stream_time)
+        segmented = SegmentedSnapshot(self.segments, snapshots, stream_time)
+        if not self.has_latest:
+            return segmented
+        return VersionedSnapshot(engine.snapshot(self.name), segmented, stream_time)
 
     def approximate_count(self, engine: Engine, stream_time: int) -> int:
-        """About how many rows there are, those that retention hides among them."""
-        live = self.live(engine.families(), stream_time)
-        return sum(engine.approximate_count(family) for family in live.values())
+        """About how many rows there are, those that retention hides among them.
+
+        Of versions only the latest count.
+        """
+        counted = self._lasting() or self.live(engine.families(), stream_time).values()
+        return sum(map(engine.approximate_count, counted))

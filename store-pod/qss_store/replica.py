@@ -25,7 +25,7 @@ from qss_core.model import (
 from qss_core.wire import ReplicaReport, decode, encode
 from qss_store.changelog import Changelog
 from qss_store.clock import Clock
-from qss_store.committing import APPLIED, CommitWriter, put_or_delete
+from qss_store.committing import APPLIED, APPLYING, CommitWriter, put_or_delete
 from qss_store.engine.base import META, Engine
 from qss_store.families import Families
 from qss_store.metrics import Metrics
@@ -123,8 +123,10 @@ class Replica:
         await self._sync()  # What goes now is not needed by any state that could come back.
         families = self._families
         families.open(self.engine)
+        stream_time = self.machine.participant.stream_time
+        is_applying = self.engine.get(META, APPLYING) is not None
         await self._drop(
-            families.leftovers(self.engine.families(), self.machine.participant.stream_time)
+            families.leftovers(self.engine.families(), stream_time, is_applying=is_applying)
         )
         self._changelog.acknowledge(self.log.end)
         await self._apply_all()
@@ -317,7 +319,7 @@ class Replica:
         if plan.replaces:
             await self._drop(families.of_generation(self.engine.families()))
             families.open(self.engine)
-        placing = placing_of(self.definition, families, plan)
+        placing = placing_of(self.definition, families, plan, self.engine)
         writer = CommitWriter(self.engine, self._format, placing, self._surroundings.gate)
         expired = await writer.write(offset, plan, batch)
         await self._sync()

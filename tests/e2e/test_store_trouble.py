@@ -60,7 +60,7 @@ def test_a_field_without_machinery_is_refused_by_name(here: Cluster) -> None:
 
 def test_a_type_without_machinery_is_refused_by_name(here: Cluster) -> None:
     store = small_store("early")
-    store["spec"]["store"] |= {"type": "Versioned", "versioned": {}}
+    store["spec"]["store"] |= {"type": "Custom", "custom": {"name": "top"}}
     here.apply(store)
     here.until("qss/early", says("Ready", "Unsupported", "spec.store.type"))
     assert pods_of(here, "early") == []

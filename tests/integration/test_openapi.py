@@ -13,7 +13,7 @@ from qss_core.model import StoreType
 from qss_core.parameters import PARAMETERS
 from qss_core.positions import Position, encode_token
 from qss_core.queries import BatchRequest, QueryRequest
-from qss_core.timed_parameters import OF_SESSIONS, OF_WINDOWS
+from qss_core.timed_parameters import OF_SESSIONS, OF_VERSIONS, OF_WINDOWS
 from qss_store.http.openapi import make_document
 from qss_testing.http import NDJSON, Answer, Api
 from qss_testing.stores import Cluster, Put
@@ -22,8 +22,8 @@ StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
 DOCUMENT = make_document()
 OPERATIONS = [(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods]
-NOT_SERVED = ("/state/versions", "/state/changes")
-SERVED = [one for one in OPERATIONS if not one[0].startswith(NOT_SERVED)]
+NOT_SERVED = ("/state/versions/{store}", "/state/changes/{store}", "/state/changes/{store}/{key}")
+SERVED = [one for one in OPERATIONS if one[0] not in NOT_SERVED]
 BODIES: dict[str, Any] = {
     "/state/get/{store}": {"keys": ["a"]},
     "/state/query/{store}": {"query": {"type": "CountQuery"}},
@@ -47,6 +47,7 @@ VALID = {
     "keyTo": "b",
     "orderBy": "time",
     "times": "rfc3339",
+    "asOf": "1000",
 }
 OF_TIME = {
     "from": "1000",
@@ -57,7 +58,9 @@ OF_TIME = {
 TIMED: dict[str, dict[str, Any]] = {
     "windows": {"type": StoreType.WINDOW, "window_size_ms": 1000},
     "sessions": {"type": StoreType.SESSION, "session_gap_ms": 1000},
+    "versions": {"type": StoreType.VERSIONED, "history_retention_ms": 3_600_000},
 }
+WITHOUT_TIMESTAMPS = {"sessions": "PlainWithHeaders", "versions": "Plain"}
 EXACT = {"windows": "start=1000", "sessions": "start=1000&end=1500"}
 
 
@@ -134,8 +137,7 @@ async def filled(start_cluster: StartCluster, api: MakeApi, path: str = "") -> A
     members: dict[str, Any] = {"format": "TimestampedWithHeaders"}
     if what in TIMED:
         members |= {**TIMED[what], "retention_ms": 3_600_000}
-    if what == "sessions":
-        members["format"] = "PlainWithHeaders"
+    members["format"] = WITHOUT_TIMESTAMPS.get(what, members["format"])
     cluster = await start_cluster(2, engine="memory", **members)
     rows = [
         Put(key, b'{"n":1}', 5, (("h", b"x"), ("i", None)), 1000, 1500)
@@ -202,9 +204,9 @@ async def test_every_documented_parameter_is_taken(
 
 def test_every_parameter_is_used_and_described_as_it_is_checked() -> None:
     used = {name for path, method in OPERATIONS for name in query_parameters(path, method)}
-    assert used == {*PARAMETERS, *OF_WINDOWS, *OF_SESSIONS}
+    assert used == {*PARAMETERS, *OF_WINDOWS, *OF_SESSIONS, *OF_VERSIONS}
     for name, value in VALID.items():
-        schema = {**OF_WINDOWS, **PARAMETERS}[name].schema
+        schema = {**OF_WINDOWS, **OF_VERSIONS, **PARAMETERS}[name].schema
         given = value if schema["type"] == "string" else json.loads(value)
         Draft202012Validator(schema).validate(given)
 
@@ -256,7 +258,7 @@ async def test_failures_cursors_and_execution_info_are_as_documented(
         check_answer(path, "get", await ask(pod, path, "get", query, Accept=NDJSON))
 
 
-@pytest.mark.parametrize("what", TIMED)
+@pytest.mark.parametrize("what", EXACT)
 async def test_windows_and_sessions_are_as_documented(
     start_cluster: StartCluster, api: MakeApi, what: str
 ) -> None:
@@ -269,6 +271,17 @@ async def test_windows_and_sessions_are_as_documented(
     for query in (exact, f"{exact}&times=rfc3339&executionInfo=true", exact.replace("=1", "=9")):
         check_answer(of_key, "get", await ask(pod, of_key, "get", query))
     check_answer(of_key, "get", await ask(pod, of_key, "get", exact, If_None_Match="*"))
+
+
+async def test_versions_are_as_documented(start_cluster: StartCluster, api: MakeApi) -> None:
+    path = "/state/versions/{store}/{key}"
+    pod = await filled(start_cluster, api, path)
+    for query in ("", "asOf=5", "asOf=4", "times=rfc3339&executionInfo=true"):
+        check_answer(path, "get", await ask(pod, path, "get", query))
+    for query in ("limit=1", "from=5&times=rfc3339", "order=ANY&scope=local"):
+        check_answer(path, "get", await ask(pod, path, "get", query))
+        check_answer(path, "get", await ask(pod, path, "get", query, Accept=NDJSON))
+    check_answer(path, "get", await ask(pod, path, "get", If_None_Match="*"))
 
 
 async def test_a_304_is_as_documented(pod: Api) -> None:

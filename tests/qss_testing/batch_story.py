@@ -23,12 +23,15 @@ from qss_core.wire import (
     WriterOpened,
     error_of,
 )
+from qss_store.engine.versioned import VersionedSnapshot
 from qss_store.families import Families
 from qss_store.pod import OpenEngine
 from qss_store.replication.entries import Stage
+from qss_store.view import View
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faulty_engine import Crash, Faults
 from qss_testing.plots import KEY_VALUE_PLOT, PARTITIONS, Plot
+from qss_testing.versions import stored_rows
 
 WRITER = "story"
 
@@ -173,8 +176,12 @@ class Story:
             assert view.position.to_json() == position_at(view.sequence)
             state = self.plot.states[view.sequence][partition]
             assert view.stream_time == state.stream_time
-            rows = {key: decode_value(view.format, row) for key, row in view.snapshot.scan()}
-            assert rows == state.rows, f"a half batch at {view.sequence}"
+            assert self._rows_of(view) == state.rows, f"a half batch at {view.sequence}"
+
+    def _rows_of(self, view: View) -> dict[bytes, bytes]:
+        if isinstance(view.snapshot, VersionedSnapshot):
+            return stored_rows(view.snapshot)
+        return {key: decode_value(view.format, row) for key, row in view.snapshot.scan()}
 
     def check_end(self) -> None:
         """All is applied, once, and nothing is left over."""

@@ -1,6 +1,7 @@
 """What happens in a story: the batches, and every state that they lead to, row by row."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from qss_core.model import StoreDefinition, StoreType
 from qss_core.timed_keys import SEQUENCE_MAX, encode_session_key, encode_window_key
 from qss_testing.faulty_cluster import make_assignment
 from qss_testing.stores import Put, slice_of
+from qss_testing.versions import Versions
 
 PARTITIONS = 3
 MINUTE = 60_000
@@ -32,6 +34,7 @@ class State:
     stream_time: int = -1
     kept: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
     puts: int = 0
+    versions: Versions | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Plot:
         return states
 
     def _after(self, state: State, chunks: list[list[Put]], *, replaces: bool) -> State:
+        if self.definition.type is StoreType.VERSIONED:
+            return self._after_versions(state, chunks, replaces=replaces)
         kept = {} if replaces else dict(state.kept)
         stream_time = -1 if replaces else state.stream_time
         puts = state.puts
@@ -89,6 +94,12 @@ class Plot:
             if self.definition.retention_ms is None or time > hidden
         }
         return State(rows, stream_time, kept, puts)
+
+    def _after_versions(self, state: State, chunks: list[list[Put]], *, replaces: bool) -> State:
+        assert self.definition.history_retention_ms is not None
+        versions = deepcopy(state.versions) or Versions(self.definition.history_retention_ms)
+        versions.commit((row for chunk in chunks for row in chunk), replace=replaces)
+        return State(versions.rows(), versions.stream_time, versions=versions)
 
     def _place(self, row: Put, puts: int) -> tuple[bytes, int]:
         """A row's key in the store, and its time."""
@@ -147,4 +158,56 @@ DUPLICATES_PLOT = Plot(
 )
 SESSION_PLOT = Plot(
     _timed(type=StoreType.SESSION, session_gap_ms=MINUTE, format="PlainWithHeaders"), _TIMED_BATCHES
+)
+
+
+def _dated(rows: list[Put], first_minute: int, minutes: int) -> list[Put]:
+    """The same rows, minute after minute, valid from then on."""
+    return [
+        replace(row, timestamp=(first_minute + number % minutes) * MINUTE)
+        for number, row in enumerate(rows)
+    ]
+
+
+def _deletes(start: int, end: int) -> list[Put]:
+    return [replace(row, value=None) for row in _numbered(start, end, "")]
+
+
+# Latest versions become history, late ones find their places, tombstones end some; the third batch
+# ends all segments that there were, and has puts for what is expired after it.
+VERSIONED_PLOT = Plot(
+    msgspec.structs.replace(
+        make_assignment(PARTITIONS, pods=1).definition,
+        type=StoreType.VERSIONED,
+        history_retention_ms=10 * MINUTE,
+        format="Plain",
+    ),
+    (
+        Batch(
+            {
+                0: [
+                    [*_dated(_numbered(0, 400, "a"), 0, 9), *_dated(_numbered(0, 150, "b"), 3, 7)],
+                    _dated(_numbered(0, 20, "late"), 2, 1),
+                ],
+                1: [_dated(_numbered(0, 3, "a"), 0, 3)],
+            }
+        ),
+        Batch(
+            {
+                0: [_dated(_deletes(0, 150), 6, 6), _dated(_numbered(0, 501, "c"), 4, 7)],
+                2: [_dated(_numbered(0, 2, "c"), 50, 2)],
+            }
+        ),
+        Batch(
+            {
+                p: [
+                    [*_dated(_deletes(0, few), 8, 2), *_dated(_numbered(0, few, "d"), 40, 9)],
+                    _dated(_numbered(0, few, "e"), 7, 20),
+                ]
+                for p, few in enumerate((200, 5, 5))
+            }
+        ),
+        Batch({0: [_dated(_numbered(0, 9, "f"), 3, 3)]}, replace=True),
+        Batch({0: [_dated(_deletes(0, 3), 3, 1), _dated(_numbered(0, 2, "g"), 12, 2)]}),
+    ),
 )

@@ -88,6 +88,7 @@ def make_definition(partitions: int = 4, **members: Any) -> StoreDefinition:
             "retention_ms": 24 * hour_ms,
             "format": "Plain",
         },
+        StoreType.VERSIONED: {"history_retention_ms": 24 * hour_ms, "format": "Plain"},
     }
     given: dict[str, Any] = {
         "name": STORE,
@@ -305,6 +306,7 @@ async def commit_rows(
             payload_bytes=len(piece.data),
             deletes=piece.deletes,
             latest=piece.latest,
+            undated=piece.undated,
         )
         staged = await replica.append(stage, piece.data)
         assert staged.failure is None, staged.failure

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 from rocksdict import (
@@ -40,7 +40,7 @@ _BLOCK_BYTES = 16 * 1024
 _KEYS_PER_HASH_SLOT = 0.75
 _MISSING = "key not found"
 _FULL = "the volume is full: free space or make it larger; nothing is lost"
-_STRETCH_ROWS = 256
+_FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
 _FULL_BELOW_BYTES = 32 * 1024 * 1024
 
 
@@ -179,10 +179,10 @@ def _forward(
     """Rows in order, in stretches: between two of them another scan may use the cursor."""
     cursor, _family = held
     start = lower if lower is not None else b""
-    while True:
+    for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
         cursor.seek(start)
         rows: list[tuple[bytes, bytes]] = []
-        while len(rows) < _STRETCH_ROWS and cursor.valid():
+        while len(rows) < stretch and cursor.valid():
             key = cursor.key()
             if upper is not None and key >= upper:
                 break
@@ -190,7 +190,7 @@ def _forward(
             cursor.next()
         _check_status(cursor)
         yield from rows
-        if len(rows) < _STRETCH_ROWS:
+        if len(rows) < stretch:
             return
         start = rows[-1][0] + b"\x00"
 
@@ -201,7 +201,7 @@ def _backward(
     """As `_forward`, from the last row on."""
     cursor, _family = held
     below = upper  # The rows still to come have smaller keys; None: all rows.
-    while True:
+    for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
         if below is None:
             cursor.seek_to_last()
         else:
@@ -209,7 +209,7 @@ def _backward(
             if cursor.valid() and cursor.key() == below:
                 cursor.prev()
         rows: list[tuple[bytes, bytes]] = []
-        while len(rows) < _STRETCH_ROWS and cursor.valid():
+        while len(rows) < stretch and cursor.valid():
             key = cursor.key()
             if lower is not None and key < lower:
                 break
@@ -217,7 +217,7 @@ def _backward(
             cursor.prev()
         _check_status(cursor)
         yield from rows
-        if len(rows) < _STRETCH_ROWS:
+        if len(rows) < stretch:
             return
         below = rows[-1][0]
 

@@ -10,7 +10,8 @@ from qss_core.errors import MalformedRequestError, TooLargeError
 PATH_KEY_BYTES_MAX = 2048
 _NOT_AN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 _BY_POST = (
-    "send it as JSON to POST /state/get/{store}, for windows and sessions POST /state/query/{store}"
+    "send it as JSON to POST /state/get/{store}, for windows, sessions and versions to POST "
+    "/state/query/{store}"
 )
 
 

@@ -21,9 +21,11 @@ from qss_core.parameters import (
 )
 from qss_core.timed_parameters import (
     OF_SESSIONS,
+    OF_VERSIONS,
     OF_WINDOWS,
     SESSION_KEY_PARAMETERS,
     SESSION_PARAMETERS,
+    VERSION_PARAMETERS,
     WINDOW_KEY_PARAMETERS,
     WINDOW_PARAMETERS,
 )
@@ -138,6 +140,22 @@ _OPERATIONS = (
         )
     ),
     _Operation(
+        path="/state/versions/{store}/{key}",
+        summary="The latest version of a key, or that of a time; with from, to, order, limit or "
+        "cursor all that were valid in a range.",
+        answers={JSON: ref("VersionRows"), NDJSON: ref("VersionRowLine"), OCTETS: {}},
+        parameters=VERSION_PARAMETERS,
+        described={**PARAMETERS, **OF_VERSIONS},
+        headers=_POINT_HEADERS,
+        statuses=(*_POINT, 429),
+    ),
+    _Operation(
+        path="/state/versions/{store}",
+        summary="Refused: versions are asked for key by key. UNKNOWN_QUERY_TYPE.",
+        answers={},
+        statuses=(400, 404),
+    ),
+    _Operation(
         path="/state/count/{store}",
         summary="About how many keys there are; null where a partition did not answer.",
         answers={JSON: ref("Count")},
@@ -164,12 +182,11 @@ _OPERATIONS = (
     ),
     *(
         _Operation(
-            path=f"/state/{what}/{{store}}{rest}",
-            summary="Not served for this version's store types: UNKNOWN_QUERY_TYPE.",
+            path=f"/state/changes/{{store}}{rest}",
+            summary="Not served by this version: UNKNOWN_QUERY_TYPE.",
             answers={},
             statuses=(400, 404),
         )
-        for what in ("versions", "changes")
         for rest in ("", "/{key}")
     ),
 )

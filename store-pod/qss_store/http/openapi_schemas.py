@@ -30,6 +30,7 @@ _COUNTS: dict[str, Any] = {
     "type": "object",
     "additionalProperties": {"$ref": _REFS.format(name="PartitionAnswer")},
 }
+_LINE_KINDS = ("Row", "WindowRow", "SessionRow", "VersionRow", "Mark")
 _KEY: dict[str, Any] = {"key": {"description": "JSON of the key serde."}}
 _LINES: dict[str, Any] = {"executionInfo": {"type": "array", "items": TEXT}}
 
@@ -74,12 +75,12 @@ def _rows() -> dict[str, Any]:
         "PointRow": _object({**members, **_LINES}, "key", "value"),
         "KeyResult": _object({**members, **by_key}, "key", "partition", "status"),
         "Rows": _paged("Row"),
-        "Line": {"anyOf": [ref(name) for name in ("Row", "WindowRow", "SessionRow", "Mark")]},
+        "Line": {"anyOf": [ref(name) for name in _LINE_KINDS]},
     }
 
 
 def _timed_rows() -> dict[str, Any]:
-    """Windows and sessions, alone and among others."""
+    """Windows, sessions and versions, alone and among others."""
     time = {
         "type": ["integer", "string"],
         "description": "Milliseconds since 1970; with times=rfc3339 a text, where one can say it.",
@@ -88,12 +89,15 @@ def _timed_rows() -> dict[str, Any]:
     value = _value_members(["integer", "string"])
     window = {**_KEY, "windowStart": time, "windowEnd": time, "sequence": sequence, **value}
     session = {**_KEY, "sessionStart": time, "sessionEnd": time, **value}
+    still = {**time, "type": [*time["type"], "null"]}  # Null: the latest version.
+    version = {**_KEY, "validFrom": time, "validTo": still, "value": value["value"]}
     schemas: dict[str, Any] = {}
-    for name, members, start in (
-        ("WindowRow", window, "windowStart"),
-        ("SessionRow", session, "sessionStart"),
+    for name, members, times in (
+        ("WindowRow", window, ("windowStart", "windowEnd")),
+        ("SessionRow", session, ("sessionStart", "sessionEnd")),
+        ("VersionRow", version, ("validFrom", "validTo")),
     ):
-        required = ("key", start, start.replace("Start", "End"), "value")
+        required = ("key", *times, "value")
         alone = _object({**members, **_LINES}, *required)
         schemas[name] = _object(members, *required)
         schemas[f"{name}s"] = {"anyOf": [_paged(name), alone]}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from qss_core.errors import KeyNotFoundError, MalformedBytesError, StoreError
+from qss_core.errors import KeyNotFoundError, StoreError
 from qss_core.formats import splitter_of
 from qss_core.model import Ordinal, PartitionId
 from qss_core.parameters import POINT_PARAMETERS, ReadOptions, Scope, options_of, parse_parameters
@@ -21,10 +21,10 @@ from qss_store.peers import refusal_of
 from qss_store.reads import local
 from qss_store.reads.execution import Execution
 from qss_store.reads.peers import HttpAnswer, PeerRequest
-from qss_store.reads.plans import PointPlan, check_type, key_of_text, partition_of_key
+from qss_store.reads.plans import OnePlan, PointPlan, check_type, key_of_text, partition_of_key
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import Reading, open_reading
-from qss_store.reads.rows import Codec, RowWriter, unreadable
+from qss_store.reads.rows import Codec, RowWriter
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
 
@@ -49,7 +49,7 @@ class PointAsk(NamedTuple):
     parameters: dict[str, str]
     options: ReadOptions
     media: str
-    plan: PointPlan
+    plan: OnePlan
     partition: PartitionId
     write: RowWriter
 
@@ -97,7 +97,7 @@ class PointApi:
         execution: Execution | None = None
         if ask.options.execution_info:
             execution = Execution(self._reader.pod.clock, wanted=True)
-            with execution.layer("PointPlan"):
+            with execution.layer(type(ask.plan).__name__):
                 body = self._body(ask, reading)
         else:
             body = self._body(ask, reading)
@@ -127,13 +127,7 @@ class PointApi:
     def _body(self, ask: PointAsk, reading: Reading) -> bytes | None:
         if ask.media == JSON:
             return local.read_point(reading, ask.plan, ask.write)
-        row = reading.view.snapshot.get(ask.plan.key)
-        if row is None:
-            return None
-        try:
-            return splitter_of(ask.codec.format)(row)[2]
-        except MalformedBytesError as error:
-            raise unreadable(error) from error
+        return local.read_bytes(reading, ask.plan, splitter_of(ask.codec.format))
 
     # --- On another pod
 

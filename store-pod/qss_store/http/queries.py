@@ -19,7 +19,13 @@ from qss_core.parameters import (
     scope_of,
 )
 from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
-from qss_core.query_types import Query, SessionQuery, WindowQuery, decode_query
+from qss_core.query_types import (
+    MultiVersionedKeyQuery,
+    Query,
+    SessionQuery,
+    WindowQuery,
+    decode_query,
+)
 from qss_core.wire import encode
 from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.media import JSON, negotiate
@@ -31,7 +37,7 @@ from qss_store.reads.many import ManyKeys, check_count
 from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import (
     CountPlan,
-    PointPlan,
+    OnePlan,
     check_type,
     partition_of_key,
 )
@@ -75,11 +81,11 @@ class QueryApi:
         return json_response(_query_answer(answers))
 
     def _targets(
-        self, plan: PointPlan | CountPlan, options: ReadOptions, codec: Codec
+        self, plan: OnePlan | CountPlan, options: ReadOptions, codec: Codec
     ) -> tuple[PartitionId, ...]:
         """The partitions named; a key's own where none is named: in others it cannot be."""
         _check_one_of_both(options)
-        if isinstance(plan, PointPlan) and options.partitions is None:
+        if isinstance(plan, OnePlan) and options.partitions is None:
             return (partition_of_key(plan.key, options.partition, codec),)
         if options.partition is not None:
             raise _partition_without_key()
@@ -151,14 +157,15 @@ class QueryApi:
 def _with_key_partition(
     query: Query, plan: RowsPlan, options: ReadOptions, codec: Codec
 ) -> ReadOptions:
-    """The partitions named; the key's own for the windows or sessions of one key."""
+    """The partitions named; the key's own for the windows, sessions or versions of one key."""
     _check_one_of_both(options)
-    is_of_key = isinstance(query, WindowQuery | SessionQuery) and query.key is not None
+    of_keys = WindowQuery | SessionQuery | MultiVersionedKeyQuery
+    is_of_key = isinstance(query, of_keys) and query.key is not None
     if not is_of_key and options.partition is not None:
         raise _partition_without_key()
     if not is_of_key or options.partitions is not None:
         return options
-    assert isinstance(plan, TimedPlan), "its query is of windows or sessions"
+    assert isinstance(plan, TimedPlan), "its query is of rows with times"
     assert plan.key_from is not None, "it has a key"
     partition = partition_of_key(plan.key_from, options.partition, codec)
     return replace(options, partition=None, partitions=(partition,))

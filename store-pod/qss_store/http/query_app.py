@@ -4,7 +4,7 @@ from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
 from qss_store.access.guard import Guard
-from qss_store.http import discovery, timed
+from qss_store.http import discovery, timed, versions
 from qss_store.http.access import access_middlewares
 from qss_store.http.lane import MANY_ROUTE, POINT_ROUTE, Lane
 from qss_store.http.listening import LANE
@@ -20,8 +20,6 @@ from qss_store.reads.reader import Reader
 from qss_store.settings import Settings
 
 _DEFAULTS = Settings()
-# What is asked of stores of other types, by the first word of its path.
-_OTHER_TYPES = {"versions": "Versioned"}
 
 
 def make_query_app(
@@ -45,10 +43,11 @@ def make_query_app(
             web.get("/state/stores/{store}", scans.get),
             *discovery_routes(pod),
             *timed.routes(reader, points, scans),
+            *versions.routes(reader, points, scans),
             web.get("/state/count/{store}", queries.count),
             web.post(MANY_ROUTE, queries.get_many),
             web.post("/state/query/{store}", queries.query),
-            *_routes_of_other_types(pod),
+            *_routes_to_come(pod),
         ]
     )
     return app
@@ -59,20 +58,10 @@ def discovery_routes(pod: Pod) -> list[web.RouteDef]:
     return [openapi_route(), *discovery.routes(pod)]
 
 
-def _routes_of_other_types(pod: Pod) -> list[web.RouteDef]:
+def _routes_to_come(pod: Pod) -> list[web.RouteDef]:
     async def refuse(request: web.Request) -> web.Response:
         store = request.match_info["store"]
-        definition = pod.check_store(store).definition
-        what = request.path.split("/")[2]
-        wanted = _OTHER_TYPES.get(what)
-        raise UnknownQueryTypeError(
-            f"/state/{what} is for {wanted} stores; {store} is a {definition.type} store"
-            if wanted
-            else f"store {store} does not serve /state/{what} in this version"
-        )
+        pod.check_store(store)
+        raise UnknownQueryTypeError(f"store {store} does not serve /state/changes in this version")
 
-    return [
-        web.get(f"/state/{what}/{{store}}{rest}", refuse)
-        for what in (*_OTHER_TYPES, "changes")
-        for rest in ("", "/{key:[^/]*}")
-    ]
+    return [web.get(f"/state/changes/{{store}}{rest}", refuse) for rest in ("", "/{key:[^/]*}")]

@@ -16,11 +16,12 @@ from qss_core.queries import (
 from qss_store.reads import local
 from qss_store.reads.execution import Execution
 from qss_store.reads.peers import PeerRequest
-from qss_store.reads.plans import CountPlan, PointPlan
+from qss_store.reads.plans import CountPlan, OnePlan, PointPlan
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import open_reading
-from qss_store.reads.rows import Codec, make_row_writer
+from qss_store.reads.rows import Codec, RowWriter, make_row_writer
 from qss_store.reads.scatter import scatter
+from qss_store.reads.timed_rows import make_timed_writer
 from qss_store.reads.turns import Turn
 
 COUNT_QUERY = msgspec.Raw(b'{"type":"CountQuery"}')
@@ -35,7 +36,7 @@ class Gathering:
         self,
         reader: Reader,
         codec: Codec,
-        plan: PointPlan | CountPlan,
+        plan: OnePlan | CountPlan,
         query: msgspec.Raw,
         options: ReadOptions,
         headers: dict[str, str],
@@ -86,12 +87,11 @@ class Gathering:
             with execution.layer("Replica.open"):
                 reading = open_reading(self._reader.pod, partition, self._options)
             with execution.layer(type(self._plan).__name__):
-                if isinstance(self._plan, PointPlan):
-                    write = make_row_writer(self._codec, self._plan.shape)
-                    row = local.read_point(reading, self._plan, write)
-                    result = _ABSENT if row is None else msgspec.Raw(row)
-                else:
+                if isinstance(self._plan, CountPlan):
                     result = msgspec.Raw(b"%d" % local.count(reading))
+                else:
+                    row = local.read_point(reading, self._plan, _writer_of(self._plan, self._codec))
+                    result = _ABSENT if row is None else msgspec.Raw(row)
         except StoreError as error:
             return error
         return msgspec.structs.replace(
@@ -116,6 +116,12 @@ class Gathering:
             headers={**self._headers, "Content-Type": "application/json"},
             body=msgspec.json.encode(message),
         )
+
+
+def _writer_of(plan: OnePlan, codec: Codec) -> RowWriter:
+    if isinstance(plan, PointPlan):
+        return make_row_writer(codec, plan.shape)
+    return make_timed_writer(codec, codec.shape, plan.times)
 
 
 def _from_peer(answer: PartitionAnswer, execution: Execution) -> PartitionAnswer | StoreError:

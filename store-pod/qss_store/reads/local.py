@@ -3,24 +3,39 @@
 from collections.abc import Iterator
 
 from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.formats import RowSplitter
 from qss_core.model import Sequence
 from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
-from qss_store.reads.plans import PointPlan, ScanPlan
+from qss_store.reads.plans import OnePlan, PointPlan, ScanPlan
 from qss_store.reads.replicas import Reading
 from qss_store.reads.rows import RowWriter, unreadable
+from qss_store.reads.versions import find_version, versions_in
 
 CHUNK_ROWS_MAX = 500
 CHUNK_BYTES_MAX = 256 * 1024
 
 
-def read_point(reading: Reading, plan: PointPlan, write: RowWriter) -> bytes | None:
+def read_point(reading: Reading, plan: OnePlan, write: RowWriter) -> bytes | None:
     """The key's row as JSON; None where the key is absent."""
-    row = reading.view.snapshot.get(plan.key)
-    if row is None:
-        return None
     try:
-        return write(plan.key, row)
+        if isinstance(plan, PointPlan):
+            row = reading.view.snapshot.get(plan.key)
+            return None if row is None else write(plan.key, row)
+        found = find_version(versions_in(reading), plan.key, plan.as_of)
+        return None if found is None else write(*found)
+    except MalformedBytesError as error:
+        raise unreadable(error) from error
+
+
+def read_bytes(reading: Reading, plan: OnePlan, split: RowSplitter) -> bytes | None:
+    """The value of the key's row as it is stored; None where the key is absent."""
+    try:
+        if isinstance(plan, PointPlan):
+            row = reading.view.snapshot.get(plan.key)
+            return None if row is None else split(row)[2]
+        found = find_version(versions_in(reading), plan.key, plan.as_of)
+        return None if found is None else found[1]
     except MalformedBytesError as error:
         raise unreadable(error) from error
 

@@ -36,6 +36,7 @@ from qss_core.query_types import (
     TimestampedRangeWithHeadersQuery,
 )
 from qss_core.text import decode_base64url, encode_text
+from qss_core.times import Times
 from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, Shape
 
 _DIGEST_BYTES = 8
@@ -44,6 +45,7 @@ INSTEAD = {
     StoreType.KEY_VALUE: "; ask /state/stores, or KeyQuery and RangeQuery",
     StoreType.WINDOW: "; ask /state/windows, or WindowKeyQuery and WindowRangeQuery",
     StoreType.SESSION: "; ask /state/sessions, or SessionQuery",
+    StoreType.VERSIONED: "; ask /state/versions, or VersionedKeyQuery and MultiVersionedKeyQuery",
 }
 # The stored bytes of these begin as their text does.
 _TEXT_SERDES = ("string", "uuid", "json")
@@ -63,6 +65,15 @@ class PointPlan:
 
     key: bytes
     shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPlan:
+    """One key at one time, in milliseconds; None: now."""
+
+    key: bytes
+    as_of: int | None
+    times: Times = Times.MILLIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,8 @@ class CountPlan:
     """About how many keys."""
 
 
-Plan = PointPlan | ScanPlan | CountPlan
+OnePlan = PointPlan | VersionPlan  # What answers one row.
+Plan = OnePlan | ScanPlan | CountPlan
 
 
 def check_type(codec: Codec, wanted: StoreType = StoreType.KEY_VALUE) -> None:
@@ -103,7 +115,7 @@ def check_type(codec: Codec, wanted: StoreType = StoreType.KEY_VALUE) -> None:
         )
 
 
-def plan_query(query: KeyValueQuery, codec: Codec) -> Plan:
+def plan_query(query: KeyValueQuery, codec: Codec) -> PointPlan | ScanPlan | CountPlan:
     """The plan of a query of keys. Raises UnknownQueryTypeError where the format keeps less."""
     check_type(codec)
     shape = _SHAPE_OF.get(type(query), codec.shape)

@@ -5,28 +5,42 @@ from qss_core.model import StoreType
 from qss_core.query_types import (
     CountQuery,
     KeyValueQuery,
+    MultiVersionedKeyQuery,
     Query,
     SessionQuery,
     TimestampedWindowKeyWithHeadersQuery,
     TimestampedWindowRangeWithHeadersQuery,
+    VersionedKeyQuery,
     WindowKeyQuery,
     WindowRangeQuery,
 )
 from qss_core.times import Times
-from qss_store.reads.plans import INSTEAD, CountPlan, Plan, ScanPlan, check_type, plan_query
+from qss_store.reads.plans import (
+    INSTEAD,
+    CountPlan,
+    Plan,
+    ScanPlan,
+    VersionPlan,
+    check_type,
+    plan_query,
+)
 from qss_store.reads.rows import Codec
 from qss_store.reads.timed_plans import TimedPlan, plan_session_query, plan_window_query
+from qss_store.reads.version_plans import plan_version_query
 
 RowsPlan = ScanPlan | TimedPlan  # What has rows in order, and cursors.
 _WITH_TIME = (StoreType.WINDOW, StoreType.SESSION)
+_COUNTED = (*_WITH_TIME, StoreType.VERSIONED)
 # Whom Kafka lets answer; all that are not named here are for KeyValue stores.
 _SERVED_BY: dict[type[Query], tuple[StoreType, ...]] = {
-    CountQuery: (StoreType.KEY_VALUE, *_WITH_TIME),
+    CountQuery: (StoreType.KEY_VALUE, *_COUNTED),
     WindowKeyQuery: (StoreType.WINDOW,),
     TimestampedWindowKeyWithHeadersQuery: (StoreType.WINDOW,),
     WindowRangeQuery: _WITH_TIME,
     TimestampedWindowRangeWithHeadersQuery: _WITH_TIME,
     SessionQuery: (StoreType.SESSION,),
+    VersionedKeyQuery: (StoreType.VERSIONED,),
+    MultiVersionedKeyQuery: (StoreType.VERSIONED,),
 }
 
 
@@ -38,20 +52,22 @@ def plan_of(query: Query, codec: Codec, times: Times | None = None) -> Plan | Ti
             f"{type(query).__name__} is for {' and '.join(served_by)} stores; {codec.name} is a "
             f"{codec.type} store{INSTEAD.get(codec.type, '')}"
         )
-    if isinstance(query, CountQuery) and codec.type in _WITH_TIME:
+    if isinstance(query, CountQuery) and codec.type in _COUNTED:
         plan: Plan | TimedPlan = CountPlan()
     elif isinstance(query, SessionQuery):
         plan = plan_session_query(query, codec, times or Times.MILLIS)
+    elif isinstance(query, VersionedKeyQuery | MultiVersionedKeyQuery):
+        plan = plan_version_query(query, codec, times or Times.MILLIS)
     elif isinstance(query, KeyValueQuery):
         plan = plan_query(query, codec)
     else:
         plan = plan_window_query(query, codec, times or Times.MILLIS)
-    if times is not None and not isinstance(plan, TimedPlan):
-        raise MalformedRequestError("times is for rows of windows and sessions")
+    if times is not None and not isinstance(plan, TimedPlan | VersionPlan):
+        raise MalformedRequestError("times is for rows of windows, sessions and versions")
     return plan
 
 
 def check_countable(codec: Codec) -> None:
     """Refuses to count a store of a type that is not counted."""
-    if codec.type not in _WITH_TIME:
+    if codec.type not in _COUNTED:
         check_type(codec)

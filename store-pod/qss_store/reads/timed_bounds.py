@@ -65,13 +65,13 @@ def _largest(key: bytes, suffix: bytes) -> bytes:
 
 def make_filter(plan: TimedPlan) -> Callable[[bytes], bool]:
     """The function (row key) -> whether the plan asks for it."""
-    is_window = plan.type is StoreType.WINDOW
     suffix = suffix_bytes(plan.type)
     lowest, highest = plan.key_from or b"", plan.key_to
     time = slice(-suffix, _TIME_BYTES - suffix)
     first, last = encode_time(plan.earliest), encode_time(plan.latest)
     start_first, start_last = encode_time(plan.start_from), encode_time(plan.start_to)
     is_empty = plan.latest < 0
+    tail = slice(-_TIME_BYTES, None)
 
     def of_windows(row_key: bytes) -> bool:
         key = row_key[:-suffix]
@@ -83,9 +83,14 @@ def make_filter(plan: TimedPlan) -> Callable[[bytes], bool]:
         )
 
     def of_sessions(row_key: bytes) -> bool:
-        return of_windows(row_key) and start_first <= row_key[-_TIME_BYTES:] <= start_last
+        return of_windows(row_key) and start_first <= row_key[tail] <= start_last
 
-    return of_windows if is_window else of_sessions
+    def of_versions(row_key: bytes) -> bool:
+        # The mark of a tombstone begins where it ends.
+        return of_sessions(row_key) and row_key[time] != row_key[tail]
+
+    filters = {StoreType.WINDOW: of_windows, StoreType.SESSION: of_sessions}
+    return filters.get(plan.type, of_versions)
 
 
 def make_time_order(store_type: StoreType) -> Callable[[bytes], TimeOrder]:

@@ -1,9 +1,10 @@
-"""Rows of windows and sessions as answers carry them, and the way back from one to its row key.
+"""Rows with times as answers carry them, and the way back from one to its row key.
 
 A row is `{"key": k, "windowStart": t, "windowEnd": t, "sequence": n, "value": v}` or `{"key": k,
 "sessionStart": t, "sessionEnd": t, "value": v}`, with `timestamp` and `headers` where the query
 asks for them; `sequence` only where the store retains duplicates. A row whose format keeps no
-timestamp has the time of its key for one.
+timestamp has the time of its key for one. A version is `{"key": k, "validFrom": t, "validTo": t,
+"value": v}`; `validTo` is null while it is the latest.
 """
 
 from collections.abc import Callable
@@ -14,9 +15,12 @@ from qss_core.errors import MalformedBytesError, StoreError
 from qss_core.formats import splitter_of
 from qss_core.model import StoreType
 from qss_core.timed_keys import (
+    STILL_VALID,
     decode_session_key,
+    decode_version_key,
     decode_window_key,
     encode_session_key,
+    encode_version_key,
     encode_window_key,
     window_end,
 )
@@ -30,15 +34,11 @@ _Head = Callable[[bytes], tuple[bytes, int]]
 
 
 def make_timed_writer(codec: Codec, shape: Shape, times: Times) -> RowWriter:
-    """The function (row key, row bytes) -> JSON bytes of a window or a session.
+    """The function (row key, row bytes) -> JSON bytes of a window, a session or a version.
 
     It raises MalformedBytesError for bytes that another serde or format wrote.
     """
-    head = (
-        _window_head(codec, times)
-        if codec.type is StoreType.WINDOW
-        else _session_head(codec, times)
-    )
+    head = _HEADS[codec.type](codec, times)
     shown = time_writer(times)
     split, value_json = splitter_of(codec.format), codec.value.json_bytes
 
@@ -82,6 +82,24 @@ def _session_head(codec: Codec, times: Times) -> _Head:
     return head
 
 
+def _version_head(codec: Codec, times: Times) -> _Head:
+    key_json, shown = codec.key.json_bytes, time_writer(times)
+
+    def head(row_key: bytes) -> tuple[bytes, int]:
+        key, start, end = decode_version_key(row_key)
+        ends = b"null" if end == STILL_VALID else shown(end)
+        return b'{"key":%b,"validFrom":%b,"validTo":%b,' % (key_json(key), shown(start), ends), end
+
+    return head
+
+
+_HEADS = {
+    StoreType.WINDOW: _window_head,
+    StoreType.SESSION: _session_head,
+    StoreType.VERSIONED: _version_head,
+}
+
+
 # --- Back from a line
 
 
@@ -93,6 +111,8 @@ class _Line(msgspec.Struct, rename="camel"):
     sequence: int = 0
     session_start: int | str | None = None
     session_end: int | str | None = None
+    valid_from: int | str | None = None
+    valid_to: int | str | None = None
 
 
 def row_key_of_line(line: bytes, plan: RowsPlan, codec: Codec) -> bytes:
@@ -108,6 +128,10 @@ def row_key_of_line(line: bytes, plan: RowsPlan, codec: Codec) -> bytes:
         if plan.type is StoreType.WINDOW:
             start = time_of_json("windowStart", row.window_start)
             return encode_window_key(key, start, row.sequence)
+        if plan.type is StoreType.VERSIONED:
+            start = time_of_json("validFrom", row.valid_from)
+            end = None if row.valid_to is None else time_of_json("validTo", row.valid_to)
+            return encode_version_key(key, start, STILL_VALID if end is None else end)
         start = time_of_json("sessionStart", row.session_start)
         return encode_session_key(key, start, time_of_json("sessionEnd", row.session_end))
     except (msgspec.DecodeError, StoreError) as error:

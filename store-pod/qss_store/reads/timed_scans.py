@@ -1,11 +1,12 @@
-"""A scan of one replica's windows or sessions: of the rows in its bounds, those asked for."""
+"""A scan of one replica's rows with times: of the rows in its bounds, those asked for."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
 from qss_core.errors import MalformedBytesError
-from qss_core.model import Sequence
+from qss_core.model import Sequence, StoreType
+from qss_core.timed_keys import STILL_VALID
 from qss_store.engine.segmented import SegmentedSnapshot
 from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
@@ -15,6 +16,7 @@ from qss_store.reads.rows import Codec, unreadable
 from qss_store.reads.timed_bounds import make_filter, row_bounds
 from qss_store.reads.timed_plans import TimedPlan
 from qss_store.reads.timed_rows import make_timed_writer
+from qss_store.reads.versions import is_kept, open_versions, versions_in
 
 # Rows that are looked at before others have their turn, given or not.
 LOOKED_AT_MAX = 2000
@@ -22,7 +24,12 @@ LOOKED_AT_MAX = 2000
 
 def visible(reading: Reading, plan: TimedPlan) -> TimedPlan:
     """The plan without the times that retention hides: its filter lets no hidden row through."""
-    earliest = _snapshot(reading).earliest_visible
+    if plan.type is StoreType.VERSIONED:
+        versions = versions_in(reading)
+        has_history = is_kept(versions, plan.start_to)
+        earliest = versions.history.earliest_visible if has_history else STILL_VALID
+    else:
+        earliest = _snapshot(reading).earliest_visible
     return plan if earliest <= plan.earliest else replace(plan, earliest=earliest)
 
 
@@ -35,6 +42,8 @@ def open_rows(
     that others have their turn between them.
     """
     view = reading.view
+    if plan.type is StoreType.VERSIONED:
+        return open_versions(versions_in(reading), plan, last_key)
     bounds = row_bounds(plan, view.stream_time)
     if bounds is None:
         return iter(())

@@ -31,6 +31,7 @@ class Stage(Wire, frozen=True, kw_only=True):
     payload_bytes: int
     deletes: int = 0  # Rows without a value.
     latest: int | None = None  # The largest time of the rows, where rows have one.
+    undated: int = 0  # Versions that have the time of their batch.
 
 
 class Abort(Wire, frozen=True, kw_only=True):

@@ -51,6 +51,7 @@ class StagedChunk(Wire, frozen=True, kw_only=True):
     wall_time_ms: int
     deletes: int = 0
     latest: int | None = None  # The largest time of its rows.
+    undated: int = 0  # Rows whose time is that of the batch.
 
     @property
     def ordinal(self) -> tuple[int, int]:
@@ -77,8 +78,9 @@ class _State(Wire, frozen=True, kw_only=True):
 class CommitPlan:
     """How a commit is applied: these entries in this order, then `changes` with the last rows.
 
-    Its rows are judged by `stream_time`, which is that after the batch, and their numbers go on
-    from `puts_before`: a commit that is applied again after a crash writes the same rows.
+    Windows and sessions are judged by `stream_time`, which is that after the batch, versions by the
+    one before it; numbers go on from `puts_before`: a commit that is applied again after a crash
+    writes the same rows.
     """
 
     payloads: tuple[Offset, ...]
@@ -86,6 +88,7 @@ class CommitPlan:
     data_generation: int
     replaces: bool
     stream_time: int
+    stream_time_before: int
     puts_before: int
     changes: Changes
     records: int
@@ -174,6 +177,7 @@ class Participant:
             wall_time_ms=wall_time_ms,
             deletes=stage.deletes,
             latest=stage.latest,
+            undated=stage.undated,
         )
         self.staged[stage.writer, stage.chunk] = chunk
         return {_staged_key(chunk): encode(chunk)}
@@ -247,6 +251,8 @@ class Participant:
             if chunk.writer == commit.writer and chunk.ordinal <= ordinal
         ]
         puts_before = self.puts
+        # Rows that are replaced are gone, and the time that was true of them.
+        stream_time_before = -1 if commit.replace else self.stream_time
         self._advance(commit, listed)
         changes: Changes = self._drop(dropped)
         changes |= self._forget_one_offs()
@@ -258,6 +264,7 @@ class Participant:
             data_generation=self.data_generation,
             replaces=commit.replace,
             stream_time=self.stream_time,
+            stream_time_before=stream_time_before,
             puts_before=puts_before,
             changes=changes,
             records=sum(chunk.records for chunk in listed),
@@ -289,6 +296,8 @@ class Participant:
         if commit.replace:
             self.stream_time = -1  # The rows that it was true of are gone.
         for chunk in listed:
+            if chunk.undated:
+                self.stream_time = max(self.stream_time, commit.wall_time_ms)
             if chunk.latest is not None:
                 self.stream_time = max(self.stream_time, chunk.latest)
                 self.puts = (self.puts + chunk.records - chunk.deletes) & SEQUENCE_MAX

@@ -50,6 +50,8 @@ def test_queries_have_kafkas_names() -> None:
         "TimestampedWindowKeyWithHeadersQuery",
         "TimestampedWindowRangeWithHeadersQuery",
         "SessionQuery",
+        "VersionedKeyQuery",
+        "MultiVersionedKeyQuery",
         "TimestampedKeyQuery",
         "TimestampedRangeQuery",
         "TimestampedKeyWithHeadersQuery",
@@ -64,9 +66,7 @@ def test_queries_have_kafkas_names() -> None:
     assert decode('{"type":"PrefixQuery","prefix":"a"}') == PrefixQuery(prefix="a")
 
 
-@pytest.mark.parametrize(
-    "kind", ["VersionedKeyQuery", "MultiVersionedKeyQuery", "windowKeyQuery", "keyQuery"]
-)
+@pytest.mark.parametrize("kind", ["versionedKeyQuery", "TopQuery", "windowKeyQuery", "keyQuery"])
 def test_another_type_is_unknown_whatever_else_it_says(kind: str) -> None:
     with pytest.raises(UnknownType, match=kind):
         decode(f'{{"type":"{kind}","key":1,"timeFrom":2,"order":"no order"}}')

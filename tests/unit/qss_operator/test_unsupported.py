@@ -29,6 +29,10 @@ def test_a_plain_store_is_taken() -> None:
     refuse_unsupported_locally(spec_of(changelog={"retention": "1h"}, storage={"size": "1Gi"}))
 
 
+def test_versions_are_taken() -> None:
+    refuse_unsupported_locally(spec_of({"type": "Versioned", "versioned": {}}))
+
+
 @pytest.mark.parametrize("store_format", ["Plain", "PlainWithHeaders", None])
 @pytest.mark.parametrize(
     "rows", [{"type": "Window", "window": {}}, {"type": "Session", "session": {}}]
@@ -42,7 +46,6 @@ def test_windows_and_sessions_are_taken(rows: dict[str, Any], store_format: str 
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        (spec_of({"type": "Versioned", "versioned": {}}), "spec.store.type"),
         (spec_of({"type": "Custom", "custom": {"name": "x"}}), "spec.store.type"),
         (spec_of(standbys=1), "spec.standbys"),
         (spec_of(isolation="READ_UNCOMMITTED"), "spec.isolation"),

@@ -7,8 +7,10 @@ from qss_client.chunks import encode_slice
 from qss_core.formats import Format
 from qss_core.model import StoreType
 from qss_store.applying import PLACED_BYTES_MAX, SLICE_BYTES_MAX, SLICE_ROWS_MAX, store_slices
+from qss_store.engine.memory import MemoryEngine
 from qss_store.families import Families
-from qss_store.placing import StoreRows, placing_of
+from qss_store.places import StoreRows
+from qss_store.placing import placing_of
 from qss_store.transactions.participant import CommitPlan
 from qss_testing.stores import make_definition
 
@@ -19,6 +21,7 @@ PLAN = CommitPlan(
     data_generation=0,
     replaces=False,
     stream_time=12 * MINUTE,
+    stream_time_before=-1,
     puts_before=0,
     changes={},
     records=0,
@@ -48,15 +51,16 @@ def test_slices_are_bounded_and_keep_the_order_of_equal_keys(
     families = Families.of(definition, 0)
     data = payload(rows, value_bytes)
     assert (len(data) > PLACED_BYTES_MAX) == (value_bytes > 5)
-    placing = placing_of(definition, families, PLAN)
+    placing = placing_of(definition, families, PLAN, MemoryEngine())
     slices = list(store_slices([data, data], Format.Plain, 0, placing))
     seen: dict[tuple[str, bytes], list[int]] = {}
     for one in slices:
         assert one.expired == 0
-        assert sum(len(part.keys) for part in one.parts) <= SLICE_ROWS_MAX
-        size = sum(size_of(part) for part in one.parts)
-        assert size <= SLICE_BYTES_MAX or [len(part.keys) for part in one.parts] == [1]
-        for part in one.parts:
+        parts = placing.split(one.keys, one.values, one.places)
+        assert sum(len(part.keys) for part in parts) <= SLICE_ROWS_MAX
+        size = sum(size_of(part) for part in parts)
+        assert size <= SLICE_BYTES_MAX or [len(part.keys) for part in parts] == [1]
+        for part in parts:
             for key, value in zip(part.keys, part.values, strict=True):
                 assert value is not None
                 seen.setdefault((part.family, key), []).append(int(value))

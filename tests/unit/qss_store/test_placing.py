@@ -12,7 +12,8 @@ from qss_core.model import StoreDefinition, StoreType
 from qss_core.timed_keys import SEQUENCE_MAX, WindowKey, decode_window_key, encode_window_key
 from qss_store.engine.memory import MemoryEngine
 from qss_store.families import Families
-from qss_store.placing import Placed, Placing, placing_of
+from qss_store.places import Placed, Placing
+from qss_store.placing import placing_of
 from qss_store.transactions.participant import CommitPlan
 from qss_testing.stores import make_definition
 
@@ -23,6 +24,7 @@ PLAN = CommitPlan(
     data_generation=0,
     replaces=False,
     stream_time=0,
+    stream_time_before=-1,
     puts_before=0,
     changes={},
     records=0,
@@ -36,7 +38,7 @@ def window_store(**members: Any) -> StoreDefinition:
 
 def placing(definition: StoreDefinition, **plan: Any) -> Placing:
     families = Families.of(definition, 0)
-    return placing_of(definition, families, dataclasses.replace(PLAN, **plan))
+    return placing_of(definition, families, dataclasses.replace(PLAN, **plan), MemoryEngine())
 
 
 def rows(*starts: int, values: list[bytes | None] | None = None) -> pa.RecordBatch:
@@ -58,7 +60,7 @@ def test_rows_of_a_keyvalue_store_go_as_they_are_into_its_one_family() -> None:
     batch = rows(1, 2)
     placed = rule.place(batch)
     assert placed.rows is batch
-    (part,) = rule.split([b"a"], [b"1"], placed.homes)
+    (part,) = rule.split([b"a"], [b"1"], placed.places)
     assert (part.family, part.keys, part.values) == ("rows-Timestamped-0", [b"a"], [b"1"])
 
 
@@ -68,7 +70,7 @@ def test_rows_are_split_by_segment_and_keep_their_order() -> None:
     placed = rule.place(rows(*starts, values=[b"1", b"2", b"3", b"4", b"5"]))
     assert placed.expired == 0
     columns = placed.rows.to_pydict()
-    parts = rule.split(columns["key"], columns["value"], placed.homes)
+    parts = rule.split(columns["key"], columns["value"], placed.places)
     assert [(part.family, part.values) for part in parts] == [
         ("rows-Timestamped-0-0", [b"2", b"4"]),
         ("rows-Timestamped-0-1", [b"3"]),
@@ -110,7 +112,7 @@ def test_a_batch_makes_at_most_four_segments_however_far_its_rows_are_apart(
     rule = placing(window_store(retention_ms=retention_ms), stream_time=max(starts))
     placed = rule.place(rows(*starts))
     count = placed.rows.num_rows
-    parts = rule.split([b""] * count, [None] * count, placed.homes)
+    parts = rule.split([b""] * count, [None] * count, placed.places)
     assert 1 <= len(parts) <= 4
     assert count + placed.expired == len(starts)
 

@@ -1,0 +1,61 @@
+"""The versions of a Versioned partition at one moment.
+
+As a `Snapshot` it has the latest ones: a key's row is the time from which its value is valid (8
+bytes) and the value. Those that were replaced, and the marks of tombstones, are `history`;
+retention hides them as any segment's rows.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from qss_core.segments import encode_time
+from qss_core.timed_keys import VERSION_SUFFIX_BYTES, encode_version_key
+from qss_store.engine.base import Snapshot
+from qss_store.engine.segmented import Row, SegmentedSnapshot
+
+_AFTER_ALL_TIMES = b"\xff" * 8
+
+
+class VersionedSnapshot:
+    """The latest versions and the replaced ones, of one moment."""
+
+    def __init__(self, latest: Snapshot, history: SegmentedSnapshot, stream_time: int) -> None:
+        """Owns both."""
+        self._latest = latest
+        self.history = history
+        self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
+
+    def get(self, key: bytes) -> bytes | None:
+        """The latest version of a key, or None."""
+        return self._latest.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The latest versions of many keys."""
+        return self._latest.get_many(keys)
+
+    def pin(self) -> None:
+        """Holds all versions as they are."""
+        self._latest.pin()
+        self.history.pin()
+
+    def scan(
+        self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
+    ) -> Iterator[Row]:
+        """The latest versions by key."""
+        return self._latest.scan(lower=lower, upper=upper, reverse=reverse)
+
+    def end_of(self, key: bytes) -> bytes:
+        """The first row key behind those of a key's history: none ends after stream time."""
+        return key + self._end
+
+    def ends_after(self, key: bytes, time: int) -> Row | None:
+        """The first row of a key's history that ends after a time, a mark or a version."""
+        rows = self.history.scan(
+            lower=encode_version_key(key, 0, time + 1), upper=self.end_of(key), earliest=time + 1
+        )
+        length = len(key) + VERSION_SUFFIX_BYTES
+        return next((row for row in rows if len(row[0]) == length), None)
+
+    def close(self) -> None:
+        """Lets go of the moment; a scan that still runs keeps its own hold."""
+        self._latest.close()
+        self.history.close()
