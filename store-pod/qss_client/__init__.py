@@ -1,6 +1,13 @@
 """How any program talks to a store: pure routing and retries, one sync and one async shell."""
 
-from qss_client.answers import PartitionResult, Row, SessionRow, StateQueryResult, WindowRow
+from qss_client.answers import (
+    PartitionResult,
+    Row,
+    SessionRow,
+    StateQueryResult,
+    VersionRow,
+    WindowRow,
+)
 from qss_client.async_store import AsyncStore
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
@@ -15,5 +22,6 @@ __all__ = [
     "SessionRow",
     "StateQueryResult",
     "Store",
+    "VersionRow",
     "WindowRow",
 ]

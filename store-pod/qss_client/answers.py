@@ -53,6 +53,19 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A version of a key: `valid_from <= t < valid_to`, in milliseconds since 1970.
+
+    `valid_to` is None while it is the latest.
+    """
+
+    key: Any
+    value: Any
+    valid_from: int
+    valid_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionResult:
     """One partition's answer to a query (KIP-796 QueryResult): a result or a failure."""
 
@@ -130,6 +143,16 @@ def session_row_of(document: Mapping[str, Any]) -> SessionRow:
         end=document["sessionEnd"],
         value=document["value"],
         headers=_headers_of(document),
+    )
+
+
+def version_row_of(document: Mapping[str, Any]) -> VersionRow:
+    """A version in an answer."""
+    return VersionRow(
+        key=document["key"],
+        value=document["value"],
+        valid_from=document["validFrom"],
+        valid_to=document["validTo"],
     )
 
 

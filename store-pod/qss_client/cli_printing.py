@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from qss_client.answers import Headers, PartitionResult, Row, SessionRow, WindowRow
+from qss_client.answers import Headers, PartitionResult, Row, SessionRow, VersionRow, WindowRow
 from qss_core.times import Times, time_text
 
 
@@ -78,6 +78,16 @@ def session_document(row: SessionRow, times: Times) -> dict[str, Any]:
         "value": row.value,
     }
     return {**document, **_beside(None, row.headers)}
+
+
+def version_document(row: VersionRow, times: Times) -> dict[str, Any]:
+    """A version; one that is still valid has no end."""
+    return {
+        "key": row.key,
+        "validFrom": _shown(row.valid_from, times),
+        "validTo": None if row.valid_to is None else _shown(row.valid_to, times),
+        "value": row.value,
+    }
 
 
 def _beside(timestamp: int | str | None, headers: Headers | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`qss windows`, `qss sessions`: asks a store of windows or sessions from a terminal."""
+"""`qss windows`, `qss sessions`, `qss versions`: asks a store whose rows have times."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,8 +26,15 @@ from qss_client.cli_options import (
     open_store,
     read_options,
 )
-from qss_client.cli_printing import Output, print_rows, session_document, window_document
+from qss_client.cli_printing import (
+    Output,
+    print_rows,
+    session_document,
+    version_document,
+    window_document,
+)
 from qss_client.store import Store
+from qss_core.errors import KeyNotFoundError, MalformedRequestError
 from qss_core.query_types import Order
 from qss_core.timed_parameters import OrderBy
 from qss_core.times import Times
@@ -35,6 +42,7 @@ from qss_core.times import Times
 _ROWS = 1000
 _WINDOW = ["key", "windowStart", "windowEnd", "sequence", "value", "timestamp", "headers"]
 _SESSION = ["key", "sessionStart", "sessionEnd", "value", "headers"]
+_VERSION = ["key", "validFrom", "validTo", "value"]
 
 Key = Annotated[str | None, typer.Argument(help="one key; without it, all keys")]
 KeyFrom = Annotated[str | None, typer.Option(help="the first key")]
@@ -51,6 +59,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command()(windows)
     app.command()(sessions)
+    app.command()(versions)
 
 
 def windows(
@@ -135,6 +144,47 @@ def sessions(
         )
         shown = _times(times, output)
         print_rows((session_document(row, shown) for row in rows), output, _SESSION)
+
+
+def versions(
+    store: Name,
+    key: Annotated[str, typer.Argument(help="the key")],
+    as_of: Annotated[str | None, typer.Option(help="only the version of this time")] = None,
+    from_: Annotated[str | None, typer.Option("--from", help="those valid then or later")] = None,
+    to: Annotated[str | None, typer.Option(help="those valid then or earlier")] = None,
+    order: InOrder = Order.DESCENDING,
+    limit: Limit = _ROWS,
+    times: Shown = None,
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
+    kube: Kube = False,  # noqa: FBT002 an option of a command.
+    context: Context = None,
+    service_account: ServiceAccount = "default",
+    state_dir: StateDir = Path(".qss"),
+    output: Format = Output.TABLE,
+    require_active: RequireActive = False,  # noqa: FBT002
+    position_bound: Bound = None,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Print the versions of a key, or that of a time; exit code 3 when there was none then."""
+    if as_of is not None and (from_ is not None or to is not None):
+        raise MalformedRequestError("--as-of is for one version: without --from and --to")
+    options = read_options(position_bound, timeout, require_active=require_active)
+    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
+    with open_store(store, place, timeout) as client:
+        encoded = key_of(key_serde(client), key)
+        if as_of is None:
+            rows = client.versions(
+                encoded, from_=from_, to=to, order=order, limit=limit, options=options
+            )
+        else:
+            found = client.version(encoded, as_of, options)
+            if found is None:
+                raise KeyNotFoundError(f"store {store} has no {key!r} as of {as_of}")
+            rows = iter((found,))
+        shown = _times(times, output)
+        print_rows((version_document(row, shown) for row in rows), output, _VERSION)
 
 
 def _keys(

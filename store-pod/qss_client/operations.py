@@ -13,6 +13,7 @@ from qss_client.answers import (
     Row,
     SessionRow,
     StateQueryResult,
+    VersionRow,
     WindowRow,
     failure_of,
     merged,
@@ -20,6 +21,7 @@ from qss_client.answers import (
     read_query_answer,
     row_of,
     session_row_of,
+    version_row_of,
     window_row_of,
 )
 from qss_client.conversation import Conversation
@@ -42,6 +44,7 @@ from qss_client.scans import (
     one_request,
     scan_sessions,
     scan_windows,
+    version_query,
 )
 from qss_core.errors import KeyNotFoundError, UnknownQueryTypeError
 from qss_core.model import StoreDefinition
@@ -107,8 +110,13 @@ def page(
 ) -> Exchange[Page[RowType]]:
     """One page of a scan; raises a partition's failure."""
     request = scan.request(definition, limit, cursor)
-    document = yield from _whole(request, lambda document: document["partitions"].values())
-    _saw_partitions(conversation, document)
+    if request.method == "POST":  # Its key cannot stand in a path.
+        results = yield from _results(conversation, request)
+        parts = results["partitionResults"].values()
+        document = {**results, "rows": [row for one in parts for row in one["result"]]}
+    else:
+        document = yield from _whole(request, lambda document: document["partitions"].values())
+        _saw_partitions(conversation, document)
     return Page(tuple(scan.row_of(row) for row in document["rows"]), document.get("cursor"))
 
 
@@ -151,6 +159,34 @@ def session(
     # In order of their ends: those that end with it come first.
     rows = yield from page(conversation, definition, scan_sessions(timed), PAGE_ROWS, None)
     return next((row for row in rows.rows if (row.start, row.end) == exact), None)
+
+
+def version(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    key: Any,
+    as_of: Time | None,
+    options: ReadOptions,
+) -> Exchange[VersionRow | None]:
+    """The version of a key that was valid at a time, the latest without one; None: no value."""
+    exact = {} if as_of is None else {"asOf": as_of}
+    request = one_request("versions", definition, key, exact, options)
+    if request is not None:
+        found = yield from _one(conversation, request)
+    else:
+        query = {"type": "VersionedKeyQuery", "key": key, "asOfTimestamp": as_of}
+        results = yield from _results(conversation, version_query(definition, query, options))
+        found = next(one["result"] for one in results["partitionResults"].values())
+    return None if found is None else version_row_of(found)
+
+
+def _results(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any]]:
+    """The answer to a whole IQv2 request, without failures."""
+    document: Mapping[str, Any] = yield from _whole(
+        request, lambda document: document["partitionResults"].values()
+    )
+    conversation.saw(Position.from_json(document["position"]))
+    return document
 
 
 def _one(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any] | None]:

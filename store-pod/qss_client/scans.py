@@ -1,11 +1,20 @@
-"""What a client reads in pages, as values: ranges of keys, windows, sessions. Pure."""
+"""What a client reads in pages, as values: ranges of keys, windows, sessions, versions. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from qss_client.answers import Row, SessionRow, WindowRow, row_of, session_row_of, window_row_of
+from qss_client.answers import (
+    Row,
+    SessionRow,
+    VersionRow,
+    WindowRow,
+    row_of,
+    session_row_of,
+    version_row_of,
+    window_row_of,
+)
 from qss_client.requests import (
     HttpRequest,
     ReadOptions,
@@ -15,6 +24,7 @@ from qss_client.requests import (
     page_request,
     partition_of_encoded,
     path_text,
+    query_request,
 )
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreDefinition
@@ -129,6 +139,44 @@ def _of_key(
     )
 
 
+def scan_versions(
+    key: Any, bounds: tuple[Time | None, Time | None], order: str, options: ReadOptions
+) -> Scan[VersionRow]:
+    """The versions of a key that were valid between two times, both inclusive; None is open."""
+    first, last = bounds
+
+    def request(definition: StoreDefinition, limit: int, cursor: str | None) -> HttpRequest:
+        times = {"from": first, "to": last, "cursor": cursor}
+        given = {name: str(time) for name, time in times.items() if time is not None}
+        given |= {"order": order, "limit": str(limit)}
+        found = one_request("versions", definition, key, given, options)
+        if found is not None:
+            return found
+        query = {
+            "type": "MultiVersionedKeyQuery",
+            "key": key, "fromTime": first, "toTime": last, "order": order,
+        }
+        return version_query(definition, query, options, limit=limit, cursor=cursor)
+
+    return Scan(request, version_row_of)
+
+
+def version_query(
+    definition: StoreDefinition,
+    query: Mapping[str, Any],
+    options: ReadOptions,
+    *,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> HttpRequest:
+    """A query of versions in a body, for a key that cannot stand in a path."""
+    request = query_request(definition, query, None, options, execution_info=False, limit=limit)
+    body = request.body if cursor is None else {**request.body, "cursor": cursor}
+    encoded = encoded_key(definition, query["key"])
+    partition = partition_of_encoded(definition, encoded, options.partition)
+    return replace(request, body=body, partition=partition)
+
+
 def _of_keys(
     what: str, definition: StoreDefinition, timed: Timed, parameters: dict[str, str]
 ) -> HttpRequest:
@@ -156,7 +204,10 @@ def one_request(
     exact: Mapping[str, Time],
     options: ReadOptions,
 ) -> HttpRequest | None:
-    """One window (`start`) or session (`start`, `end`); None where its key cannot be in a path."""
+    """One window (`start`) or session (`start`, `end`), or versions of one key.
+
+    None where the key cannot be in a path.
+    """
     encoded = encoded_key(definition, key)
     text = path_text(definition, encoded)
     if text is None:

@@ -6,7 +6,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from qss_client import operations
-from qss_client.answers import PartitionResult, Row, SessionRow, StateQueryResult, WindowRow
+from qss_client.answers import (
+    PartitionResult,
+    Row,
+    SessionRow,
+    StateQueryResult,
+    VersionRow,
+    WindowRow,
+)
 from qss_client.conversation import Conversation, checked_url
 from qss_client.credentials import Token
 from qss_client.http_answer import HttpAnswer
@@ -21,6 +28,7 @@ from qss_client.scans import (
     Timed,
     scan_keys,
     scan_sessions,
+    scan_versions,
     scan_windows,
 )
 from qss_core.errors import StoreError, StoreNotFoundError
@@ -207,6 +215,26 @@ class Store:
         definition = self._definition()
         bounds = start, end
         return self._run(operations.session(self._conversation, definition, key, bounds, options))
+
+    def versions(
+        self,
+        key: Any,
+        *,
+        from_: Time | None = None,
+        to: Time | None = None,
+        order: str = "DESCENDING",
+        limit: int | None = None,
+        options: ReadOptions = DEFAULTS,
+    ) -> Iterator[VersionRow]:
+        """The versions of a key that were valid at some time from `from_` to `to`, newest first."""
+        return self._pages(scan_versions(key, (from_, to), order, options), limit)
+
+    def version(
+        self, key: Any, as_of: Time | None = None, options: ReadOptions = DEFAULTS
+    ) -> VersionRow | None:
+        """The version of a key that was valid at a time; without one the latest."""
+        definition = self._definition()
+        return self._run(operations.version(self._conversation, definition, key, as_of, options))
 
     def count(self, options: ReadOptions = DEFAULTS) -> int:
         """About how many entries the store has (RocksDB's estimate)."""

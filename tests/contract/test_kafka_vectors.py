@@ -24,7 +24,7 @@ from qss_core.serdes import serde_of
 from qss_core.varint import decode_varint, encode_varint
 from qss_testing.kafka_vectors import VECTORS, Vector
 
-# Keys of windows and sessions are in test_kafka_vectors_times; there are no versioned stores yet.
+# Keys of windows and sessions are in test_kafka_vectors_times, versions in test_kafka_versions.
 COVERED_ELSEWHERE = frozenset(
     {
         "session_bound_fixed_lower",
