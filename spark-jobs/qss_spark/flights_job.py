@@ -1,19 +1,25 @@
 """What all jobs over the flights share: their arguments, their input, the query."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from qss_spark.flights import SCHEMA, write_days
+from qss_spark.flights import SCHEMA, WEATHER_SCHEMA, write_both, write_days
 from qss_spark.progress import ProgressLines
 from qss_spark.session import local_session
 from qss_spark.sink import StoreSink
+from qss_spark.sinks import StoreSinks
 
 _WEEK = 7
+# What a job with several inputs reads, a directory of days each.
+_SCHEMAS = {
+    "flights": f"{SCHEMA}, source string",
+    "weather": f"{WEATHER_SCHEMA}, source string",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,53 +33,72 @@ class FlightsJob:
     files_per_trigger: int = _WEEK
 
 
-def read_flights(spark: SparkSession, directory: Path, files_per_trigger: int) -> DataFrame:
-    """The daily files as a stream, oldest first."""
-    return (
-        spark.readStream.schema(SCHEMA)
-        .option("header", "true")
-        .option("maxFilesPerTrigger", files_per_trigger)
-        .csv(str(directory))
-    )
+@dataclass(frozen=True, slots=True)
+class JoinJob:
+    """A job over flights and weather that writes several stores, each row's by its `store`."""
+
+    name: str  # Also the writer's, in each store.
+    plan: Callable[[DataFrame, DataFrame], DataFrame]
+    stores: tuple[str, ...]
+    files_per_trigger: int = _WEEK
 
 
 def run_flights_job(job: FlightsJob, description: str) -> None:
     """Runs a job as a program until every file is in the store."""
-    arguments = _parse(job, description)
-    directory = arguments.input or arguments.checkpoint / "input"
-    with ThreadPoolExecutor(1) as beside:  # The files are written while Java starts.
-        written = None if arguments.input else beside.submit(write_days, directory)
-        spark = local_session(job.name)
-        if written is not None:
-            written.result()
-    if arguments.progress:
-        spark.streams.addListener(ProgressLines())
-    flights = read_flights(spark, directory, arguments.files_per_trigger)
-    query = (
-        job.plan(flights)
-        .writeStream.outputMode("update")
-        .foreachBatch(
-            StoreSink(
-                arguments.store,
-                url=arguments.url,
-                keyColumns=job.key,
-                valueColumns=job.value,
-                tokenFile=arguments.token_file,
-                caFile=arguments.ca_file,
-            )
-        )
-        .option("checkpointLocation", str(arguments.checkpoint / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    spark.stop()
-
-
-def _parse(job: FlightsJob, description: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=description)
+    parser = _parser(description, job.files_per_trigger)
     parser.add_argument("--url", required=True, help="any pod of the store")
     parser.add_argument("--store", default=job.name)
+    given = parser.parse_args()
+    sink = StoreSink(
+        given.store,
+        url=given.url,
+        keyColumns=job.key,
+        valueColumns=job.value,
+        tokenFile=given.token_file,
+        caFile=given.ca_file,
+    )
+
+    def plan(spark: SparkSession, directory: Path) -> DataFrame:
+        return job.plan(_read_days(spark, directory, SCHEMA, given.files_per_trigger))
+
+    _run(job.name, given, write_days, plan, sink)
+
+
+def run_join_job(job: JoinJob, description: str) -> None:
+    """Runs a job as a program until every file is in the stores."""
+    parser = _parser(description, job.files_per_trigger)
+    parser.add_argument(
+        "--url",
+        action="append",
+        required=True,
+        metavar="STORE=URL",
+        help=f"any pod of a store, once for each: {', '.join(job.stores)}",
+    )
+    given = parser.parse_args()
+    urls = _urls(parser, given.url, job.stores)
+    sinks = {
+        name: StoreSink(
+            name,
+            url=urls[name],
+            writer=job.name,
+            tokenFile=given.token_file,
+            caFile=given.ca_file,
+        )
+        for name in job.stores
+    }
+
+    def plan(spark: SparkSession, directory: Path) -> DataFrame:
+        sides = (
+            _read_days(spark, directory / name, schema, given.files_per_trigger)
+            for name, schema in _SCHEMAS.items()
+        )
+        return job.plan(*sides)
+
+    _run(job.name, given, write_both, plan, StoreSinks("store", sinks))
+
+
+def _parser(description: str, files_per_trigger: int) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--checkpoint", required=True, type=Path)
     parser.add_argument(
         "--input", type=Path, help="a directory of daily CSV files; made when left out"
@@ -81,10 +106,58 @@ def _parse(job: FlightsJob, description: str) -> argparse.Namespace:
     parser.add_argument(
         "--files-per-trigger",
         type=int,
-        default=job.files_per_trigger,
+        default=files_per_trigger,
         help="days; default: %(default)s",
     )
     parser.add_argument("--token-file", help="a bearer token, read again when it changes")
     parser.add_argument("--ca-file", help="the authorities by which https is checked")
     parser.add_argument("--progress", action="store_true", help="a JSON line after each batch")
-    return parser.parse_args()
+    return parser
+
+
+def _urls(
+    parser: argparse.ArgumentParser, given: Sequence[str], stores: Sequence[str]
+) -> dict[str, str]:
+    urls = dict(one.partition("=")[::2] for one in given)
+    if set(urls) != set(stores):
+        parser.error(f"--url is given once for each of {', '.join(stores)}, as STORE=URL")
+    return urls
+
+
+def _read_days(
+    spark: SparkSession, directory: Path, schema: str, files_per_trigger: int
+) -> DataFrame:
+    """The daily files as a stream, oldest first."""
+    return (
+        spark.readStream.schema(schema)
+        .option("header", "true")
+        .option("maxFilesPerTrigger", files_per_trigger)
+        .csv(str(directory))
+    )
+
+
+def _run(
+    name: str,
+    given: argparse.Namespace,
+    write_input: Callable[[Path], object],
+    plan: Callable[[SparkSession, Path], DataFrame],
+    sink: StoreSink | StoreSinks,
+) -> None:
+    directory = given.input or given.checkpoint / "input"
+    with ThreadPoolExecutor(1) as beside:  # The files are written while Java starts.
+        written = None if given.input else beside.submit(write_input, directory)
+        spark = local_session(name)
+        if written is not None:
+            written.result()
+    if given.progress:
+        spark.streams.addListener(ProgressLines())
+    query = (
+        plan(spark, directory)
+        .writeStream.outputMode("update")
+        .foreachBatch(sink)
+        .option("checkpointLocation", str(given.checkpoint / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    spark.stop()

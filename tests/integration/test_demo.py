@@ -40,9 +40,10 @@ class Stage:
         job = JOB.format(tests=tests, rows=rows)
         (self.jobs / "aircraft_stats.py").write_text(job)
         out = io.StringIO()
-        play = replace(AIRCRAFT_STATS, expected=lambda: EXPECTED)
+        part = replace(AIRCRAFT_STATS.parts[0], expected=lambda: EXPECTED)
+        play = replace(AIRCRAFT_STATS, parts=(part,), write_input=Path.mkdir)
         console = Console(file=out, width=200)
-        demo = Demo(console, self.state, self.jobs, [play], Path.mkdir, keeps_serving=True)
+        demo = Demo(console, self.state, self.jobs, [play], keeps_serving=True)
         return demo.run(self.wait), out.getvalue()
 
     def wait(self) -> None:

@@ -23,10 +23,11 @@ class Answered:
 class Asking:
     """Asks in a thread of its own until it is stopped."""
 
-    def __init__(self, url: str, store: str, ask: Callable[[Store], str]) -> None:
-        """`ask` asks once, and says what it got."""
+    def __init__(self, url: str, store: str, writer: str, ask: Callable[[Store], str]) -> None:
+        """`ask` asks once, and says what it got; `writer` tells the batch that it is of."""
         self._url = url
         self._store = store
+        self._topic = f"@batch.{writer}"
         self._ask_once = ask
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -56,7 +57,7 @@ class Asking:
             self.newest = Answered(seen.count, seen.failures + 1, error.code)
             return
         milliseconds = (time.perf_counter() - started) * 1000
-        batch = store.position.offset_of(f"@batch.{self._store}", 1)
+        batch = store.position.offset_of(self._topic, 1)
         at = "" if batch is None else f", at batch {batch}"
         text = f"{said} ({milliseconds:.1f} ms{at})"
         self.newest = Answered(seen.count + 1, seen.failures, text)

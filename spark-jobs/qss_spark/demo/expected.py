@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from functools import cache
+from typing import Any, Self, TypeVar
 
 from qss_core.partitioning import partition_of
-from qss_spark.flights import read_rows
+from qss_spark.flights import read_rows, read_weather, with_sources
 
 DIFFERENCES_SHOWN_MAX = 10
 # As departures.yaml and rotations.yaml have them.
@@ -18,6 +19,7 @@ GAP_MS = 4 * 3_600_000
 Flights = Iterator[list[str]]  # The header first.
 Expected = Mapping[Any, Any]  # Value by what tells a store's rows apart.
 _Place = tuple[str, int, int]  # Key, start, end: a window or a session.
+_AnyPlace = TypeVar("_AnyPlace", bound=tuple[Any, ...])
 
 
 # --- aircraft-stats
@@ -162,11 +164,11 @@ def _chains(flights: list[_Flight]) -> Iterator[list[_Flight]]:
 
 
 def _kept(
-    values: Mapping[_Place, Any],
-    times: Mapping[_Place, int],
+    values: Mapping[_AnyPlace, Any],
+    times: Mapping[_AnyPlace, int],
     partitions: int,
     retention_ms: int,
-) -> dict[_Place, Any]:
+) -> dict[_AnyPlace, Any]:
     """What retention leaves: stream time is each partition's own."""
     stream_time: dict[int, int] = {}
     for place, time in times.items():
@@ -177,6 +179,74 @@ def _kept(
         for place, value in values.items()
         if times[place] > stream_time[partition_of(place[0].encode(), partitions)] - retention_ms
     }
+
+
+# --- flights-weather
+
+_FLIGHT = ("carrier", "flight", "tailnum", "dest", "dep_delay")
+_WEATHER = ("temp", "wind_speed", "precip", "visib")
+_Side = dict[tuple[str, int], dict[str, dict[str, Any]]]  # By airport and hour: value by source.
+_SourcedPlace = tuple[str, int, int, tuple[str, ...]]  # Key, start, end, the sources.
+
+
+@cache
+def expected_flights_weather() -> dict[str, dict[_SourcedPlace, dict[str, Any]]]:
+    """By store: value by (airport, start, end, sources) after all flights and all weather."""
+    return flights_weather_of(
+        with_sources(read_rows(), "flights.csv"), with_sources(read_weather(), "weather.csv")
+    )
+
+
+def flights_weather_of(
+    flights: Flights, weather: Flights, partitions: int = 6, retention_ms: int = RETENTION_MS
+) -> dict[str, dict[_SourcedPlace, dict[str, Any]]]:
+    """The same after some of both, in stores of so many partitions."""
+    left, right = _side_of(flights, _FLIGHT), _side_of(weather, _WEATHER)
+    pairs: dict[_SourcedPlace, dict[str, Any]] = {}
+    for hour, of_hour in left.items():
+        for source, flight in of_hour.items():
+            for other, weather_then in right.get(hour, {}).items():
+                pairs[*_window(hour), (source, other)] = flight | weather_then
+    stores: dict[str, dict[_SourcedPlace, dict[str, Any]]] = {
+        "hourly-flights": _rows_of(left),
+        "hourly-weather": _rows_of(right),
+        "flights-weather": pairs,
+    }
+    return {
+        store: _kept(rows, {place: place[1] for place in rows}, partitions, retention_ms)
+        for store, rows in stores.items()
+    }
+
+
+def _rows_of(side: _Side) -> dict[_SourcedPlace, dict[str, Any]]:
+    return {
+        (*_window(hour), (source,)): value
+        for hour, of_hour in side.items()
+        for source, value in of_hour.items()
+    }
+
+
+def _window(hour: tuple[str, int]) -> _Place:
+    return (*hour, hour[1] + 3_600_000)
+
+
+def _side_of(rows: Flights, names: tuple[str, ...]) -> _Side:
+    column = _columns(rows)
+    side: _Side = defaultdict(dict)
+    for row in rows:
+        hour = row[column["origin"]], _milliseconds(row[column["time_hour"]])
+        side[hour][row[column["source"]]] = {
+            name: _typed(name, row[column[name]]) for name in names
+        }
+    return side
+
+
+def _typed(name: str, text: str) -> Any:
+    if not text:
+        return None
+    if name in ("carrier", "tailnum", "dest"):
+        return text
+    return int(text) if name == "flight" else float(text)
 
 
 # --- Comparing

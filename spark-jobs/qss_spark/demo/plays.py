@@ -1,32 +1,54 @@
 """What the demo plays: jobs, what their stores must hold, and what a person asks them."""
 
 import random  # noqa: TID251 which row is asked for does not matter.
-from collections.abc import Callable, Iterable, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from qss_client import Store
 from qss_spark.demo import expected
+from qss_spark.flights import write_both, write_days
 
 Rows = Iterable[tuple[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A store that a job writes."""
+
+    store: str
+    unit: str  # What its rows are.
+    expected: Callable[[], expected.Expected]  # What it must hold at the end.
+    rows: Callable[[Store], Rows]  # What it holds, told apart as `expected` does.
+
+
+@dataclass(frozen=True, slots=True)
 class Play:
-    """A job; its script, its resource and its store have its name."""
+    """A job; its script and its resources have its name."""
 
     name: str
-    unit: str  # What its store's rows are.
-    expected: Callable[[], expected.Expected]  # What the store must hold at the end.
-    rows: Callable[[Store], Rows]  # What it holds, told apart as `expected` does.
-    ask: Callable[[Store, Sequence[Any]], str]  # Asks for one of these, and says what it got.
-    invitations: tuple[str, ...]  # Commands to try; {url} is a pod's, {state} the cluster's.
+    parts: tuple[Part, ...]
+    input: str  # Where its input is, and who writes it.
+    write_input: Callable[[Path], object]
+    ask: Callable[[Store, Sequence[Any]], str]  # Asks the last store for one of these places.
+    invitations: tuple[str, ...]  # Commands to try; {url} is of the last store, {state} is known.
 
     @property
     def file(self) -> str:
         """The name of its files, without what tells them apart."""
         return self.name.replace("-", "_")
+
+    def url_arguments(self, urls: Mapping[str, str]) -> list[str]:
+        """How its script is told where its stores are."""
+        if len(self.parts) == 1:
+            (part,) = self.parts
+            return ["--url", urls[part.store], "--store", part.store]
+        return [
+            word for part in self.parts for word in ("--url", f"{part.store}={urls[part.store]}")
+        ]
 
 
 def _keys(store: Store) -> Rows:
@@ -39,6 +61,12 @@ def _windows(store: Store) -> Rows:
 
 def _sessions(store: Store) -> Rows:
     return (((row.key, row.start, row.end), row.value) for row in store.sessions())
+
+
+def _sourced(store: Store) -> Rows:
+    for row in store.windows():
+        sources = tuple(b64decode(value or "").decode() for _, value in row.headers or ())
+        yield (row.key, row.start, row.end, sources), row.value
 
 
 def _ask_key(store: Store, places: Sequence[Any]) -> str:
@@ -66,9 +94,9 @@ def _hour(milliseconds: int) -> str:
 
 AIRCRAFT_STATS = Play(
     "aircraft-stats",
-    "keys",
-    expected.expected_aircraft_stats,
-    _keys,
+    (Part("aircraft-stats", "keys", expected.expected_aircraft_stats, _keys),),
+    "flights",
+    write_days,
     _ask_key,
     (
         "qss status --state-dir {state}",
@@ -81,9 +109,9 @@ AIRCRAFT_STATS = Play(
 )
 DEPARTURES = Play(
     "departures",
-    "windows",
-    expected.expected_departures,
-    _windows,
+    (Part("departures", "windows", expected.expected_departures, _windows),),
+    "flights",
+    write_days,
     _ask_newest_window,
     (
         "qss windows departures JFK --from 2013-12-24T12:00:00Z --limit 5 --url {url}",
@@ -92,13 +120,32 @@ DEPARTURES = Play(
 )
 ROTATIONS = Play(
     "rotations",
-    "sessions",
-    expected.expected_rotations,
-    _sessions,
+    (Part("rotations", "sessions", expected.expected_rotations, _sessions),),
+    "flights",
+    write_days,
     _ask_newest_session,
     (
         "qss sessions rotations N14228 --order DESCENDING --limit 5 --url {url}",
         "qss sessions rotations --key-from N14 --key-to N15 --limit 5 --url {url}",
     ),
 )
-PLAYS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS)
+FLIGHTS_WEATHER = Play(
+    "flights-weather",
+    tuple(
+        Part(
+            store,
+            "windows",
+            lambda store=store: expected.expected_flights_weather()[store],  # type: ignore[misc]
+            _sourced,
+        )
+        for store in ("hourly-flights", "hourly-weather", "flights-weather")
+    ),
+    "flights-and-weather",
+    write_both,
+    _ask_newest_window,
+    (
+        "qss windows flights-weather JFK --order DESCENDING --limit 3 --output json --url {url}",
+        "qss windows flights-weather LGA --from 2013-12-24T12:00:00Z --limit 5 --url {url}",
+    ),
+)
+PLAYS = (AIRCRAFT_STATS, DEPARTURES, ROTATIONS, FLIGHTS_WEATHER)

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from rich.table import Table
 from qss_client import Store
 from qss_spark.demo.asking import Asking
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
-from qss_spark.demo.plays import PLAYS, Play
+from qss_spark.demo.plays import PLAYS, Part, Play
 from qss_spark.demo.processes import Job, ProgramError, jobs_directory, run_qss
-from qss_spark.flights import FLIGHTS, write_days
+from qss_spark.flights import FLIGHTS
 
 _DONE = "verdict"
 _JOBS = "jobs.json"
@@ -38,16 +38,14 @@ class Demo:
         state: Path,
         jobs: Path,
         plays: Sequence[Play],
-        write_input: Callable[[Path], object],
         *,
         keeps_serving: bool,
     ) -> None:
-        """`jobs` has the plays' files; `write_input` writes what all of them read."""
+        """`jobs` has the plays' files. Nothing is started yet."""
         self._console = console
         self._state = state
         self._jobs = jobs
         self._plays = plays
-        self._write_input = write_input
         self._keeps_serving = keeps_serving
         self._cluster = ("--state-dir", str(state / "cluster"))
 
@@ -56,19 +54,21 @@ class Demo:
         started = time.monotonic()
         self._prepare()
         run_qss("down", *self._cluster)
-        self._console.print("Starting a cluster of three store pods for each store ...")
+        self._console.print("Starting the store pods ...")
         try:
             with ThreadPoolExecutor(1) as beside:
-                written = beside.submit(self._write_input, self._state / "flights")
-                # Meanwhile what each store must hold at the end is computed.
-                computed = {one.name: beside.submit(one.expected) for one in self._plays}
+                # Meanwhile: what the jobs read, and what each store must hold at the end.
+                written = [beside.submit(write, path) for path, write in self._inputs().items()]
+                computed = {
+                    part.store: beside.submit(part.expected)
+                    for play in self._plays
+                    for part in play.parts
+                }
                 self._start()
-                written.result()
-                urls = {one.name: self._url(one.name) for one in self._plays}
-                found = [
-                    self._perform(one, urls[one.name], computed[one.name].result())
-                    for one in self._plays
-                ]
+                for one in written:
+                    one.result()
+                urls = {store: self._url(store) for store in computed}
+                found = [self._perform(play, urls, computed) for play in self._plays]
             is_equal = not any(found)
             (self._state / _DONE).write_text("equal\n" if is_equal else "different\n")
             seconds = time.monotonic() - started
@@ -102,27 +102,40 @@ class Demo:
         url: str = pods[0]["query"]
         return url
 
-    def _perform(self, play: Play, url: str, expected: Expected) -> list[str]:
+    def _inputs(self) -> dict[Path, Callable[[Path], object]]:
+        return {self._state / play.input: play.write_input for play in self._plays}
+
+    def _perform(
+        self, play: Play, urls: Mapping[str, str], computed: Mapping[str, "Future[Expected]"]
+    ) -> list[str]:
         """Streams, then compares: the differences."""
-        self._stream(play, url, sorted(expected))
-        return self._compare(play, url, expected)
+        asked = play.parts[-1]
+        self._stream(play, urls, sorted(computed[asked.store].result()))
+        return [
+            line
+            for part in play.parts
+            for line in self._compare(part, urls[part.store], computed[part.store].result())
+        ]
 
     # --- Streaming
 
-    def _stream(self, play: Play, url: str, places: Sequence[Any]) -> None:
+    def _stream(self, play: Play, urls: Mapping[str, str], places: Sequence[Any]) -> None:
         job = Job(
             self._jobs / f"{play.file}.py",
             [
-                *("--url", url, "--store", play.name),
+                *play.url_arguments(urls),
                 *("--checkpoint", str(self._state / "jobs" / play.name)),
-                *("--input", str(self._state / "flights")),
+                *("--input", str(self._state / play.input)),
             ],
             self._state / f"{play.name}.log",
         )
-        self._console.print(f"Streaming {FLIGHTS:,} flights into the store {play.name} ...")
+        asked = play.parts[-1].store
+        names = ", ".join(part.store for part in play.parts)
+        self._console.print(f"Streaming {FLIGHTS:,} flights into {names} ...")
         display = Display(self._console)
         try:
-            with Asking(url, play.name, lambda store: play.ask(store, places)) as asking, display:
+            asking = Asking(urls[asked], asked, play.name, lambda store: play.ask(store, places))
+            with asking, display:
                 for line in job.progress():
                     display.show(line, asking, job.starts)
                 display.finish(asking, job.starts)
@@ -131,24 +144,23 @@ class Demo:
 
     # --- Comparing
 
-    def _compare(self, play: Play, url: str, expected: Expected) -> list[str]:
-        with Store(url, play.name) as store:
-            found = differences(expected, play.rows(store))
+    def _compare(self, part: Part, url: str, expected: Expected) -> list[str]:
+        with Store(url, part.store) as store:
+            found = differences(expected, part.rows(store))
         if found:
-            self._console.print(f"[bold red]{play.name}: {len(found)} differences[/bold red]")
+            self._console.print(f"[bold red]{part.store}: {len(found)} differences[/bold red]")
             for line in found[:DIFFERENCES_SHOWN_MAX]:
                 self._console.print(f"  {line}", markup=False, highlight=False)
             return found
-        self._console.print(
-            f"[bold green]{play.name}: {len(expected)} {play.unit} equal[/bold green]"
-        )
+        verdict = f"{part.store}: {len(expected)} {part.unit} equal"
+        self._console.print(f"[bold green]{verdict}[/bold green]")
         return found
 
     def _invite(self, urls: Mapping[str, str]) -> None:
         self._console.print("\nThe stores keep serving. In another terminal, try:")
         for play in self._plays:
             for line in play.invitations:
-                command = line.format(url=urls[play.name], state=self._cluster[1])
+                command = line.format(url=urls[play.parts[-1].store], state=self._cluster[1])
                 self._console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
         self._console.print("Ctrl-C stops it.")
 
@@ -234,7 +246,7 @@ class Display:
 def run_demo(state: Path, plays: Sequence[Play] = PLAYS) -> int:
     """The demo on this terminal, or without one. Raises ProgramError where another one runs it."""
     interactive = sys.stdout.isatty()
-    demo = Demo(Console(), state, jobs_directory(), plays, write_days, keeps_serving=interactive)
+    demo = Demo(Console(), state, jobs_directory(), plays, keeps_serving=interactive)
     # Ended politely it ends its programs too, as by Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with _alone(state):

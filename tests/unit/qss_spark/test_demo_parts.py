@@ -92,7 +92,7 @@ def line(rows: int, batch: int) -> dict[str, Any]:
 
 def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
     out = io.StringIO()
-    asking = Asking("http://127.0.0.1:1", "words", lambda _: "")
+    asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
     asking.newest = Answered(3, 2, "[a] -> {'n': 1}")
     with Display(Console(file=out, width=40)) as display:
         display.show(None, asking, 1)
@@ -109,7 +109,7 @@ def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
 
 def test_on_a_terminal_two_lines_stay() -> None:
     out = io.StringIO()
-    asking = Asking("http://127.0.0.1:1", "words", lambda _: "")
+    asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
     console = Console(file=out, width=120, force_terminal=True)
     with Display(console) as display:
         display.show(line(1000, 4), asking, 1)

@@ -9,6 +9,7 @@ from qss_spark.demo.expected import (
     differences,
     expected_aircraft_stats,
     expected_departures,
+    expected_flights_weather,
     expected_rotations,
     rotations_of,
 )
@@ -159,3 +160,18 @@ def test_every_rotation_is_expected_as_long_as_it_is_kept() -> None:
     assert len(expected) == 26_333
     ends = [end for _, _, end in expected]
     assert max(ends) - min(ends) < RETENTION_MS + 24 * 3_600_000
+
+
+def test_every_flight_meets_the_weather_of_its_hour() -> None:
+    expected = expected_flights_weather()
+    sizes = {store: len(rows) for store, rows in expected.items()}
+    assert sizes == {"hourly-flights": 28_135, "hourly-weather": 2_231, "flights-weather": 28_168}
+    flights, weather = expected["hourly-flights"], expected["hourly-weather"]
+    sides_kept = 0
+    for (key, start, end, (flight, then)), value in expected["flights-weather"].items():
+        # The weather ends a day before the flights, whose store has forgotten a day more.
+        left, right = (key, start, end, (flight,)), (key, start, end, (then,))
+        if left in flights and right in weather:
+            assert value == flights[left] | weather[right]
+            sides_kept += 1
+    assert sides_kept > 27_000

@@ -1,0 +1,127 @@
+"""Every flight with the weather of its hour: a join whose sides can be asked for too (KIP-1300).
+
+    python flights_weather.py --checkpoint /tmp/flights-weather \\
+        --url hourly-flights=http://127.0.0.1:8080 --url hourly-weather=... \\
+        --url flights-weather=...
+
+A stream-stream join keeps both sides in buffers that nobody sees. Here they are stores: rows of one
+airport and hour that may come more than once, each with the file and the line that it is from as a
+header. One query writes both and the result, in the same batch.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from qss_spark.flights_job import JoinJob, run_join_job
+
+FLIGHTS, WEATHER, JOINED = "hourly-flights", "hourly-weather", "flights-weather"
+HOUR_MS = 3_600_000
+WATERMARK = "2 days"  # Longer than one file, which is a day of New York.
+OUTPUT = (
+    "store string, key string, window_start long, value string, "
+    "headers array<struct<key: string, value: binary>>"
+)
+_FLIGHT = ("carrier", "flight", "tailnum", "dest", "dep_delay")
+_WEATHER = ("temp", "wind_speed", "precip", "visib")
+
+Side = list[list[str]]  # The rows of one side: [source, value], the value as JSON.
+
+
+def flights_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
+    """The job: rows of both sides and of the result, and which store each is for."""
+    return (
+        _side(flights, FLIGHTS, _FLIGHT)
+        .union(_side(weather, WEATHER, _WEATHER))
+        .groupBy("origin", "hour_ms")
+        .transformWithState(
+            statefulProcessor=HourlyJoin(),
+            outputStructType=OUTPUT,
+            outputMode="Update",
+            timeMode="EventTime",
+        )
+    )
+
+
+def _side(rows: DataFrame, name: str, columns: tuple[str, ...]) -> DataFrame:
+    return rows.withWatermark("time_hour", WATERMARK).select(
+        "time_hour",
+        "origin",
+        F.unix_millis("time_hour").alias("hour_ms"),
+        F.lit(name).alias("side"),
+        "source",
+        F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("value"),
+    )
+
+
+class HourlyJoin(StatefulProcessor):
+    """One airport's hour: both sides, until no row of it can come any more."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Spark calls it once in each task."""
+        self._handle = handle
+        self._sides = handle.getValueState("sides", "sides string")
+
+    def handleInputRows(  # noqa: N802 Spark's name.
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: TimerValues,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        """Each new row, and each pair that it makes with a row of the other side."""
+        held = self._sides.get()
+        sides: dict[str, Side] = json.loads(held[0]) if held else {FLIGHTS: [], WEATHER: []}
+        if held is None:
+            self._handle.registerTimer(key[1] + HOUR_MS)
+        found = list(joined(key[0], key[1], sides, rows))
+        self._sides.update((json.dumps(sides),))
+        return iter(found)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,  # noqa: ARG002
+        timerValues: TimerValues,  # noqa: ARG002, N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        """Forgets the hour: its rows stay in the stores, for their retention."""
+        self._sides.clear()
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def joined(origin: str, hour_ms: int, sides: dict[str, Side], rows: Iterator[Row]) -> Iterator[Row]:
+    """What new rows of an hour make; they are put into `sides`."""
+    for row in rows:
+        yield _row(row.side, origin, hour_ms, row.value, [row.source])
+        others = sides[WEATHER if row.side == FLIGHTS else FLIGHTS]
+        for other_source, other in others:
+            pair = [(row.source, row.value), (other_source, other)]
+            if row.side == WEATHER:
+                pair.reverse()  # The flight comes first, whichever came last.
+            value = json.dumps(json.loads(pair[0][1]) | json.loads(pair[1][1]))
+            yield _row(JOINED, origin, hour_ms, value, [source for source, _ in pair])
+        sides[row.side].append([row.source, row.value])
+
+
+def _row(store: str, origin: str, hour_ms: int, value: str, sources: list[str]) -> Row:
+    headers = [Row(key="source", value=source.encode()) for source in sources]
+    return Row(store=store, key=origin, window_start=hour_ms, value=value, headers=headers)
+
+
+JOB = JoinJob(
+    "flights-weather", flights_weather, stores=(FLIGHTS, WEATHER, JOINED), files_per_trigger=31
+)
+
+if __name__ == "__main__":
+    run_join_job(JOB, __doc__.splitlines()[0])
