@@ -30,6 +30,7 @@ from qss_core.errors import (
     MalformedRequestError,
     PartitionDoesNotExistError,
     RangeReversedError,
+    UnknownQueryTypeError,
 )
 from qss_core.formats import Format
 from qss_core.model import Partitioner, StoreDefinition, StoreType
@@ -80,8 +81,14 @@ def type_of(serde: str) -> DataType:
 def schema_of(definition: StoreDefinition) -> StructType:
     """Key, times and value, and the timestamp and headers that the format keeps.
 
-    All times are milliseconds since 1970.
+    All times are milliseconds since 1970. Raises UnknownQueryTypeError for a Versioned store.
     """
+    if definition.type is StoreType.VERSIONED:
+        raise UnknownQueryTypeError(
+            f"store {definition.name} is a Versioned store, which is asked for key by key and is "
+            "no batch source: use qss_client's Store.version and Store.versions, or write the "
+            "latest values to a KeyValue store as well and read that"
+        )
     times = _TIME_COLUMNS.get(definition.type, ())
     fields = [
         StructField("key", type_of(definition.key_serde), nullable=False),
@@ -115,6 +122,7 @@ class StoreReader(DataSourceReader):
         access: Access,
     ) -> None:
         """Refuses columns that the store does not have and options that do not go together."""
+        known = schema_of(definition).names
         self._url = options["url"]
         self._access = access
         self._definition = definition
@@ -123,7 +131,6 @@ class StoreReader(DataSourceReader):
         self._key = self._bounds.get("key")
         self._bound = _bound(options.get("positionBound") or options.get("positionbound"))
         self._partitions = self._chosen(options.get("partitions"))
-        known = schema_of(definition).names
         if unknown := set(schema.names) - set(known):
             raise MalformedRequestError(f"store columns are {known}, not {sorted(unknown)}")
         self._check_bounds()

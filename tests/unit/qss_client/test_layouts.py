@@ -17,6 +17,7 @@ KEY_VALUE = Layout()
 WINDOW = Layout(StoreType.WINDOW)
 DUPLICATES = Layout(StoreType.WINDOW, ignores_deletes=True)
 SESSION = Layout(StoreType.SESSION)
+VERSIONED = Layout(StoreType.VERSIONED)
 
 
 def chunk(values: list[bytes | None] | None = None, **times: Any) -> bytes:
@@ -132,6 +133,32 @@ def test_a_slice_without_rows_has_no_time() -> None:
 
 def test_a_row_of_a_keyvalue_store_has_no_time() -> None:
     assert decoded(chunk(), KEY_VALUE).latest is None
+
+
+@pytest.mark.parametrize(
+    ("times", "latest", "undated"),
+    [
+        ({}, None, 1),
+        ({"timestamp": [7, 3]}, 7, 0),
+        ({"timestamp": [None, 0]}, 0, 1),
+        ({"timestamp": [None, None]}, None, 2),
+        ({"timestamp": []}, None, 0),
+        ({"timestamp": [2**63 - 2]}, 2**63 - 2, 0),
+    ],
+)
+def test_a_version_has_its_timestamp_or_the_time_of_its_batch(
+    times: dict[str, Any], latest: int | None, undated: int
+) -> None:
+    one = decoded(chunk(**times), VERSIONED)
+    assert (one.latest, one.undated) == (latest, undated)
+    assert decoded(chunk(**times), KEY_VALUE).undated == 0
+
+
+@pytest.mark.parametrize("time", [-1, TIME_MAX])
+def test_a_version_that_could_not_end_or_is_before_1970_is_refused(time: int) -> None:
+    with pytest.raises(MalformedRequestError, match=f"timestamp {time}"):
+        decode_chunk(chunk(timestamp=[5, time]), None, VERSIONED)
+    assert decode_chunk(chunk(timestamp=[5, time]), None, KEY_VALUE)
 
 
 def test_times_come_after_the_optional_columns() -> None:

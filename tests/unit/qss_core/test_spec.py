@@ -232,6 +232,17 @@ def test_every_type_has_its_formats_and_a_default_among_them() -> None:
     assert Format.PlainWithHeaders not in formats_of(StoreType.KEY_VALUE)
 
 
+def test_a_versioned_store_says_how_long_its_history_is_kept() -> None:
+    rows = {**MINIMAL["store"], "type": "Versioned"}
+    spec = decode_spec({**MINIMAL, "store": {**rows, "versioned": {"historyRetention": "90m"}}})
+    definition = definition_of(StoreName("a"), StoreId("b"), spec)
+    assert (definition.history_retention_ms, definition.format) == (5_400_000, "Plain")
+    with pytest.raises(MalformedRequestError, match="needs the block versioned"):
+        definition_of(StoreName("a"), StoreId("b"), decode_spec({**MINIMAL, "store": rows}))
+    with pytest.raises(MalformedRequestError, match="history retention"):
+        msgspec.structs.replace(definition, history_retention_ms=None)
+
+
 @pytest.mark.parametrize(("replicas", "standbys", "effective"), [(3, 1, 1), (2, 5, 1), (0, 1, 0)])
 def test_standbys_are_limited_by_the_other_pods(
     replicas: int, standbys: int, effective: int

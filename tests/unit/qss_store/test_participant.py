@@ -26,6 +26,7 @@ def stage(
     checksum: str = "aa",
     latest: int | None = None,
     deletes: int = 0,
+    undated: int = 0,
 ) -> Stage:
     epoch = int(chunk.split(".")[0])
     return Stage(
@@ -39,6 +40,7 @@ def stage(
         payload_bytes=100,
         latest=latest,
         deletes=deletes,
+        undated=undated,
     )
 
 
@@ -266,6 +268,25 @@ def test_stream_time_never_goes_back_but_where_all_rows_are_replaced() -> None:
     assert times == [50, 50, 30]
     emptied = applied(participant, commit(4, batch=3, replace=True))
     assert emptied.stream_time == -1
+
+
+def test_rows_without_a_time_of_their_own_move_stream_time_to_that_of_their_batch() -> None:
+    participant = Participant()
+    participant.apply_stage(Offset(0), 0, stage("1.t.0", latest=50, undated=1))
+    committed = commit(1, "1.t.0")
+    plan = applied(participant, committed)
+    assert plan.stream_time == participant.stream_time == max(50, committed.wall_time_ms)
+
+
+def test_a_batch_knows_the_stream_time_before_it_unless_it_replaces_all_rows() -> None:
+    participant = Participant()
+    before = []
+    for number, replace in enumerate((False, False, True)):
+        chunk = f"1.t{number}.0"
+        participant.apply_stage(Offset(number), 0, stage(chunk, number, latest=10 + number))
+        plan = applied(participant, commit(number + 1, chunk, batch=number, replace=replace))
+        before.append(plan.stream_time_before)
+    assert before == [-1, 10, -1]
 
 
 def test_puts_are_counted_from_where_the_batch_before_ended_and_deletes_are_none() -> None:
