@@ -58,6 +58,11 @@ def change_of(
     history: the key's rows that end at the first put or later, in order; it is read as far as
         there are puts, and not at all where they come after the latest.
     """
+    if len(puts) == 1 and latest is not None:
+        # Almost every put: one newer value.
+        ((time, value),) = puts.items()
+        if value is not None and latest.valid_from < time:
+            return Change([Write(latest.valid_from, time, latest.value)], Put(time, value))
     waiting = deque(Put(time, puts[time]) for time in sorted(puts))
     writes: list[Write] = []
     if latest is None or waiting[0].valid_from < latest.valid_from:

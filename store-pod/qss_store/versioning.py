@@ -5,6 +5,7 @@ valid; those that were replaced, and marks, in the segments of their ends. A put
 neighbours among what is there, so a slice is placed when those before it are written.
 """
 
+import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from qss_client.row_keys import Numbers
-from qss_core.formats import splitter_of
+from qss_core.formats import TIMESTAMP_BYTES
 from qss_core.segments import Segments, encode_time
 from qss_core.timed_keys import (
     VERSION_SUFFIX_BYTES,
@@ -20,12 +21,12 @@ from qss_core.timed_keys import (
     encode_version_key,
 )
 from qss_store.engine.base import Engine, Snapshot
-from qss_store.families import LATEST_FORMAT, Families
+from qss_store.families import Families
 from qss_store.places import Placed, StoreRows
 from qss_store.timelines import Change, Put, Replaced, change_of
 from qss_store.transactions.participant import CommitPlan
 
-_split_latest = splitter_of(LATEST_FORMAT)
+_time_of = struct.Struct(">q").unpack_from  # Of a latest version.
 _AFTER_ALL_TIMES = b"\xff" * 8
 
 
@@ -49,6 +50,7 @@ class InVersions:
         self._last_before = segments.segment_of(plan.stream_time_before)
         self._first_after = segments.first_live(plan.stream_time)
         self._stream_time = plan.stream_time
+        self._names: dict[int, str] = {}
 
     def place(self, rows: pa.RecordBatch) -> Placed:
         """The puts that count, with their times."""
@@ -86,11 +88,16 @@ class InVersions:
     def _add(self, rows: "_Rows", key: bytes, change: Change) -> None:
         for valid_from, valid_to, value in change.history:
             row_key = encode_version_key(key, valid_from, valid_to)
-            rows.add(self._families.of_segment(self._home_of(valid_to)), row_key, value)
+            rows.add(self._name_of(self._home_of(valid_to)), row_key, value)
         if change.latest is not None:
             valid_from, value = change.latest
             row = None if value is None else encode_time(valid_from) + value
             rows.add(self._families.name, key, row)
+
+    def _name_of(self, segment: int) -> str:
+        if segment not in self._names:
+            self._names[segment] = self._families.of_segment(segment)
+        return self._names[segment]
 
     def _home_of(self, valid_to: int) -> int:
         """The segment of a row; the order of their ends is the order of their segments."""
@@ -105,7 +112,9 @@ class _Rows:
         self._parts: dict[str, StoreRows] = {first: StoreRows(first, [], [])}
 
     def add(self, family: str, key: bytes, value: bytes | None) -> None:
-        part = self._parts.setdefault(family, StoreRows(family, [], []))
+        part = self._parts.get(family)
+        if part is None:
+            part = self._parts[family] = StoreRows(family, [], [])
         part.keys.append(key)
         part.values.append(value)
 
@@ -126,7 +135,9 @@ class _Present:
     def latest(self, keys: list[bytes]) -> list[Put | None]:
         """The latest version of each key."""
         rows = self._latest.get_many(keys)
-        return [None if row is None else _put_of(row) for row in rows]
+        return [
+            None if row is None else Put(_time_of(row)[0], row[TIMESTAMP_BYTES:]) for row in rows
+        ]
 
     def history(self, key: bytes, first: int) -> Iterator[Replaced]:
         """The rows of a key that end at a time or later, in order."""
@@ -140,9 +151,3 @@ class _Present:
     def close(self) -> None:
         for snapshot in (self._latest, *self._history):
             snapshot.close()
-
-
-def _put_of(latest: bytes) -> Put:
-    _, valid_from, value = _split_latest(latest)
-    assert valid_from is not None, "a latest version has its time"
-    return Put(valid_from, value)
