@@ -297,3 +297,30 @@ async def test_a_stream_that_breaks_off_goes_on_after_its_last_whole_row(
     assert seen(lines[:-1]) == HISTORY[:2]
     rest = await api(cluster).rows(f"{path}&cursor={lines[-1]['cursor']}")
     assert seen(rest) == HISTORY[2:]
+
+
+@pytest.mark.parametrize("order", ["ASCENDING", "DESCENDING"])
+async def test_a_long_history_with_many_tombstones_is_whole_in_pages(
+    start_cluster: StartCluster, api: MakeApi, order: str
+) -> None:
+    cluster = await filled(start_cluster, 1, engine="rocksdb", partitions=1)
+    rows = [Put(b"k1", None if time % 3 else b"%d" % time, 5000 + time) for time in range(9000)]
+    # Keys whose rows lie between those of the long one.
+    beside = [Put(b"k1" + bytes(zeros), b"0", 5000 + zeros) for zeros in range(1, 8)]
+    await cluster.put([*rows, *beside, *(Put(put.key, None, 20_000) for put in beside)])
+    found = await pages(lambda: api(cluster), f"{PATH}/k1?order={order}&limit=700&from=5000")
+    assert len(found) > 4
+    values = [row["value"] for page in found for row in page]
+    expected = list(range(0, 9000, 3))
+    assert values == (expected if order == "ASCENDING" else expected[::-1])
+
+
+async def test_a_value_that_is_none_of_the_store_is_no_mistake_of_the_client(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await filled(start_cluster, 1)
+    await cluster.put([Put(b"k1", b"{", 9000)])
+    (await api(cluster).get(f"{PATH}/k1")).problem(500, "STORE_EXCEPTION")
+    answer = (await api(cluster).get(f"{PATH}/k1?order=ANY")).json()
+    (part,) = answer["partitions"].values()
+    assert part["failure"]["reason"] == "STORE_EXCEPTION"

@@ -3,13 +3,20 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qss_core.model import StoreDefinition, StoreType
-from qss_core.timed_keys import SEQUENCE_MAX, WindowKey, decode_window_key, encode_window_key
+from qss_core.timed_keys import (
+    SEQUENCE_MAX,
+    WindowKey,
+    decode_version_key,
+    decode_window_key,
+    encode_window_key,
+)
 from qss_store.engine.memory import MemoryEngine
 from qss_store.families import Families
 from qss_store.places import Placed, Placing
@@ -138,6 +145,41 @@ def test_leftovers_are_what_no_state_at_that_stream_time_needs() -> None:
         "rows-Timestamped-20-5",
     ]
     assert families.live(present, -1) == {}
+
+
+def test_a_commit_of_versions_that_was_interrupted_keeps_the_segments_ahead() -> None:
+    definition = make_definition(type=StoreType.VERSIONED, history_retention_ms=10 * MINUTE)
+    families = Families.of(definition, 2)
+    ahead = {"rows-Plain-2-6", "rows-Plain-2-9"}
+    gone = {"rows-Plain-1", "rows-Plain-1-5", "rows-Plain-2-2", "rows-Plain-20"}
+    present = {"meta", "rows-Plain-2", "rows-Plain-2-3", "rows-Plain-2-5", *ahead, *gone}
+    stream_time = 25 * MINUTE
+    assert set(families.leftovers(present, stream_time)) == ahead | gone
+    assert set(families.leftovers(present, stream_time, is_applying=True)) == gone
+    windows = Families.of(window_store(format="Plain"), 2)
+    assert ahead < set(windows.leftovers(present, stream_time, is_applying=True))
+
+
+def test_versions_that_expire_with_their_batch_go_into_its_first_live_segment() -> None:
+    definition = make_definition(type=StoreType.VERSIONED, history_retention_ms=10 * MINUTE)
+    families, engine = Families.of(definition, 0), MemoryEngine()
+    families.open(engine)
+    plan = dataclasses.replace(PLAN, stream_time_before=3 * MINUTE, stream_time=1000 * MINUTE)
+    rule = placing_of(definition, families, plan, engine)
+    minutes = (1, 4, 7, 100, 990, 999)
+    times = np.array([minute * MINUTE for minute in minutes])
+    parts = rule.split([b"k"] * len(times), [b"v"] * len(times), times)
+    ends = {
+        part.family: [decode_version_key(key).valid_to // MINUTE for key in part.keys]
+        for part in parts
+        if part.family != families.name
+    }
+    # Segments of five minutes: 0 was there before, 198 is the first live one after.
+    assert ends == {
+        "rows-Plain-0-0": [4],
+        "rows-Plain-0-198": [7, 100, 990],
+        "rows-Plain-0-199": [999],
+    }
 
 
 def test_a_keyvalue_partition_keeps_the_family_of_its_generation_alone() -> None:
