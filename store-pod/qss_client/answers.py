@@ -1,7 +1,7 @@
 """What a store answers, as values. Pure: bytes in, values out."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +110,39 @@ class StateQueryResult:
         if len(present) > 1:
             raise ValueError(f"{len(present)} partitions have a result: ask one, or read them all")
         return present[0] if present else None
+
+    @property
+    def failures(self) -> dict[int, StoreError]:
+        """Why partitions have no result."""
+        return {
+            number: one.failure
+            for number, one in self.partition_results.items()
+            if one.failure is not None
+        }
+
+    def first(self) -> Any:
+        """The first result that is not null, by partition; None where all are.
+
+        Raises the first failure, as `rows` and `count` do: a part is no answer.
+        """
+        results = [one.get_result() for one in self._in_order()]
+        return next((one for one in results if one is not None), None)
+
+    def rows(self, key: Callable[[Any], Any] | None = None, *, reverse: bool = False) -> list[Any]:
+        """The rows of all partitions: one partition after the other, or sorted by `key`."""
+        found = [row for one in self._in_order() for row in one.get_result() or ()]
+        return found if key is None else sorted(found, key=key, reverse=reverse)
+
+    def count(self) -> int:
+        """How many there are in all partitions: the sum of counts, or the number of rows."""
+        results = [one.get_result() for one in self._in_order()]
+        return sum(
+            one if isinstance(one, int) else len(one) if isinstance(one, list) else one is not None
+            for one in results
+        )
+
+    def _in_order(self) -> list[PartitionResult]:
+        return [self.partition_results[number] for number in sorted(self.partition_results)]
 
 
 def row_of(document: Mapping[str, Any]) -> Row:

@@ -63,6 +63,38 @@ def test_two_results_are_refused() -> None:
         result("x", None, "y").get_only_partition_result()
 
 
+# --- Partitions merged
+
+
+def test_rows_come_partition_by_partition_or_sorted() -> None:
+    found = result([{"key": "b"}, {"key": "d"}], None, [{"key": "a"}, {"key": "c"}])
+    assert [row["key"] for row in found.rows()] == ["b", "d", "a", "c"]
+    assert [row["key"] for row in found.rows(lambda row: row["key"])] == ["a", "b", "c", "d"]
+    backward = found.rows(lambda row: row["key"], reverse=True)
+    assert [row["key"] for row in backward] == ["d", "c", "b", "a"]
+
+
+def test_what_there_is_is_counted() -> None:
+    assert result(3, 0, 4).count() == 7
+    assert result([{"key": "a"}], [], [{"key": "b"}, {"key": "c"}]).count() == 3
+    assert result(None, {"key": "a"}).count() == 1
+    assert result().count() == 0
+
+
+def test_the_first_result_is_of_the_lowest_partition() -> None:
+    assert result(None, "x", "y").first() == "x"
+    assert result(None, None).first() is None
+
+
+def test_a_failure_is_no_part_of_a_merged_answer() -> None:
+    found = result("x", GONE)
+    assert found.failures == {1: GONE}
+    for merge in (found.first, found.rows, found.count):
+        with pytest.raises(UnreachableError):
+            merge()
+    assert result("x").failures == {}
+
+
 def test_a_query_answer_is_read_whole() -> None:
     position = Position.of({"in": {0: 3}})
     body = {
