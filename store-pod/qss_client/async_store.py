@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from qss_client import operations
 from qss_client.answers import (
@@ -31,11 +31,16 @@ from qss_client.scans import (
     scan_versions,
     scan_windows,
 )
+from qss_client.tables import AsyncScanned, joined
 from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position
 from qss_core.wire import StoreMetadata, decode
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLE_ROWS = 100_000  # Of a page as an Arrow table.
 _JSON = {"Content-Type": "application/json"}
 _ANSWER_MARGIN_S = 5.0  # The store ends a request by itself; the client waits a little longer.
 
@@ -127,13 +132,13 @@ class AsyncStore:
         limit: int | None = None,
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
-    ) -> AsyncIterator[Row]:
+    ) -> AsyncScanned[Row]:
         """Rows with lower <= key <= upper by serialized bytes, partition by partition.
 
         A bound of None is open; without bounds it is a scan. Pages are read as they are needed.
         """
         bounds = {"from": lower, "to": upper}
-        return self._pages(scan_keys(bounds, order, partitions, options), limit)
+        return self._scanned(scan_keys(bounds, order, partitions, options), limit)
 
     def prefix(
         self,
@@ -143,9 +148,9 @@ class AsyncStore:
         limit: int | None = None,
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
-    ) -> AsyncIterator[Row]:
+    ) -> AsyncScanned[Row]:
         """Rows whose serialized key begins with the serialized prefix."""
-        return self._pages(scan_keys({"prefix": prefix}, order, partitions, options), limit)
+        return self._scanned(scan_keys({"prefix": prefix}, order, partitions, options), limit)
 
     def windows(
         self,
@@ -160,7 +165,7 @@ class AsyncStore:
         limit: int | None = None,
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
-    ) -> AsyncIterator[WindowRow]:
+    ) -> AsyncScanned[WindowRow]:
         """Windows with from_ <= start <= to: of a key, or of all with key_from <= key <= key_to.
 
         Times are milliseconds since 1970, or RFC 3339. order_by: "key" (partition by partition, by
@@ -176,7 +181,7 @@ class AsyncStore:
             partitions=partitions,
             options=options,
         )
-        return self._pages(scan_windows(timed), limit)
+        return self._scanned(scan_windows(timed), limit)
 
     async def window(
         self, key: Any, start: Time, options: ReadOptions = DEFAULTS
@@ -200,7 +205,7 @@ class AsyncStore:
         limit: int | None = None,
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
-    ) -> AsyncIterator[SessionRow]:
+    ) -> AsyncScanned[SessionRow]:
         """Sessions with end >= end_from and start <= start_to, as `windows` finds windows."""
         timed = Timed(
             times={"endFrom": end_from, "startTo": start_to},
@@ -212,7 +217,7 @@ class AsyncStore:
             partitions=partitions,
             options=options,
         )
-        return self._pages(scan_sessions(timed), limit)
+        return self._scanned(scan_sessions(timed), limit)
 
     async def session(
         self, key: Any, start: Time, end: Time, options: ReadOptions = DEFAULTS
@@ -233,9 +238,9 @@ class AsyncStore:
         order: str = "DESCENDING",
         limit: int | None = None,
         options: ReadOptions = DEFAULTS,
-    ) -> AsyncIterator[VersionRow]:
+    ) -> AsyncScanned[VersionRow]:
         """The versions of a key that were valid at some time from `from_` to `to`, newest first."""
-        return self._pages(scan_versions(key, (from_, to), order, options), limit)
+        return self._scanned(scan_versions(key, (from_, to), order, options), limit)
 
     async def version(
         self, key: Any, as_of: Time | None = None, options: ReadOptions = DEFAULTS
@@ -291,6 +296,24 @@ class AsyncStore:
 
     # --- Exchanges
 
+    def _scanned(self, scan: Scan[RowType], limit: int | None) -> AsyncScanned[RowType]:
+        return AsyncScanned(self._pages(scan, limit), lambda: self._table(scan, limit))
+
+    async def _table(self, scan: Scan[Any], limit: int | None) -> "pa.Table":
+        definition = await self._definition()
+        tables: list[pa.Table] = []
+        cursor, left = None, limit
+        while left is None or left > 0 or not tables:
+            rows = TABLE_ROWS if left is None else min(TABLE_ROWS, left)
+            table, cursor = await self._run(
+                operations.table_page(self._conversation, definition, scan, rows, cursor)
+            )
+            tables.append(table)
+            left = None if left is None else left - table.num_rows
+            if cursor is None:
+                break
+        return joined(tables)
+
     async def _pages(self, scan: Scan[RowType], limit: int | None) -> AsyncIterator[RowType]:
         definition = await self._definition()
         cursor = None
@@ -338,7 +361,7 @@ class AsyncStore:
                     request.method,
                     self._conversation.target(request),
                     body=self._conversation.data(request),
-                    headers=_JSON if request.body is not None else None,
+                    headers=_headers_of(request),
                     timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
                 )
             except StoreError as error:
@@ -363,3 +386,10 @@ class AsyncStore:
             if all(isinstance(one, StoreNotFoundError) for one in failures):
                 raise failures[-1]
             await patience.after(failures[-1])
+
+
+def _headers_of(request: HttpRequest) -> dict[str, str] | None:
+    headers = dict(_JSON) if request.body is not None else {}
+    if request.accept is not None:
+        headers["Accept"] = request.accept
+    return headers or None

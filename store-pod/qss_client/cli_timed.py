@@ -1,10 +1,12 @@
 """`qss windows`, `qss sessions`, `qss versions`: asks a store whose rows have times."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from qss_client.answers import VersionRow
 from qss_client.cli_options import (
     Bound,
     CaPath,
@@ -174,6 +176,7 @@ def versions(
     place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
     with open_store(store, place, timeout) as client:
         encoded = key_of(key_serde(client), key)
+        rows: Iterator[VersionRow]
         if as_of is None:
             rows = client.versions(
                 encoded, from_=from_, to=to, order=order, limit=limit, options=options

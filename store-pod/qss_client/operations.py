@@ -7,7 +7,7 @@ inside yields the request once more, with that failure.
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from qss_client.answers import (
     Row,
@@ -46,10 +46,14 @@ from qss_client.scans import (
     scan_windows,
     version_query,
 )
+from qss_client.tables import ARROW, read_stream
 from qss_core.errors import KeyNotFoundError, UnknownQueryTypeError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position, parse_bound
 from qss_core.times import time_of_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Result = TypeVar("Result")
 Exchange = Generator[HttpRequest, HttpAnswer, Result]
@@ -118,6 +122,22 @@ def page(
         document = yield from _whole(request, lambda document: document["partitions"].values())
         _saw_partitions(conversation, document)
     return Page(tuple(scan.row_of(row) for row in document["rows"]), document.get("cursor"))
+
+
+def table_page(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    scan: Scan[Any],
+    limit: int,
+    cursor: str | None,
+) -> "Exchange[tuple[pa.Table, str | None]]":
+    """One page of a scan as an Arrow table, and its cursor; raises a partition's failure."""
+    request = replace(scan.request(definition, limit, cursor), accept=ARROW)
+    document = yield from _whole(
+        request, lambda document: document["partitions"].values(), read_stream
+    )
+    _saw_partitions(conversation, document)
+    return document["table"], document["cursor"]
 
 
 def window(
@@ -231,12 +251,14 @@ def count(
 
 
 def _whole(
-    request: HttpRequest, parts: Callable[[Any], Iterable[Mapping[str, Any]]]
+    request: HttpRequest,
+    parts: Callable[[Any], Iterable[Mapping[str, Any]]],
+    read: Callable[[bytes], Any] = read_json,
 ) -> Exchange[Any]:
     """An answer without a failure in its parts: while they have one, it is asked for again."""
     while True:
         answer = yield request
-        document = read_json(answer.body)
+        document = read(answer.body)
         failed = next((part["failure"] for part in parts(document) if "failure" in part), None)
         if failed is None:
             return document

@@ -50,6 +50,7 @@ class HttpRequest:
     partition: PartitionId | None = None
     timeout_s: float = DEFAULTS.timeout_s
     after: StoreError | None = None
+    accept: str | None = None  # None: what the store gives to everybody.
 
     @property
     def target(self) -> str:

@@ -154,7 +154,10 @@ def scan_versions(
             return found
         query = {
             "type": "MultiVersionedKeyQuery",
-            "key": key, "fromTime": first, "toTime": last, "order": order,
+            "key": key,
+            "fromTime": first,
+            "toTime": last,
+            "order": order,
         }
         return version_query(definition, query, options, limit=limit, cursor=cursor)
 

@@ -9,6 +9,7 @@ from qss_core.errors import NotAcceptableError
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
 OCTETS = "application/octet-stream"
 _WEIGHT = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 

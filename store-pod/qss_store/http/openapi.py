@@ -30,7 +30,7 @@ from qss_core.timed_parameters import (
     WINDOW_PARAMETERS,
 )
 from qss_core.wire import encode
-from qss_store.http.media import JSON, NDJSON, OCTETS
+from qss_store.http.media import ARROW, JSON, NDJSON, OCTETS
 from qss_store.http.openapi_schemas import TEXT, make_schemas, ref
 from qss_store.http.shell import PROBLEM_JSON
 
@@ -109,7 +109,7 @@ _OPERATIONS = (
     _Operation(
         path="/state/stores/{store}",
         summary="A range, a prefix, or all rows; partition by partition, each in key order.",
-        answers={JSON: ref("Rows"), NDJSON: ref("Line")},
+        answers={JSON: ref("Rows"), NDJSON: ref("Line"), ARROW: {}},
         parameters=SCAN_PARAMETERS,
         statuses=(*_WHOLE, 413, 429),
     ),
@@ -123,7 +123,7 @@ _OPERATIONS = (
             _Operation(
                 path=f"/state/{what}/{{store}}/{{key}}",
                 summary=f"The {what} of a key; with exact bounds one row, as of a key.",
-                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), OCTETS: {}},
+                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), ARROW: {}, OCTETS: {}},
                 parameters=of_key,
                 described={**PARAMETERS, **described},
                 headers=_POINT_HEADERS,
@@ -132,7 +132,7 @@ _OPERATIONS = (
             _Operation(
                 path=f"/state/{what}/{{store}}",
                 summary=f"The {what} of all keys, or of a range of them.",
-                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line")},
+                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), ARROW: {}},
                 parameters=of_keys,
                 described={**PARAMETERS, **described},
                 statuses=(*_WHOLE, 413, 429),
@@ -143,7 +143,7 @@ _OPERATIONS = (
         path="/state/versions/{store}/{key}",
         summary="The latest version of a key, or that of a time; with from, to, order, limit or "
         "cursor all that were valid in a range.",
-        answers={JSON: ref("VersionRows"), NDJSON: ref("VersionRowLine"), OCTETS: {}},
+        answers={JSON: ref("VersionRows"), NDJSON: ref("VersionRowLine"), ARROW: {}, OCTETS: {}},
         parameters=VERSION_PARAMETERS,
         described={**PARAMETERS, **OF_VERSIONS},
         headers=_POINT_HEADERS,
@@ -174,7 +174,7 @@ _OPERATIONS = (
     _Operation(
         path="/state/query/{store}",
         summary="Any query, as IQv2 has it (KIP-796). NDJSON for queries that scan.",
-        answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line")},
+        answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line"), ARROW: {}},
         method="post",
         parameters=BODY_PARAMETERS,
         body="QueryRequest",

@@ -113,7 +113,7 @@ class QueryApi:
         with self._scans.slot(options):
             if media == JSON:
                 return await self._send(request, await _collected(scan))
-            return await self._scans.answer(request, scan, media)
+            return await self._scans.answer(request, scan, media, codec, plan)
 
     async def count(self, request: web.Request) -> web.Response:
         """About how many keys the store has."""

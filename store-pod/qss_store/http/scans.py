@@ -16,9 +16,11 @@ from qss_core.parameters import (
     parse_parameters,
 )
 from qss_store.http.answers import encoded_query, forwarded_headers, seconds_text
-from qss_store.http.media import JSON, NDJSON, negotiate
+from qss_store.http.arrow import ArrowEncoder
+from qss_store.http.media import ARROW, JSON, NDJSON, negotiate
 from qss_store.http.streams import (
     EventSource,
+    NdjsonEncoder,
     StreamSlots,
     answers_json,
     collect,
@@ -34,7 +36,7 @@ from qss_store.reads.reader import Reader
 from qss_store.reads.rows import Codec
 from qss_store.reads.scanning import MakePeerRequest, PeerPart, Scan
 
-MEDIA = (JSON, NDJSON)
+MEDIA = (JSON, NDJSON, ARROW)
 _OF_THE_PART = frozenset({"partitions", "cursor", "limit", "timeout", "scope"})
 
 
@@ -56,10 +58,11 @@ class ScanApi:
         options = options_of(parameters)
         reader.check_isolation(options)
         media = negotiate(request, MEDIA)
+        plan = plan_scan(parameters, codec)
         scan = self.scan(
             request,
             codec,
-            plan_scan(parameters, codec),
+            plan,
             options,
             limit=limit_of(parameters),
             cursor=parameters.get("cursor"),
@@ -67,20 +70,21 @@ class ScanApi:
             make_peer_request=peer_requests(request, parameters),
         )
         with self.slot(options):
-            return await self.answer(request, scan, media)
+            return await self.answer(request, scan, media, codec, plan)
 
     def slot(self, options: ReadOptions) -> AbstractContextManager[None]:
         """Holds one of the scans that may run. Raises OverloadedError where there is none."""
         return self._slots[options.scope].taken()
 
     async def answer(
-        self, request: web.Request, scan: EventSource, media: str
+        self, request: web.Request, scan: EventSource, media: str, codec: Codec, plan: RowsPlan
     ) -> web.StreamResponse:
         """A scan as the client takes it."""
+        encoder = ArrowEncoder(codec, plan) if media == ARROW else NdjsonEncoder()
         if request.method == hdrs.METH_HEAD:
             return web.Response(headers={hdrs.CONTENT_TYPE: media})
-        if media == NDJSON:
-            return await stream(request, scan, self._reader.settings.write_stall_max_s)
+        if media != JSON:
+            return await stream(request, scan, encoder, self._reader.settings.write_stall_max_s)
         collected = await collect(scan)
         body = b'{"rows":%b,"partitions":%b,"cursor":%b}' % (
             collected.rows_json(),
@@ -110,7 +114,7 @@ class ScanApi:
             options=options,
             pieces=self.pieces(cursor, plan, options, codec),
             budget=self.budget(request, options, limit, media),
-            is_streamed=media == NDJSON,
+            is_streamed=media != JSON,
             make_peer_request=make_peer_request,
         )
 
@@ -137,7 +141,7 @@ class ScanApi:
         if limit is not None and limit < 1:
             raise MalformedRequestError("limit: 1 or more rows")
         now = self._reader.pod.clock.monotonic()
-        if media == NDJSON:
+        if media != JSON:
             bytes_max = min(settings.stream_bytes_max, _peer_limit(request, BYTES_MAX_HEADER))
             seconds = min(settings.stream_max_s, _peer_limit(request, SECONDS_MAX_HEADER))
             return Budget(limit, int(bytes_max), now + seconds)

@@ -1,4 +1,4 @@
-"""Scans as answers: NDJSON that is written while it is read, or one JSON document.
+"""Scans as answers: streams that are written while they are read, or one JSON document.
 
 A slow reader holds the scan back (its rows are not read ahead of it); one that takes nothing for
 too long, or goes away, ends it, and the iterator is closed.
@@ -18,7 +18,7 @@ from qss_core.errors import OverloadedError
 from qss_core.model import PartitionId
 from qss_core.queries import PartitionAnswer, encode_mark
 from qss_store.http.media import JSON, NDJSON
-from qss_store.reads.scanning import Event, Mark, Rows
+from qss_store.reads.scanning import Event, Rows
 
 _LOG = logging.getLogger(__name__)
 _SLICE_BYTES = 256 * 1024
@@ -83,20 +83,48 @@ async def collect(scan: EventSource) -> Collected:
     return collected
 
 
+class Encoder(Protocol):
+    """How the events of a scan become the bytes of a stream."""
+
+    media: str
+
+    def encode(self, event: Event) -> bytes:
+        """Rows, or the mark after a partition."""
+
+    def end(self) -> bytes:
+        """What ends the stream."""
+
+
+class NdjsonEncoder:
+    """A row a line, and a mark after each partition."""
+
+    media = NDJSON
+
+    def encode(self, event: Event) -> bytes:
+        """Whole lines."""
+        if isinstance(event, Rows):
+            return b"\n".join(event.rows) + b"\n"
+        return encode_mark(event.partition, event.answer, event.cursor) + b"\n"
+
+    def end(self) -> bytes:
+        """The last mark has ended it."""
+        return b""
+
+
 async def stream(
-    request: web.Request, scan: EventSource, write_stall_max_s: float
+    request: web.Request, scan: EventSource, encoder: Encoder, write_stall_max_s: float
 ) -> web.StreamResponse:
-    """Writes the scan as NDJSON: a row a line, and a mark after each partition."""
-    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: NDJSON})
+    """Writes the scan while it is read."""
+    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: encoder.media})
     await response.prepare(request)
     async with aclosing(scan.events()) as events:
         async for event in events:
             with _patience(request):
                 async with asyncio.timeout(write_stall_max_s):
-                    await response.write(_lines(event))
+                    await response.write(encoder.encode(event))
     with _patience(request):
         async with asyncio.timeout(write_stall_max_s):
-            await response.write_eof()
+            await response.write_eof(encoder.end())
     return response
 
 
@@ -131,12 +159,6 @@ def _patience(request: web.Request) -> Iterator[None]:
         if request.transport is not None:
             request.transport.abort()
         raise ConnectionError("the reader took nothing for too long") from error
-
-
-def _lines(event: Rows | Mark) -> bytes:
-    if isinstance(event, Rows):
-        return b"\n".join(event.rows) + b"\n"
-    return encode_mark(event.partition, event.answer, event.cursor) + b"\n"
 
 
 def answers_json(answers: dict[PartitionId, PartitionAnswer]) -> bytes:

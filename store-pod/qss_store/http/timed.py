@@ -20,7 +20,7 @@ from qss_core.timed_parameters import (
     times_of,
 )
 from qss_store.http.keys import key_text
-from qss_store.http.media import JSON, NDJSON, OCTETS, negotiate
+from qss_store.http.media import JSON, OCTETS, negotiate
 from qss_store.http.point import PointApi, PointAsk
 from qss_store.http.scans import MEDIA, ScanApi, peer_requests
 from qss_store.http.streams import EventSource
@@ -171,12 +171,12 @@ class TimedApi:
                 make_peer_request=make_peer_request,
             )
         with self._scans.slot(options):
-            return await self._scans.answer(request, scan, media)
+            return await self._scans.answer(request, scan, media, codec, plan)
 
     def _check_page(self, limit: int | None, media: str) -> None:
         """Refuses a page by time that no memory bounds."""
         rows_max = self._reader.settings.rows_by_time_max
-        if limit is None and media == NDJSON:
+        if limit is None and media != JSON:
             raise MalformedRequestError(
                 f"orderBy=time gives pages of up to {rows_max} rows: say a limit, and follow the "
                 "cursor"

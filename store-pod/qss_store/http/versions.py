@@ -61,7 +61,7 @@ class VersionApi:
             make_peer_request=peer_requests(request, parameters, is_of_key=True),
         )
         with self._scans.slot(options):
-            return await self._scans.answer(request, scan, media)
+            return await self._scans.answer(request, scan, media, codec, plan)
 
     async def of_all(self, request: web.Request) -> web.StreamResponse:
         """There is no such read: versions are asked for by key."""

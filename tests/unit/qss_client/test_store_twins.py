@@ -11,6 +11,7 @@ RENAMED = {
     "AsyncIterator": "Iterator",
     "AsyncPatience": "Patience",
     "AsyncHttp": "SyncHttp",
+    "AsyncScanned": "Scanned",
     "AsyncStore": "Store",
     "http_async": "http_sync",
     "__aenter__": "__enter__",

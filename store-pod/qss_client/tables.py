@@ -1,0 +1,120 @@
+"""Answers as Arrow tables, and what a scan gives: rows one by one, or a table."""
+
+import importlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Self
+
+from qss_client.scans import RowType
+from qss_core.errors import StoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ARROW = "application/vnd.apache.arrow.stream"
+_MARK = b"mark"
+
+
+class Scanned(Iterator[RowType], Generic[RowType]):
+    """The rows of a scan, page by page as they are taken; or, at once, a table of all of them."""
+
+    def __init__(self, rows: Iterator[RowType], table: "Callable[[], pa.Table]") -> None:
+        """`table` reads the whole scan anew."""
+        self._rows = rows
+        self._table = table
+
+    def __iter__(self) -> Self:
+        """Itself: it can be read once."""
+        return self
+
+    def __next__(self) -> RowType:
+        """The next row."""
+        return next(self._rows)
+
+    def to_arrow(self) -> "pa.Table":
+        """All rows as an Arrow table, from the first, whatever was taken one by one."""
+        return self._table()
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame; needs pandas."""
+        _imported("pandas")
+        return self._table().to_pandas()
+
+    def to_polars(self) -> Any:
+        """All rows as a Polars DataFrame; needs polars."""
+        return _imported("polars").from_arrow(self._table())
+
+
+class AsyncScanned(AsyncIterator[RowType], Generic[RowType]):
+    """`Scanned`, with awaits."""
+
+    def __init__(
+        self, rows: AsyncIterator[RowType], table: "Callable[[], Awaitable[pa.Table]]"
+    ) -> None:
+        """`table` reads the whole scan anew."""
+        self._rows = rows
+        self._table = table
+
+    def __aiter__(self) -> Self:
+        """Itself: it can be read once."""
+        return self
+
+    async def __anext__(self) -> RowType:
+        """The next row."""
+        return await anext(self._rows)
+
+    async def to_arrow(self) -> "pa.Table":
+        """All rows as an Arrow table, from the first, whatever was taken one by one."""
+        return await self._table()
+
+    async def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame; needs pandas."""
+        _imported("pandas")
+        return (await self._table()).to_pandas()
+
+    async def to_polars(self) -> Any:
+        """All rows as a Polars DataFrame; needs polars."""
+        return _imported("polars").from_arrow(await self._table())
+
+
+def read_stream(body: bytes) -> dict[str, Any]:
+    """An Arrow answer: its `batches`, `partitions` (what each mark says) and the `cursor`.
+
+    Raises StoreError for a stream that was cut off.
+    """
+    pa = _imported("pyarrow")
+    batches, partitions, cursor, ended = [], {}, None, False
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
+            while True:
+                try:
+                    batch, metadata = reader.read_next_batch_with_custom_metadata()
+                except StopIteration:
+                    break
+                if metadata is None:
+                    batches.append(batch)
+                    continue
+                mark = json.loads(dict(metadata)[_MARK])
+                partitions[str(mark.pop("partition"))] = mark
+                cursor = mark.pop("cursor")
+            batches.append(reader.schema.empty_table().combine_chunks())
+            ended = body.endswith(b"\xff\xff\xff\xff\x00\x00\x00\x00")
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise StoreError(f"the answer is no Arrow stream: {error}") from error
+    if not ended:
+        raise StoreError("the Arrow stream was cut off")
+    *rows, nothing = batches
+    table = pa.Table.from_batches(rows, nothing.schema)
+    return {"table": table, "partitions": partitions, "cursor": cursor}
+
+
+def joined(tables: "list[pa.Table]") -> "pa.Table":
+    """The pages of a scan as one table."""
+    return _imported("pyarrow").concat_tables(tables)
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise StoreError(f"this needs {name}: pip install {name}") from error

@@ -1,0 +1,177 @@
+"""Scans as Arrow IPC streams, for pandas, Polars, DuckDB and Spark.
+
+Columns: `key` and `value` in the types of the store's serdes (json as its text); between them the
+row's times, `window_start` and `window_end`, `session_start` and `session_end`, or `valid_from` and
+`valid_to`; then `timestamp` and `headers` where the query has them. Times are milliseconds since
+1970. After the rows of each partition comes an empty batch whose custom metadata has, under `mark`,
+what NDJSON says there: position, what is left, cursor.
+"""
+
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from qss_core.errors import MalformedRequestError
+from qss_core.model import StoreType
+from qss_core.queries import encode_mark
+from qss_core.times import Times
+from qss_store.http.media import ARROW
+from qss_store.reads.query_plans import RowsPlan
+from qss_store.reads.rows import Codec
+from qss_store.reads.scanning import Event, Rows
+
+MARK = b"mark"
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_TYPES: dict[str, pa.DataType] = {
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "json": pa.string(),
+    "uuid": pa.string(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "boolean": pa.bool_(),
+}
+# Members of a row in JSON, and their columns; all that may be null are for versions.
+_TIMES = {
+    StoreType.WINDOW: {"windowStart": "window_start", "windowEnd": "window_end"},
+    StoreType.SESSION: {"sessionStart": "session_start", "sessionEnd": "session_end"},
+    StoreType.VERSIONED: {"validFrom": "valid_from", "validTo": "valid_to"},
+}
+_LIST = "list<"
+
+
+class ArrowEncoder:
+    """Turns the events of one scan into the bytes of one stream."""
+
+    media = ARROW
+
+    def __init__(self, codec: Codec, plan: RowsPlan) -> None:
+        """Raises MalformedRequestError where the query wants times as texts."""
+        if getattr(plan, "times", Times.MILLIS) is not Times.MILLIS:
+            raise MalformedRequestError("times: Arrow has milliseconds; leave times out")
+        columns = _columns_of(codec, plan)
+        self._columns = [(member, change) for member, change, _ in columns]
+        self._schema = pa.schema([field for *_, field in columns])
+        self._line = msgspec.json.Decoder(list[_line_type(codec)])  # type: ignore[misc]
+        self._written: list[bytes] = []
+        self._writer = pa.ipc.new_stream(pa.PythonFile(self, mode="w"), self._schema)
+
+    # --- A file, as Arrow sees it
+
+    closed = False
+
+    def write(self, data: bytes) -> int:
+        """Takes what Arrow writes."""
+        self._written.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Arrow closes what it was given."""
+
+    # --- Events
+
+    def encode(self, event: Event) -> bytes:
+        """The bytes of some rows, or of the mark after a partition; the first have the schema."""
+        if isinstance(event, Rows):
+            self._writer.write_batch(self._batch(event.rows))
+        else:
+            mark = encode_mark(event.partition, event.answer, event.cursor)
+            self._writer.write_batch(self._batch([]), custom_metadata={MARK: mark})
+        return self._taken()
+
+    def end(self) -> bytes:
+        """What ends the stream: one without it was cut off."""
+        self._writer.close()
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        written, self._written = self._written, []
+        return b"".join(written)
+
+    def _batch(self, lines: list[bytes]) -> pa.RecordBatch:
+        rows = self._line.decode(b"[%b]" % b",".join(lines))
+        arrays = [
+            pa.array([change(getattr(row, member)) for row in rows], field.type)
+            for (member, change), field in zip(self._columns, self._schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def type_of(serde: str) -> pa.DataType:
+    """Arrow's type of a serde's values; a json stays its text."""
+    if serde.startswith(_LIST):
+        return pa.list_(type_of(serde[len(_LIST) : -1]))
+    return _TYPES[serde]
+
+
+_Column = tuple[str, Callable[[Any], Any], pa.Field]
+
+
+def _columns_of(codec: Codec, plan: RowsPlan) -> list[_Column]:
+    """Members in the order of their columns, with what makes a value of each."""
+    key, value = codec.key.name, codec.value.name
+    columns: list[_Column] = [
+        ("key", _change_of(key), pa.field("key", type_of(key), nullable=False)),
+        *(
+            (member, _same, pa.field(name, pa.int64(), nullable=member == "validTo"))
+            for member, name in _TIMES.get(codec.type, {}).items()
+        ),
+    ]
+    if codec.retain_duplicates:
+        columns.append(("sequence", _same, pa.field("sequence", pa.int32(), nullable=False)))
+    columns.append(("value", _change_of(value), pa.field("value", type_of(value))))
+    if plan.shape.timestamp:
+        columns.append(("timestamp", _same, pa.field("timestamp", pa.int64())))
+    if plan.shape.headers:
+        columns.append(("headers", _headers, pa.field("headers", _HEADERS)))
+    return columns
+
+
+def _line_type(codec: Codec) -> type[msgspec.Struct]:
+    """A row in JSON; what is a json itself is not taken apart."""
+
+    def kind(serde: str) -> Any:
+        return msgspec.Raw if serde == "json" else Any
+
+    return msgspec.defstruct(
+        "Line",
+        [
+            ("key", kind(codec.key.name)),
+            ("value", kind(codec.value.name)),
+            *((member, Any, None) for times in _TIMES.values() for member in times),
+            *((member, Any, None) for member in ("sequence", "timestamp", "headers")),
+        ],
+    )
+
+
+def _change_of(serde: str) -> Callable[[Any], Any]:
+    """What makes a serde's value of its JSON."""
+    if serde.startswith(_LIST):
+        item = _change_of(serde[len(_LIST) : -1])
+        return lambda found: None if found is None else [item(one) for one in found]
+    if serde == "json":
+        return lambda found: bytes(found).decode()
+    if serde == "bytes":
+        return lambda found: None if found is None else b64decode(found)
+    if serde in ("float32", "float64"):
+        return lambda found: None if found is None else float(found)  # NaN comes as a text.
+    return _same
+
+
+def _same(found: Any) -> Any:
+    return found
+
+
+def _headers(found: list[dict[str, str | None]]) -> list[tuple[str | None, bytes | None]]:
+    return [
+        (one["key"], None if (value := one["value"]) is None else b64decode(value)) for one in found
+    ]

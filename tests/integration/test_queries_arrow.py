@@ -1,0 +1,171 @@
+"""Scans as Arrow streams: the rows of the NDJSON answer, in columns, with the same marks."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from qss_client import Store
+from qss_client.tables import read_stream
+from qss_core.errors import StoreError
+from qss_core.model import StoreType
+from qss_testing.http import Api
+from qss_testing.stores import Cluster, Put
+
+StartCluster = Callable[..., Awaitable[Cluster]]
+MakeApi = Callable[..., Api]
+
+ARROW = {"Accept": "application/vnd.apache.arrow.stream"}
+NDJSON = {"Accept": "application/x-ndjson"}
+HOUR = 3_600_000
+UUID = "6f8f2b0e-52f6-4c6f-8d5e-0b1c2d3e4f50"
+
+
+def rows_of(body: bytes) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = read_stream(body)["table"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("serde", "stored", "kind", "value"),
+    [
+        ("string", b"x", pa.string(), "x"),
+        ("json", b'{"a": [1.0]}', pa.string(), '{"a": [1.0]}'),
+        ("bytes", b"\x00\xff", pa.binary(), b"\x00\xff"),
+        ("int16", b"\x00\x07", pa.int16(), 7),
+        ("int64", b"\xff" * 8, pa.int64(), -1),
+        ("float64", b"\x7f\xf0" + bytes(6), pa.float64(), float("inf")),
+        ("boolean", b"\x01", pa.bool_(), True),
+        ("uuid", UUID.encode(), pa.string(), UUID),
+    ],
+)
+async def test_values_have_the_types_of_their_serde(
+    start_cluster: StartCluster,
+    api: MakeApi,
+    serde: str,
+    stored: bytes,
+    kind: pa.DataType,
+    value: Any,
+) -> None:
+    cluster = await start_cluster(value_serde=serde)
+    await cluster.put([Put(b"a", stored, 5)])
+    answer = await api(cluster).get("/state/stores/words", **ARROW)
+    assert answer.headers["Content-Type"] == ARROW["Accept"]
+    table = read_stream(answer.body)["table"]
+    assert table.schema.field("value").type == kind
+    assert table.to_pylist() == [{"key": "a", "value": value, "timestamp": 5}]
+
+
+@pytest.mark.parametrize("pods", [1, 3])
+async def test_the_stream_has_the_rows_and_the_marks_of_ndjson(
+    start_cluster: StartCluster, api: MakeApi, pods: int
+) -> None:
+    cluster = await start_cluster(pods, format="TimestampedWithHeaders", value_serde="string")
+    rows = [Put(b"k%03d" % n, b"v%d" % n, n, (("h", b"x"), ("h", None))) for n in range(700)]
+    await cluster.put(rows, {"in": {"0": 7}})
+    path = "/state/stores/words?from=k100&order=DESCENDING"
+    lines = (await api(cluster).get(path, **NDJSON)).body.splitlines()
+    plain = [json.loads(line) for line in lines]
+    expected = [row for row in plain if "key" in row]
+    for row in expected:
+        row["headers"] = [
+            {"key": one["key"], "value": one["value"] and base64.b64decode(one["value"])}
+            for one in row["headers"]
+        ]
+    found = read_stream((await api(cluster).get(path, **ARROW)).body)
+    assert found["table"].to_pylist() == expected
+    assert len(expected) == 600
+    marks = {str(one.pop("partition")): one for one in plain if "partition" in one and one}
+    for mark in marks.values():
+        mark.pop("cursor")
+    assert found["partitions"] == marks
+    assert found["cursor"] is None
+
+
+@pytest.mark.parametrize(
+    ("members", "path", "expected"),
+    [
+        (
+            {"type": StoreType.WINDOW, "retain_duplicates": True, "format": "PlainWithHeaders"},
+            "/state/windows/words",
+            {"window_start": HOUR, "window_end": 2 * HOUR, "sequence": 1, "headers": []},
+        ),
+        (
+            {"type": StoreType.SESSION},
+            "/state/sessions/words/a",
+            {"session_start": HOUR, "session_end": HOUR + 5},
+        ),
+        (
+            {"type": StoreType.VERSIONED, "format": "Plain"},
+            "/state/versions/words/a?from=0",
+            {"valid_from": 9, "valid_to": None},
+        ),
+    ],
+    ids=["windows", "sessions", "versions"],
+)
+async def test_rows_with_times_have_columns_of_them(
+    start_cluster: StartCluster,
+    api: MakeApi,
+    members: dict[str, Any],
+    path: str,
+    expected: dict[str, Any],
+) -> None:
+    cluster = await start_cluster(**members)
+    await cluster.put([Put(b"a", b"1", 9, start=HOUR, end=HOUR + 5)])
+    answer = await api(cluster).get(path, **ARROW)
+    assert rows_of(answer.body) == [{"key": "a", "value": "1", **expected}]
+
+
+async def test_a_query_of_iqv2_streams_arrow_too(start_cluster: StartCluster, api: MakeApi) -> None:
+    cluster = await start_cluster()
+    await cluster.put_values({"a": 1, "b": 2})
+    query = {"query": {"type": "RangeQuery", "lower": "b"}}
+    answer = await api(cluster).post("/state/query/words", query, **ARROW)
+    assert rows_of(answer.body) == [{"key": "b", "value": "2"}]
+
+
+async def test_texts_of_times_are_refused(start_cluster: StartCluster, api: MakeApi) -> None:
+    cluster = await start_cluster(type=StoreType.WINDOW)
+    answer = await api(cluster).get("/state/windows/words?times=rfc3339", **ARROW)
+    answer.problem(400, "MALFORMED_REQUEST")
+
+
+async def test_a_client_has_tables_of_whole_scans(start_cluster: StartCluster) -> None:
+    cluster = await start_cluster(3, value_serde="int64")
+    await cluster.put([Put(b"k%03d" % n, n.to_bytes(8, "big"), n) for n in range(300)])
+
+    def ask() -> tuple[Any, ...]:
+        with Store(cluster.url(), "words") as store:
+            table = store.range("k100").to_arrow()
+            scan = duckdb.from_arrow(table)
+            [total] = scan.filter("key < 'k200'").aggregate("sum(value)").fetchall()
+            assert store.position.component_count > 0
+            return (
+                table.num_rows,
+                total,
+                store.prefix("k00").to_pandas()["value"].tolist(),
+                store.range(limit=7).to_polars()["timestamp"].sum(),
+                store.range("x").to_arrow().num_rows,
+            )
+
+    rows, total, few, stamps, none = await asyncio.to_thread(ask)
+    assert stamps > 0
+    assert (rows, total, none) == (200, (sum(range(100, 200)),), 0)
+    assert sorted(few) == list(range(10))
+
+
+async def test_a_stream_that_was_cut_off_is_no_answer(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster()
+    await cluster.put_values({"a": 1})
+    body = (await api(cluster).get("/state/stores/words", **ARROW)).body
+    assert len(rows_of(body)) == 1
+    for cut in (0, 10, len(body) // 2, len(body) - 8, len(body) - 1):
+        with pytest.raises(StoreError, match="Arrow stream"):
+            read_stream(body[:cut])
