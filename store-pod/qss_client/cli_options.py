@@ -67,22 +67,27 @@ def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
     """A client of the store."""
     environment = os.environ
     limits = RetryLimits(deadline_s=timeout_s)
+    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
+    token = None if token_file else environment.get("QSS_TOKEN") or None
     if place.is_on_kubernetes:
+        if place.url:
+            raise MalformedRequestError("--kube finds the store by its name: leave out --url")
         with store_on_kubernetes(
             store,
             context=place.context,
             service_account=place.service_account,
+            token=token,
+            token_file=token_file,
             ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
             limits=limits,
         ) as client:
             yield client
         return
     found = place.url or environment.get("QSS_URL") or _local_url(store, place.state_dir)
-    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
     with Store(
         found,
         store,
-        token=None if token_file else environment.get("QSS_TOKEN") or None,
+        token=token,
         token_file=token_file,
         ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
         limits=limits,

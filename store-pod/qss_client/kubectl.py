@@ -78,11 +78,14 @@ class Forwarded:
 
 
 @contextmanager
-def forwarded(place: KubernetesPlace, service_account: str = "default") -> Iterator[Forwarded]:
+def forwarded(
+    place: KubernetesPlace, service_account: str | None = "default"
+) -> Iterator[Forwarded]:
     """Forwards a port to the store's Service.
 
     Where the store checks its callers, a token of `service_account` in the store's namespace is
-    asked for (TokenRequest): that account needs the right `query` on the store.
+    asked for (TokenRequest): that account needs the right `query` on the store. None: the caller
+    has a token.
     """
     resource = _read(place)
     access = resource.get("spec", {}).get("access") or {}
@@ -92,7 +95,7 @@ def forwarded(place: KubernetesPlace, service_account: str = "default") -> Itera
     with _PortForward(place.command("port-forward", _LOOPBACK, service, ":8080")) as port:
         yield Forwarded(
             url=f"{'https' if is_tls else 'http'}://127.0.0.1:{port}",
-            token=_Tokens(place, service_account) if is_checked else None,
+            token=_Tokens(place, service_account) if is_checked and service_account else None,
             server_hostname=place.host if is_tls else None,
         )
 

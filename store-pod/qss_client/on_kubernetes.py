@@ -29,21 +29,27 @@ def store_on_kubernetes(
     *,
     context: str | None = None,
     service_account: str = "default",
+    token: str | None = None,
+    token_file: str | Path | None = None,
     ca_file: str | Path | None = None,
     limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
 ) -> Iterator[Store]:
     """The store NAMESPACE/STORE, for as long as the block runs.
 
     In a pod: by the Service, over https where `ca_file` is given, with the pod's own token.
-    Elsewhere: by `kubectl port-forward`, with a token of `service_account` where one is needed.
+    Elsewhere: by `kubectl port-forward`, with a token of `service_account` where one is needed. A
+    `token` or a `token_file` that is given is shown instead.
     """
     place = KubernetesPlace.parse(name, context)
     if is_in_cluster() and context is None:
         url = service_url(place, tls=ca_file is not None)
-        with Store(url, place.store, ca_file=ca_file, limits=limits) as store:
+        with Store(
+            url, place.store, token=token, token_file=token_file, ca_file=ca_file, limits=limits
+        ) as store:
             yield store
         return
-    with forwarded(place, service_account) as found:
+    is_given = token is not None or token_file is not None
+    with forwarded(place, None if is_given else service_account) as found:
         if found.server_hostname is not None and ca_file is None:
             raise MalformedRequestError(
                 f"store {name} has a certificate: name its authority by ca_file (qss: --ca-file); "
@@ -52,7 +58,8 @@ def store_on_kubernetes(
         with Store(
             found.url,
             place.store,
-            token=found.token,
+            token=token if is_given else found.token,
+            token_file=token_file,
             ca_file=ca_file,
             direct=False,
             server_hostname=found.server_hostname,

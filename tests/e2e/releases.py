@@ -7,6 +7,7 @@ from e2e.kubectl import Cluster
 from qss_testing.waiting import wait_until
 
 RELEASE = "qss"
+OWN_NAMESPACES = "qss-e2e-"
 OPERATOR = f"deployment/{RELEASE}-queryable-state"
 OPERATOR_PODS = ("pods", "--selector", "app.kubernetes.io/name=queryable-state-operator")
 
@@ -15,6 +16,7 @@ def install(
     system: Cluster, images: Images, *options: str, values: Mapping[str, str] | None = None
 ) -> str:
     """Installs or upgrades the release, and waits until all of it runs."""
+    _check_no_other_release(system)
     given = {
         "image.repository": _repository(images.operator),
         "image.tag": _tag(images.operator),
@@ -34,6 +36,21 @@ def install(
         "--timeout=120s",
         *sets,
         *options,
+    )
+
+
+def _check_no_other_release(system: Cluster) -> None:
+    """Two releases would take the stores from each other, and this one is deleted in the end."""
+    crd = system.find("crd", "queryablestatestores.queryablestate.dev") or {"metadata": {}}
+    owner = crd["metadata"].get("annotations", {})
+    name = owner.get("meta.helm.sh/release-name", "")
+    namespace = owner.get("meta.helm.sh/release-namespace", "")
+    if not namespace or namespace.startswith(OWN_NAMESPACES):
+        return
+    lives = name in system.within(namespace).helm("list", "--short").split()
+    assert not lives, (
+        f"this cluster has the release {name} in the namespace {namespace}: the tests would take "
+        "its stores over. Use another cluster, or uninstall it"
     )
 
 

@@ -130,7 +130,7 @@ def test_rows_without_their_times_are_refused_and_nothing_is_written(
     write(spark.createDataFrame([], WINDOW_COLUMNS), stores["windows"], "overwrite")
     for columns, row in (
         ("key string, value long", ("a", 1)),
-        (WINDOW_COLUMNS, ("a", -1) + 4 * (None,)),
+        (WINDOW_COLUMNS, ("a", -1, HOUR - 1, 1, None, None)),
     ):
         with pytest.raises(PySparkException, match="window_start"):
             write(spark.createDataFrame([row], columns), stores["windows"])

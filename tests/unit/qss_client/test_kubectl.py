@@ -2,11 +2,14 @@
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from qss_client.cli_options import Place, open_store
 from qss_client.kubectl import KubectlError, KubernetesPlace, forwarded
+from qss_client.on_kubernetes import store_on_kubernetes
 from qss_core.errors import (
     MalformedRequestError,
     StoreNotFoundError,
@@ -77,6 +80,49 @@ def test_a_store_that_checks_its_callers_gets_a_token_of_its_audience_once(kubec
     assert tokens == [
         "--namespace shop create token reader --audience=queryablestate.dev --duration=600s"
     ]
+
+
+def test_who_has_a_token_asks_for_none(kubectl: Path) -> None:
+    write(kubectl, resource='{"spec": {}}', token="echo other")
+    with forwarded(PLACE, None) as found:
+        assert found.token is None
+    with store_on_kubernetes("shop/words", token="mine"):
+        pass
+    assert [line for line in asked(kubectl) if "create token" in line] == []
+
+
+@pytest.mark.parametrize("given", [{"QSS_TOKEN": "mine"}, {"QSS_TOKEN_FILE": "/run/token"}])
+def test_the_command_shows_the_token_that_it_was_given(
+    kubectl: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    write(kubectl, resource='{"spec": {}}', token="echo other")
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with open_store("shop/words", on_kubernetes(), 1.0):
+        pass
+    assert [line for line in asked(kubectl) if "create token" in line] == []
+
+
+def test_a_url_beside_a_name_on_kubernetes_is_refused(kubectl: Path) -> None:
+    write(kubectl)
+    place = replace(on_kubernetes(), url="http://pod")
+    with (
+        pytest.raises(MalformedRequestError, match="leave out --url"),
+        open_store("shop/words", place, 1.0),
+    ):
+        pass
+
+
+def on_kubernetes() -> Place:
+    return Place(
+        url=None,
+        state_dir=Path(),
+        token_file=None,
+        ca_file=None,
+        is_on_kubernetes=True,
+        context=None,
+        service_account="default",
+    )
 
 
 def test_a_context_is_passed_on(kubectl: Path) -> None:
