@@ -12,6 +12,7 @@ from qss_core.model import (
     PartitionId,
     PodAddress,
     PodName,
+    Role,
     Sequence,
     StoreAssignment,
     StoreId,
@@ -87,6 +88,7 @@ class SimulatedPod:
     trouble: str | None = None
     store_id: StoreId | None = None
     held: tuple[PartitionConfiguration, ...] = ()
+    written: set[int] = field(default_factory=set)  # Partitions whose replica here has entries.
     state: str = "serving"
     is_opening: bool = False
 
@@ -111,27 +113,30 @@ class SimulatedPod:
         definition = assignment.definition
         if self.store_id not in (None, definition.store_id):
             raise WrongStoreError(f"the volume is of store {self.store_id}")
-        epochs = {entry.partition: entry.epoch for entry in self.held}
-        if any(entry.epoch < epochs.get(entry.partition, 0) for entry in assignment.partitions):
-            raise StaleEpochError("a configuration is lower than the one held")
+        held = {entry.partition: entry for entry in self.held}
+        for entry in assignment.partitions:
+            own = held.get(entry.partition, entry)
+            if entry.epoch <= own.epoch and entry != own:
+                raise StaleEpochError("a configuration is not above the one held")
         self.store_id = definition.store_id
         self.held = tuple(
-            entry for entry in assignment.partitions if entry.role_of(self.ordinal) is not None
+            entry
+            for entry in assignment.partitions
+            if entry.role_of(self.ordinal) is not None or entry.partition in held
         )
 
     def report(self) -> ReplicasReport:
         replicas = [
             ReplicaReport(
                 configuration=entry,
-                role=role,
+                role=entry.role_of(self.ordinal) or Role.LEARNER,
                 state=self.state,
-                applied_offset=Offset(0),
-                end_offset=Offset(0),
-                sequence=Sequence(0),
+                applied_offset=Offset(2 * (entry.partition in self.written)),
+                end_offset=Offset(2 * (entry.partition in self.written)),
+                sequence=Sequence(int(entry.partition in self.written)),
                 error="the checksum is wrong" if self.state == "failed" else None,
             )
             for entry in self.held
-            if (role := entry.role_of(self.ordinal)) is not None
         ]
         return ReplicasReport(
             store=STORE,

@@ -1,16 +1,17 @@
 """Which assignment holds: from the published status and from what the pods' disks say.
 
-The status may be missing or old (a resource made again, a restored backup). Nothing is ever
-published below what a pod holds, so such a status is corrected from the pods, and only once every
-pod that has a volume has answered.
+The status may be missing, old or changed by hand (a resource made again, a restored backup).
+Nothing is ever published that is below what a pod holds, or other than it in the same epoch, so
+such a status is corrected from the pods, and only once every pod that has a volume has answered.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from qss_core.model import PartitionConfiguration, PartitionId, StoreId
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire import ReplicasReport
 from qss_operator.planning.assign import Site, first_configurations, place
+from qss_operator.planning.claims import Claims, claims_of, decided, stranded
 from qss_operator.planning.model import ConditionType, Observation, PodState
 
 PODS_STARTING = "PodsStarting"
@@ -91,7 +92,7 @@ def is_creating(observation: Observation) -> bool:
     """Whether a volume may be empty because nothing was ever written to it."""
     status = observation.resource.status
     if status is None or status.assignment is None:
-        return not _highest_held(observation)
+        return not _claims(observation)
     progressing = status.condition(ConditionType.PROGRESSING)
     return progressing is not None and progressing.reason == CREATING
 
@@ -114,6 +115,29 @@ def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:
     ]
 
 
+def missing_replicas(observation: Observation, known: "Known") -> dict[PodState, list[PartitionId]]:
+    """Pods of the store that lack partitions of which they should hold everything.
+
+    Told of them, they would make them, empty. A pod that is still opening lacks some for a while.
+    """
+    if is_creating(observation):
+        return {}
+    found: dict[PodState, list[PartitionId]] = {}
+    for pod in observation.cluster.pods:
+        report = observation.reports.get(pod.ordinal)
+        if report is None or report.store_id != known.store_id:
+            continue
+        held = {replica.configuration.partition for replica in report.replicas}
+        lacking = [
+            entry.partition
+            for entry in known.partitions
+            if pod.ordinal in entry.in_sync and entry.partition not in held
+        ]
+        if lacking:
+            found[pod] = lacking
+    return found
+
+
 def assess(observation: Observation) -> Known | Unknown:
     """The assignment that holds, or why it is not known."""
     partitions = observation.resource.spec.partitions
@@ -126,19 +150,26 @@ def assess(observation: Observation) -> Known | Unknown:
         return Unknown(reason=PODS_STARTING, message="the pods are being made")
     status = observation.resource.status
     published = {entry.partition: entry for entry in (status.assignment if status else None) or ()}
-    held = _highest_held(observation)
-    is_behind = any(
-        number not in published or entry.epoch > published[number].epoch
+    claims = _claims(observation)
+    held = {number: decided(claimed) for number, claimed in claims.items()}
+    # Also where the pods disagree: what is decided then is nothing, or an epoch above them.
+    is_wrong = any(
+        number not in published or entry is None or _overrules(entry, published[number])
         for number, entry in held.items()
     )
-    if len(published) == partitions and not is_behind:
+    if len(published) == partitions and not is_wrong:
         return _known(observation, published)
     silent = [pod for pod in pods if _may_hold_more(pod, observation.reports.get(pod.ordinal))]
     return (
         _retained(observation)
         or _waiting(silent, is_new=not published and not held)
-        or _adopted(observation, published, held)
+        or _disputed(observation, claims)
+        or _adopted(observation, published, {n: entry for n, entry in held.items() if entry})
     )  # fmt: skip
+
+
+def _overrules(held: PartitionConfiguration, published: PartitionConfiguration) -> bool:
+    return held.epoch >= published.epoch and held != published
 
 
 def retained_message(foreign: dict[PodState, StoreId]) -> str:
@@ -160,6 +191,18 @@ def emptied_message(emptied: list[PodState]) -> str:
     )
 
 
+def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
+    """What to do about single partitions that were lost, or that the status has moved."""
+    lines = [
+        f"{pod.address.name} does not hold partition {shown([str(n) for n in numbers])}"
+        for pod, numbers in missing.items()
+    ]
+    return (
+        f"{shown(lines)}, where the status places the data: bring the volume back, or correct the "
+        "status. No empty partition is made in its place"
+    )
+
+
 def shown(names: Sequence[str]) -> str:
     """A list of names, cut to a bounded length."""
     more = len(names) - _NAMES_SHOWN_MAX
@@ -167,25 +210,19 @@ def shown(names: Sequence[str]) -> str:
     return f"{listed} and {more} more" if more > 0 else listed
 
 
-def _highest_held(observation: Observation) -> dict[PartitionId, PartitionConfiguration]:
-    own = store_id_of(observation)
-    highest: dict[PartitionId, PartitionConfiguration] = {}
-    for report in observation.reports.values():
-        if report.store_id != own:
-            continue
-        for replica in report.replicas:
-            entry = replica.configuration
-            known = highest.get(entry.partition)
-            if known is None or entry.epoch > known.epoch:
-                highest[entry.partition] = entry
-    return highest
+def _claims(observation: Observation) -> Claims:
+    return claims_of(observation.reports.values(), store_id_of(observation))
 
 
 def _may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
     """Whether a pod's disk may say something that its report does not, or not yet."""
     if report is None:
         return pod.has_data is not False
-    return report.store_id is None and pod.has_data is True
+    if report.store_id is None:
+        return pod.has_data is True
+    # It opens its replicas one by one; one that failed is in the report and may stay as it is.
+    is_failed = any(replica.state == "failed" for replica in report.replicas)
+    return not (report.ready or is_failed)
 
 
 def _retained(observation: Observation) -> Unknown | None:
@@ -193,7 +230,7 @@ def _retained(observation: Observation) -> Unknown | None:
     if foreign:
         return Unknown(reason=RETAINED_VOLUMES_FOUND, message=retained_message(foreign))
     partitions = observation.resource.spec.partitions
-    beyond = sorted(number for number in _highest_held(observation) if number >= partitions)
+    beyond = sorted(number for number in _claims(observation) if number >= partitions)
     if beyond:
         message = (
             f"the volumes hold partition {beyond[-1]}, but the resource says {partitions} "
@@ -232,6 +269,25 @@ def troubles_of(pods: Iterable[PodState]) -> list[str]:
     return [f"{shown(names)} {trouble}" for trouble, names in troubles.items()]
 
 
+def _disputed(observation: Observation, claims: Claims) -> Unknown | None:
+    """Partitions of which pods hold different configurations of one epoch, and none is certain."""
+    unclear = sorted(number for number, claimed in claims.items() if decided(claimed) is None)
+    if not unclear:
+        return None
+    number = unclear[0]
+    names = shown([_name(observation, claim.pod) for claim in claims[number]])
+    message = (
+        f"partition {shown([str(n) for n in unclear])}: {names} hold different configurations of "
+        f"one epoch, and what they wrote does not tell which is right. Nothing is assigned: save "
+        f"the volumes, then delete partitions/{number} from the one that is wrong and restart it"
+    )
+    return Unknown(reason=ASSIGNMENT_UNKNOWN, message=message)
+
+
+def _name(observation: Observation, ordinal: Ordinal) -> str:
+    return f"{observation.resource.name}-{ordinal}"
+
+
 def _adopted(
     observation: Observation,
     published: dict[PartitionId, PartitionConfiguration],
@@ -242,7 +298,7 @@ def _adopted(
         return _first(observation)
     merged = dict(published)
     for number, entry in held.items():
-        if number not in merged or entry.epoch > merged[number].epoch:
+        if number not in merged or _overrules(entry, merged[number]):
             merged[number] = entry
     missing = [str(number) for number in range(partitions) if number not in merged]
     if missing:
@@ -255,9 +311,24 @@ def _adopted(
     return _known(observation, merged)
 
 
-def _known(observation: Observation, entries: dict[PartitionId, PartitionConfiguration]) -> Known:
+def _known(
+    observation: Observation, entries: dict[PartitionId, PartitionConfiguration]
+) -> Known | Unknown:
+    claims, own = _claims(observation), store_id_of(observation)
+    heard = frozenset(
+        ordinal for ordinal, report in observation.reports.items() if report.store_id == own
+    )
+    for number, claimed in claims.items():
+        holders = stranded(entries[number], claimed, heard)
+        if holders:
+            message = (
+                f"partition {number}: {shown([_name(observation, pod) for pod in holders])} "
+                f"holds the data, and its configuration of epoch {entries[number].epoch} is for "
+                "others, which have none. Nothing is assigned: correct status.assignment"
+            )
+            return Unknown(reason=ASSIGNMENT_UNKNOWN, message=message)
     ordered = tuple(entries[number] for number in sorted(entries))
-    return Known(store_id=store_id_of(observation), partitions=ordered)
+    return Known(store_id=own, partitions=ordered)
 
 
 def _first(observation: Observation) -> Known:

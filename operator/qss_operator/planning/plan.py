@@ -11,6 +11,7 @@ from qss_operator.planning.knowledge import (
     assess,
     emptied_pods,
     foreign_pods,
+    missing_replicas,
     wanted_replicas,
 )
 from qss_operator.planning.model import (
@@ -35,7 +36,11 @@ def plan(observation: Observation) -> list[Step]:
     if not is_published(observation, known):
         steps.append(PublishAssignment(store_id=known.store_id, partitions=known.partitions))
     assignment = assignment_of(observation, known)
-    left_alone = {*foreign_pods(observation), *emptied_pods(observation, known)}
+    left_alone = {
+        *foreign_pods(observation),
+        *emptied_pods(observation, known),
+        *missing_replicas(observation, known),
+    }
     steps += [
         SendAssignment(ordinal=pod.ordinal, assignment=assignment)
         for pod in observation.cluster.pods

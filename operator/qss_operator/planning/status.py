@@ -20,6 +20,8 @@ from qss_operator.planning.knowledge import (
     emptied_pods,
     foreign_pods,
     is_creating,
+    missing_message,
+    missing_replicas,
     retained_message,
     scaling_message,
     shown,
@@ -247,8 +249,17 @@ def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[s
     foreign = foreign_pods(observation)
     if foreign:
         return RETAINED_VOLUMES_FOUND, retained_message(foreign)
-    emptied = emptied_pods(observation, known) if isinstance(known, Known) else []
-    return (NO_IN_SYNC_REPLICA, emptied_message(emptied)) if emptied else None
+    if isinstance(known, Unknown):
+        return None
+    emptied = emptied_pods(observation, known)
+    if emptied:
+        return NO_IN_SYNC_REPLICA, emptied_message(emptied)
+    missing = {
+        pod: partitions
+        for pod, partitions in missing_replicas(observation, known).items()
+        if observation.reports[pod.ordinal].ready  # One that still opens has not lost anything.
+    }
+    return (NO_IN_SYNC_REPLICA, missing_message(missing)) if missing else None
 
 
 def _obstacles(observation: Observation) -> list[str]:

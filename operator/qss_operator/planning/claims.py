@@ -1,0 +1,75 @@
+"""What the pods' disks say of each partition, and which of several claims holds.
+
+A configuration of an epoch is decided once, and a pod's durable copy of it is the fact. Two pods
+that hold different ones of the same epoch were told by a status that was changed by hand.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, StoreId
+from qss_core.wire import ReplicasReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The configuration that one pod holds of a partition, and whether anything was written."""
+
+    pod: Ordinal
+    configuration: PartitionConfiguration
+    is_empty: bool
+
+
+Claims = Mapping[PartitionId, tuple[Claim, ...]]
+
+
+def claims_of(reports: Iterable[ReplicasReport], store_id: StoreId) -> Claims:
+    """What the pods of a store hold, by partition."""
+    claims: dict[PartitionId, tuple[Claim, ...]] = {}
+    for report in reports:
+        if report.store_id != store_id:
+            continue
+        for replica in report.replicas:
+            entry = replica.configuration
+            claim = Claim(
+                pod=report.ordinal,
+                configuration=entry,
+                is_empty=replica.end_offset == 0 and replica.sequence == 0,
+            )
+            claims[entry.partition] = (*claims.get(entry.partition, ()), claim)
+    return claims
+
+
+def decided(claims: tuple[Claim, ...]) -> PartitionConfiguration | None:
+    """The configuration that holds by these claims; None where that cannot be known.
+
+    Of several of one epoch, that of the only pods with entries wins, in an epoch of its own, which
+    the others cannot refuse: an empty replica has acknowledged nothing.
+    """
+    epoch = max(claim.configuration.epoch for claim in claims)
+    highest = [claim for claim in claims if claim.configuration.epoch == epoch]
+    first = highest[0].configuration
+    if all(claim.configuration == first for claim in highest):
+        return first
+    written = [claim for claim in claims if not claim.is_empty]
+    if not written:
+        return None
+    winner = written[0].configuration
+    is_alone = all(claim.configuration == winner for claim in written)
+    is_led = any(claim.pod == winner.active for claim in written)
+    if not (is_alone and is_led and winner.epoch == epoch):
+        return None
+    return replace(winner, epoch=Epoch(epoch + 1))
+
+
+def stranded(
+    entry: PartitionConfiguration, claims: tuple[Claim, ...], heard: frozenset[Ordinal]
+) -> tuple[Ordinal, ...]:
+    """Pods outside of the in-sync set that hold what none of its members has: telling anybody this
+    configuration would put an empty partition in the place of the data."""
+    if not heard.issuperset(entry.in_sync):
+        return ()
+    written = {claim.pod for claim in claims if not claim.is_empty}
+    return () if written & set(entry.in_sync) else tuple(sorted(written))

@@ -1,0 +1,174 @@
+"""A status that says something else than the disks: the disks win, and no partition is made up."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from qss_core.model import PartitionConfiguration, PartitionId
+from qss_operator.planning.knowledge import ASSIGNMENT_UNKNOWN, NO_IN_SYNC_REPLICA, Unknown, assess
+from qss_operator.planning.model import (
+    ConditionStatus,
+    ConditionType,
+    PublishAssignment,
+    SendAssignment,
+)
+from qss_operator.planning.plan import plan
+from qss_testing.control_world import World, configuration, resource_of
+
+P0 = PartitionId(0)
+
+
+def written_store() -> World:
+    world = World(resource=resource_of())
+    world.settle()
+    for pod in world.pods:
+        pod.written = {entry.partition for entry in pod.held}
+    return world
+
+
+def say(world: World, entry: PartitionConfiguration) -> World:
+    """Write a configuration into the status, as a person with kubectl can."""
+    status = world.resource.status
+    assert status is not None
+    assignment = tuple(
+        entry if one.partition == entry.partition else one for one in status.assignment or ()
+    )
+    edited = msgspec.structs.replace(status, assignment=assignment)
+    world.resource = replace(world.resource, status=edited)
+    return world
+
+
+def hold(world: World, ordinal: int, entry: PartitionConfiguration, *, is_written: bool) -> None:
+    """Put a replica on a pod's volume beside those that it has."""
+    pod = world.pods[ordinal]
+    others = [one for one in pod.held if one.partition != entry.partition]
+    pod.held = tuple(sorted([entry, *others], key=lambda one: one.partition))
+    pod.written = (pod.written - {entry.partition}) | ({entry.partition} if is_written else set())
+
+
+def published(world: World, partition: PartitionId = P0) -> PartitionConfiguration:
+    status = world.resource.status
+    assert status is not None
+    return next(one for one in status.assignment or () if one.partition == partition)
+
+
+def told(world: World) -> list[int]:
+    return [step.ordinal for step in plan(world.observation()) if isinstance(step, SendAssignment)]
+
+
+def holders(world: World, partition: PartitionId = P0) -> list[int]:
+    return [
+        pod.ordinal for pod in world.pods if partition in {entry.partition for entry in pod.held}
+    ]
+
+
+def moved_by_hand() -> World:
+    return say(written_store(), configuration(0, 1))
+
+
+def two_hold_it(*, first_written: bool, second_written: bool, says: int = 1) -> World:
+    """What a status that was believed leaves behind: two pods are active in epoch 1."""
+    world = say(written_store(), configuration(0, says))
+    hold(world, 0, configuration(0, 0), is_written=first_written)
+    hold(world, 1, configuration(0, 1), is_written=second_written)
+    return world
+
+
+def test_what_a_pod_holds_wins_over_a_status_of_the_same_epoch() -> None:
+    world = moved_by_hand()
+    steps = plan(world.observation())
+    assert isinstance(steps[0], PublishAssignment)
+    assert steps[0].partitions[0] == configuration(0, 0)
+    world.settle()
+    assert published(world) == configuration(0, 0)
+    assert holders(world) == [0]
+    assert world.status().assigned == "6/6"
+
+
+def test_a_wrong_status_is_corrected_only_after_every_volume_was_heard() -> None:
+    world = moved_by_hand()
+    world.pods[2].is_reachable = False
+    found = assess(world.observation())
+    assert isinstance(found, Unknown)
+    assert found.reason == ASSIGNMENT_UNKNOWN
+    assert plan(world.observation()) == []
+
+
+def test_a_pod_that_still_opens_its_replicas_may_hold_another_configuration() -> None:
+    world = two_hold_it(first_written=True, second_written=False, says=0)
+    world.pods[0].held = world.pods[0].held[1:]
+    world.pods[0].state = "opening"
+    assert isinstance(assess(world.observation()), Unknown)
+    assert plan(world.observation()) == []
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_partition_is_not_made_empty_while_the_pod_with_its_data_is_silent(epoch: int) -> None:
+    world = say(written_store(), configuration(0, 1, epoch=epoch))
+    world.pods[0].is_reachable = False
+    world.sent.clear()
+    assert told(world) == [2]
+    condition = world.status().condition(ConditionType.DEGRADED)
+    assert condition is not None
+    assert (condition.status, condition.reason) == (ConditionStatus.TRUE, NO_IN_SYNC_REPLICA)
+    assert "word-counts-1 does not hold partition 0" in condition.message
+
+
+def test_a_pod_that_opens_slowly_is_not_said_to_have_lost_its_partitions() -> None:
+    world = written_store()
+    world.pods[1].held, world.pods[1].state = (), "opening"
+    world.pods[1].restart()
+    assert told(world) == []
+    condition = world.status().condition(ConditionType.DEGRADED)
+    assert condition is not None
+    assert condition.status is ConditionStatus.FALSE
+
+
+def test_a_higher_epoch_that_leaves_the_data_behind_is_told_to_nobody() -> None:
+    world = say(written_store(), configuration(0, 1, epoch=2))
+    world.sent.clear()
+    found = assess(world.observation())
+    assert isinstance(found, Unknown)
+    assert found.reason == ASSIGNMENT_UNKNOWN
+    assert "partition 0: word-counts-0 holds the data" in found.message
+    assert plan(world.observation()) == []
+    hold(world, 1, configuration(0, 1, epoch=2), is_written=False)
+    assert plan(world.observation()) == []
+
+
+@pytest.mark.parametrize("says", [0, 1])
+def test_a_replica_with_batches_wins_over_an_empty_one_of_its_epoch(says: int) -> None:
+    world = two_hold_it(first_written=True, second_written=False, says=says)
+    world.settle()
+    assert published(world) == configuration(0, 0, epoch=2)
+    assert [pod.held[0] for pod in world.pods[:2]] == [configuration(0, 0, epoch=2)] * 2
+    assert world.status().assigned == "6/6"
+    assert plan(world.observation()) == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: two_hold_it(first_written=True, second_written=True),
+        lambda: two_hold_it(first_written=False, second_written=False),
+    ],
+    ids=["both written", "both empty"],
+)
+def test_where_two_pods_hold_one_epoch_and_none_is_certain_nothing_is_assigned(
+    make: Callable[[], World],
+) -> None:
+    world = make()
+    world.sent.clear()
+    assert plan(world.observation()) == []
+    condition = world.status().condition(ConditionType.DEGRADED)
+    assert condition is not None
+    assert (condition.status, condition.reason) == (ConditionStatus.TRUE, ASSIGNMENT_UNKNOWN)
+    assert "partition 0: word-counts-0, word-counts-1 hold different" in condition.message
+
+
+def test_entries_that_no_active_of_their_configuration_holds_do_not_win() -> None:
+    world = two_hold_it(first_written=False, second_written=False)
+    hold(world, 2, configuration(0, 0, others=(2,)), is_written=True)
+    assert plan(world.observation()) == []
