@@ -24,6 +24,7 @@ from qss_core.model import (
 from qss_core.quantities import (
     DURATION_PATTERN,
     QUANTITY_PATTERN,
+    RESOURCE_QUANTITY_PATTERN,
     parse_duration_ms,
     parse_quantity_bytes,
 )
@@ -50,9 +51,11 @@ LabelValues = Annotated[
     dict[str, Annotated[str, msgspec.Meta(max_length=63)]], msgspec.Meta(max_length=32)
 ]
 LongText = Annotated[str, msgspec.Meta(max_length=4096)]
-Quantities = Annotated[
-    dict[str, int | Annotated[str, msgspec.Meta(max_length=32)]], msgspec.Meta(max_length=16)
-]
+ResourceQuantity = (
+    Annotated[int, msgspec.Meta(ge=0)]
+    | Annotated[str, msgspec.Meta(pattern=RESOURCE_QUANTITY_PATTERN, max_length=32)]
+)
+Quantities = Annotated[dict[str, ResourceQuantity], msgspec.Meta(max_length=16)]
 
 
 class Authentication(StrEnum):

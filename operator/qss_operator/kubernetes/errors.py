@@ -149,13 +149,14 @@ def error_of(
     message = f"{request}: {said.message or f'answered {status}'}"[:_MESSAGE_LENGTH_MAX]
     if status == 429:
         return ThrottledError(message, **_waits(said, retry_after))
-    if status >= 500 and _UNTYPED not in said.message:
+    if status >= 500 and not any(words in said.message for words in _UNTYPED):
         return ApiUnavailableError(message, **_waits(said, retry_after))
     return _refusal(status, said, request, message)
 
 
-# An apply with a field that the schema does not have. By its number, 500, the server's fault.
-_UNTYPED = "failed to create typed patch object"
+# An apply with a field that the schema does not have, or with a value that its type cannot be
+# read from (a quantity). By their number, 500, the server's fault.
+_UNTYPED = ("failed to create typed patch object", "unable to convert unstructured object to")
 
 
 def _refusal(status: int, said: _Status, request: ApiRequest, message: str) -> StoreError:

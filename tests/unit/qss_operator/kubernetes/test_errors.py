@@ -23,6 +23,10 @@ from qss_operator.kubernetes.errors import (
 from qss_operator.kubernetes.kinds import PODS
 from qss_operator.kubernetes.requests import get_request
 
+UNREADABLE = (
+    "unable to convert unstructured object to apps/v1, Kind=StatefulSet: quantities must match "
+    "the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 REQUEST = get_request(PODS, "shop", "words-0")
 
 
@@ -56,6 +60,7 @@ def status(reason: str = "", message: str = "why", **details: Any) -> bytes:
         (429, status("TooManyRequests"), ThrottledError),
         (500, status("InternalError"), ApiUnavailableError),
         (500, status("", "failed to create typed patch object (x; y): .spec.z"), InvalidError),
+        (500, status("", UNREADABLE), InvalidError),
         (503, b"\xff\xfe", ApiUnavailableError),
         (504, status("Timeout"), ApiUnavailableError),
         (302, b"", RefusedError),
