@@ -37,3 +37,8 @@ class StartFailedError(StoreError):
     """A store did not become ready."""
 
     code, http_status, retry = "NOT_READY", 503, Retry.LATER
+
+
+def reason_of(error: StoreError) -> str:
+    """The reason of a condition that tells it."""
+    return "".join(word.capitalize() for word in error.code.split("_"))

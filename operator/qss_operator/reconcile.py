@@ -1,17 +1,21 @@
 """The loop of one store: observe, plan, act step by step, publish.
 
-All that it remembers between rounds is what each pod was told, to spare sending it again; a new
-reconciler that remembers nothing does the same work.
+All that it remembers between rounds is what each pod was told, to spare sending it again, and what
+was refused, to try it again less often; a new reconciler that remembers nothing does the same work.
 """
 
 import asyncio
 import logging
-from dataclasses import dataclass
-from typing import assert_never
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, assert_never
 
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, StoreName
 from qss_core.wire import ReplicasReport
+from qss_operator.attempts import Attempts
+from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.knowledge import Known, assess
 from qss_operator.planning.model import (
     ClusterState,
@@ -23,12 +27,20 @@ from qss_operator.planning.model import (
     Step,
     StoreResource,
     StoreStatus,
+    Trouble,
 )
 from qss_operator.planning.plan import plan
-from qss_operator.planning.status import status_of
+from qss_operator.planning.status import ASSIGNMENT_REFUSED, status_of
 from qss_operator.ports import Clock, Cluster, Pods, Resources
 
 logger = logging.getLogger(__name__)
+
+
+class Subject(Enum):
+    """What can fail beside telling a pod its assignment."""
+
+    CHILDREN = "what stands beside the pods"
+    REPLICAS = "the number of pods"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,8 @@ class StoreReconciler:
         self._intervals = intervals or Intervals()
         self._sent: dict[Ordinal, SentAssignment] = {}
         self._published_at_s: float | None = None
+        self._attempts = Attempts()
+        self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
 
     async def run(self) -> None:
         """Run rounds until the resource is deleted or the task is cancelled."""
@@ -81,17 +95,20 @@ class StoreReconciler:
 
     async def run_round(self) -> bool | None:
         """One round; whether nothing was left to do, or None if the resource is gone."""
+        self.failures = []
         observation = await self._observe()
         if observation is None:
             return None
-        await self._cluster.keep(observation)
+        await self._keep(observation)
         steps = plan(observation)
-        for step in steps:
-            await self._act(step, observation)
-        if steps:
+        self._forget_all_but(steps)
+        observation = replace(observation, troubles=self._troubles(observation))
+        are_done = [await self._act(step, observation) for step in steps]
+        if any(are_done):
             # What was done shows in the next round; a second status is written only then.
             return False
-        return await self._publish_observation(observation)
+        observation = replace(observation, troubles=self._troubles(observation))
+        return await self._publish_observation(observation) and not steps
 
     async def _observe(self) -> Observation | None:
         resource = await self._resources.read(self._store)
@@ -113,34 +130,109 @@ class StoreReconciler:
             if report is not None and (report.store, report.ordinal) == (self._store, pod.ordinal)
         }
 
-    async def _act(self, step: Step, observation: Observation) -> None:
+    async def _keep(self, observation: Observation) -> None:
+        """Keeps the children; what they refuse must not keep pods from being seen and told."""
+        tried = observation.resource.generation
+        if not self._is_due(Subject.CHILDREN, tried):
+            return
+        try:
+            await self._cluster.keep(observation)
+        except ConflictError:
+            raise
+        except StoreError as error:
+            self._failed(Subject.CHILDREN, tried, error)
+        else:
+            self._attempts.forget(Subject.CHILDREN)
+
+    async def _act(self, step: Step, observation: Observation) -> bool:
+        """Does a step, unless it has to wait; whether it was done."""
         match step:
             case SetReplicas():
-                logger.info("%s: asking for %d pods", self._store, step.replicas)
-                await self._cluster.set_replicas(self._store, step.replicas)
+                return await self._set_replicas(step, observation)
             case PublishAssignment():
                 logger.info("%s: publishing an assignment", self._store)
                 status = status_of(observation, self._clock.now())
                 assert status.assignment == step.partitions
                 await self._publish(observation.resource, status)
+                return True
             case SendAssignment():
-                await self._send(step, observation)
+                return await self._send(step, observation)
             case _:
                 assert_never(step)
 
-    async def _send(self, step: SendAssignment, observation: Observation) -> None:
+    async def _set_replicas(self, step: SetReplicas, observation: Observation) -> bool:
+        tried = (observation.resource.generation, step)
+        # No pod runs without what has to stand beside it, as its network policy.
+        is_kept = self._attempts.of(Subject.CHILDREN) is None
+        if not is_kept or not self._is_due(Subject.REPLICAS, tried):
+            return False
+        logger.info("%s: asking for %d pods", self._store, step.replicas)
+        try:
+            await self._cluster.set_replicas(self._store, step.replicas)
+        except ConflictError:
+            raise
+        except StoreError as error:
+            self._failed(Subject.REPLICAS, tried, error)
+            return False
+        self._attempts.forget(Subject.REPLICAS)
+        return True
+
+    async def _send(self, step: SendAssignment, observation: Observation) -> bool:
         pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
+        tried = (observation.reports[step.ordinal].incarnation, step.assignment)
+        if not self._is_due(step.ordinal, tried):
+            return False
         try:
             report = await self._pods.assign(pod.reached_at, step.assignment)
         except StoreError as error:
-            # One pod's refusal must not keep the others from being told; the next round, which
-            # sees why, tries again.
-            name = pod.address.name
-            logger.warning("%s did not take it: %s: %s", name, error.code, error.message)
-            return
+            # One pod's refusal must not keep the others from being told.
+            self._failed(step.ordinal, tried, error)
+            return False
+        self._attempts.forget(step.ordinal)
         self._sent[step.ordinal] = SentAssignment(
             incarnation=report.incarnation, assignment=step.assignment
         )
+        return True
+
+    # --- What failed
+
+    def _is_due(self, subject: Subject | Ordinal, tried: Any) -> bool:
+        return self._attempts.is_due(subject, tried, self._clock.monotonic_s())
+
+    def _failed(self, subject: Subject | Ordinal, tried: Any, error: StoreError) -> None:
+        self.failures.append(error)
+        is_news = self._attempts.failed(subject, tried, error, self._clock.monotonic_s())
+        what = subject.value if isinstance(subject, Subject) else f"pod {subject}'s assignment"
+        level = logging.WARNING if is_news else logging.DEBUG
+        text = "%s: %s was refused and is tried again: %s: %s"
+        logger.log(level, text, self._store, what, error.code, error.message)
+
+    def _forget_all_but(self, steps: Iterable[Step]) -> None:
+        """What is not planned any more is in no trouble."""
+        planned: set[Subject | Ordinal] = {Subject.CHILDREN}
+        for step in steps:
+            if isinstance(step, SendAssignment):
+                planned.add(step.ordinal)
+            elif isinstance(step, SetReplicas):
+                planned.add(Subject.REPLICAS)
+        self._attempts.keep_only(planned)
+
+    def _troubles(self, observation: Observation) -> tuple[Trouble, ...]:
+        told = []
+        for subject in Subject:
+            failure = self._attempts.of(subject)
+            if failure is not None and failure.is_told:
+                reason = reason_of(failure.error)
+                told.append(Trouble(reason=reason, message=failure.error.message))
+        for pod in observation.cluster.pods:
+            failure = self._attempts.of(pod.ordinal)
+            if failure is not None and failure.is_told:
+                said = f"{failure.error.code}: {failure.error.message}"
+                message = f"{pod.address.name} did not take its assignment: {said}"
+                told.append(Trouble(reason=ASSIGNMENT_REFUSED, message=message))
+        return tuple(told)
+
+    # --- What is published
 
     async def _publish_observation(self, observation: Observation) -> bool:
         """Publish what changed, not more often than the interval says; whether all is quiet."""

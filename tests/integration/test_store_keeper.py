@@ -255,8 +255,82 @@ async def test_a_missing_permission_is_named_in_the_status(cluster: ToyCluster) 
     degraded = cluster.condition("Degraded")
     assert degraded["reason"] == "Forbidden"
     assert "may not patch statefulsets in the namespace shop" in degraded["message"]
+    cluster.pass_pauses()
     await cluster.settle()
     assert cluster.condition("Degraded")["status"] == "False"
+
+
+INVALID = "spec.template.spec.containers[0].resources.requests: must be less than the limit"
+
+
+async def rounds(cluster: ToyCluster, number: int) -> None:
+    for _ in range(number):
+        await cluster.keeper.run_round()
+        cluster.forget_publish_pace()
+
+
+async def test_a_refused_child_does_not_freeze_the_status(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.server.next_answer(422, "Invalid", INVALID, word="PATCH /apis/apps", times=99)
+    cluster.edit(STORES, STORE, {"spec": {"pod": {"image": "store:2"}}})
+    await rounds(cluster, 2)
+    assert cluster.condition("Ready")["status"] == "True"
+    degraded = cluster.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "ObjectInvalid")
+    assert INVALID in degraded["message"]
+    cluster.disks[PODS_OF_STORE[1]].is_running = False
+    cluster.delete(PODS, PODS_OF_STORE[1])
+    await rounds(cluster, 2)
+    status = cluster.get(STORES, STORE)["status"]
+    assert (status["ready"], status["assigned"]) == ("2/3", "4/6")
+    assert cluster.condition("Ready")["status"] == "False"
+    assert INVALID in cluster.condition("Degraded")["message"]
+    cluster.control()
+    await rounds(cluster, 3)
+    assert cluster.condition("Ready")["status"] == "True", "a pod that came back is told"
+
+
+async def test_a_new_store_whose_set_is_refused_says_so_in_every_column(
+    cluster: ToyCluster,
+) -> None:
+    cluster.server.next_answer(422, "Invalid", INVALID, word="PATCH /apis/apps", times=99)
+    cluster.make_store()
+    await rounds(cluster, 3)
+    status = cluster.get(STORES, STORE)["status"]
+    assert (status["ready"], status["assigned"]) == ("0/3", "0/6")
+    assert status["endpoints"]["query"]
+    for kind in ("Ready", "Progressing"):
+        found = cluster.condition(kind)
+        assert (found["status"], found["reason"]) == ("False", "ObjectInvalid")
+        assert INVALID in found["message"]
+
+
+async def test_no_pod_is_made_without_its_network_policy(cluster: ToyCluster) -> None:
+    cluster.server.next_answer(422, "Invalid", "no", word="networkpolicies", times=99)
+    cluster.make_store()
+    await rounds(cluster, 4)
+    assert cluster.names(STATEFUL_SETS) == []
+    assert cluster.condition("Ready")["reason"] == "ObjectInvalid"
+
+
+async def test_who_may_not_look_does_not_say_that_a_store_is_ready(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.server.next_answer(403, "Forbidden", "no", word="/pods", times=99)
+    cluster.edit(PODS, PODS_OF_STORE[0], {"metadata": {"labels": {"a": "b"}}})
+    await rounds(cluster, 1)
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("Unknown", "Forbidden")
+    assert cluster.condition("Degraded")["reason"] == "Forbidden"
+
+
+async def test_a_new_store_that_may_not_be_looked_at_is_not_ready(cluster: ToyCluster) -> None:
+    cluster.server.next_answer(403, "Forbidden", "no", word="/pods", times=99)
+    cluster.make_store()
+    await rounds(cluster, 2)
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "Forbidden")
 
 
 async def test_who_does_not_lead_writes_nothing(cluster: ToyCluster) -> None:

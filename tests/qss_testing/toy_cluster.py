@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from qss_core.errors import UnreachableError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
 from qss_core.wire import ReplicasReport
+from qss_operator.attempts import Attempts
 from qss_operator.clock import SystemClock
 from qss_operator.kubernetes.api import KubernetesApi, connect
 from qss_operator.kubernetes.events import Events
@@ -183,6 +184,12 @@ class ToyCluster:
             if quiet == 3 or result == "gone":
                 return result
         raise AssertionError(f"not settled after {rounds_max} rounds: {result}")
+
+    def pass_pauses(self) -> None:
+        """What was refused is due again."""
+        reconciler = self.keeper._reconciler
+        if reconciler is not None:
+            reconciler._attempts = Attempts()
 
     def forget_publish_pace(self) -> None:
         """A status may be published each second: the next round is a second later."""

@@ -87,6 +87,7 @@ class StoreKeeper:
         self._woken = asyncio.Event()
         self._woken_at_s: float | None = None
         self._failures = 0
+        self._refused = False  # Whether the last round went on although something was refused.
         self._subject: Subject | None = None
 
     def changed(self, kind: Kind, name: str, version: str | None) -> None:
@@ -131,6 +132,7 @@ class StoreKeeper:
 
     async def run_round(self) -> tuple[str, float | None]:
         """One round: its result, and how long to wait after it (None: the store is gone)."""
+        self._refused = False
         try:
             is_settled = await self._round()
         except ConflictError as error:
@@ -151,6 +153,8 @@ class StoreKeeper:
         self._failures = 0
         if is_settled is None:
             return "gone", None
+        if self._refused:
+            return "failed", INTERVALS.unsettled_s
         if is_settled:
             return "settled", INTERVALS.settled_s
         return "unsettled", INTERVALS.unsettled_s
@@ -181,7 +185,12 @@ class StoreKeeper:
         if (lines := unsupported_lines(store)) and not _is_made(store):
             await self._refuse(store, "; ".join(lines))
             return True
-        return await (await self._reconciler_for(store)).run_round()
+        reconciler = await self._reconciler_for(store)
+        is_settled = await reconciler.run_round()
+        self._refused = bool(reconciler.failures)
+        for failure in reconciler.failures:
+            self._shared.metrics.failed(failure.code)
+        return is_settled
 
     async def _reconciler_for(self, store: Object) -> StoreReconciler:
         """The loop's body; made anew where what it was made of changes."""
@@ -232,7 +241,7 @@ class StoreKeeper:
         await self._publish(store, refused_status(before, generation, UNSUPPORTED, message, now))
 
     async def _publish_trouble(self, error: StoreError) -> None:
-        """Says in the status what keeps the operator from its work, if that may be written."""
+        """Says in the status what keeps the operator from seeing, if that may be written."""
         if error.retry is not Retry.NEVER:
             return
         try:

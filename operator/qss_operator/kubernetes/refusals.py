@@ -3,6 +3,7 @@
 import msgspec
 
 from qss_core.errors import StoreError
+from qss_operator.errors import reason_of
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 
 _MESSAGE_CHARS_MAX = 1024
@@ -27,10 +28,20 @@ def refused_status(
 def troubled_status(
     status: StoreStatus | None, generation: int, error: StoreError, now: str
 ) -> StoreStatus:
-    """What was true before, and that the operator cannot go on."""
-    reason = "".join(word.capitalize() for word in error.code.split("_"))
-    yes = ConditionStatus.TRUE
-    return _with(status, generation, now, {ConditionType.DEGRADED: (yes, reason, error.message)})
+    """That the operator cannot see the store, and so does not know whether it is ready."""
+    reason = reason_of(error)
+    is_made = status is not None and status.assignment is not None
+    # A store without partitions serves nothing; what was made goes on, or not.
+    ready = ConditionStatus.UNKNOWN if is_made else ConditionStatus.FALSE
+    return _with(
+        status,
+        generation,
+        now,
+        {
+            ConditionType.READY: (ready, reason, error.message),
+            ConditionType.DEGRADED: (ConditionStatus.TRUE, reason, error.message),
+        },
+    )
 
 
 def _with(

@@ -60,7 +60,7 @@ class Upkeep:
         self._spec: StoreSpec | None = None
         self._applied: dict[tuple[Kind, str], tuple[bytes, str]] = {}
         self._refused_growth: tuple[str, str] | None = None
-        self.findings: Mapping[ConditionType, Finding] = {}
+        self.findings: dict[ConditionType, Finding] = {}
 
     async def run_round(self, observation: Observation) -> None:
         """Brings the children to what the spec says, one restart at the most."""
@@ -71,11 +71,11 @@ class Upkeep:
         self._owner, self._spec = owner_of(store), spec
         status = observation.resource.status
         is_healthy = status is not None and is_ready(status)
-        for kind, body in beside_pods(self._names, self._owner, is_healthy=is_healthy):
-            await self._apply(kind, body)
-        findings: dict[ConditionType, Finding] = {}
+        self.findings = findings = {}
         if lines := unsupported_lines(store):
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
+        for kind, body in beside_pods(self._names, self._owner, is_healthy=is_healthy):
+            await self._apply(kind, body)
         found = await self._found_set()
         if found is not None and (growing := await self._grow(found, spec)) is not None:
             findings[ConditionType.STORAGE_RESIZING] = growing
@@ -85,7 +85,6 @@ class Upkeep:
             rolling = await self._roll(await self._found_set(), spec, observation.reports)
             if rolling is not None:
                 findings[ConditionType.PROGRESSING] = rolling
-        self.findings = findings
 
     async def _found_set(self) -> Object | None:
         """The StatefulSet, if it is there to stay."""

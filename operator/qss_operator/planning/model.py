@@ -163,6 +163,14 @@ class SentAssignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What could not be done; reason and message of a condition."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One snapshot: all that a plan is made from. A pod that did not answer has no report."""
 
@@ -170,6 +178,7 @@ class Observation:
     cluster: ClusterState
     reports: Mapping[Ordinal, ReplicasReport] = field(default_factory=dict)
     sent: Mapping[Ordinal, SentAssignment] = field(default_factory=dict)
+    troubles: tuple[Trouble, ...] = ()  # What the loop tried and was refused. No plan needs it.
 
 
 # --- What may be done.

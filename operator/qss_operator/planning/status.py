@@ -26,6 +26,7 @@ from qss_operator.planning.knowledge import (
     scaling_message,
     shown,
     troubles_of,
+    wanted_replicas,
 )
 from qss_operator.planning.model import (
     Condition,
@@ -42,6 +43,7 @@ _SERVING = "serving"
 # Reasons that give way to what the cluster says.
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 MOVES_NOT_SUPPORTED = "MovesNotSupported"
+ASSIGNMENT_REFUSED = "AssignmentRefused"
 _FAILED = "failed"
 
 
@@ -166,11 +168,34 @@ def _conditions(
         # What partitions and pods say of themselves comes first.
         if findings[kind][1] in _QUIET:
             findings[kind] = finding
+    degraded = findings[ConditionType.DEGRADED]
+    findings[ConditionType.DEGRADED] = _with_troubles(degraded, observation)
     before = observation.resource.status or StoreStatus()
     generation = observation.resource.generation
     return tuple(
         _dated(before, kind, finding, generation, now) for kind, finding in findings.items()
     )
+
+
+def _with_troubles(degraded: Finding, observation: Observation) -> Finding:
+    """Says as well what could not be done."""
+    if not observation.troubles:
+        return degraded
+    status, reason, message = degraded
+    said = [trouble.message for trouble in observation.troubles]
+    if status is not ConditionStatus.TRUE:
+        return ConditionStatus.TRUE, observation.troubles[0].reason, "; ".join(said)
+    return status, reason, "; ".join([message, *said])
+
+
+def _held_up(observation: Observation, known: Known | Unknown) -> Finding | None:
+    """Not ready and not on its way: pods cannot be made."""
+    is_short = len(observation.cluster.pods) < wanted_replicas(observation)
+    if isinstance(known, Known) or not is_short or not observation.troubles:
+        return None
+    trouble = observation.troubles[0]
+    message = f"the pods cannot be made: {trouble.message}"
+    return ConditionStatus.FALSE, trouble.reason, message
 
 
 def _dated(
@@ -190,6 +215,8 @@ def _dated(
 
 def _ready(observation: Observation, known: Known | Unknown, served: int) -> Finding:
     partitions = observation.resource.spec.partitions
+    if held_up := _held_up(observation, known):
+        return held_up
     if isinstance(known, Unknown):
         return ConditionStatus.FALSE, known.reason, known.message
     if served == partitions:
@@ -203,11 +230,15 @@ def _ready(observation: Observation, known: Known | Unknown, served: int) -> Fin
     )
     if _broken_pods(observation):
         return ConditionStatus.FALSE, PODS_FAILING, message
+    if _refusals(observation):
+        return ConditionStatus.FALSE, ASSIGNMENT_REFUSED, message
     return ConditionStatus.FALSE, PODS_STARTING, message
 
 
 def _progressing(observation: Observation, known: Known | Unknown, served: int) -> Finding:
     yes = ConditionStatus.TRUE
+    if held_up := _held_up(observation, known):
+        return held_up
     if isinstance(known, Unknown) and known.reason == PODS_STARTING:
         return yes, PODS_STARTING, known.message
     scaling = scaling_message(observation)
@@ -275,7 +306,16 @@ def _obstacles(observation: Observation) -> list[str]:
         if pod.trouble is None and pod.ordinal not in observation.reports
     ]
     waiting = [f"waiting for {shown(silent)} to answer"] if silent else []
-    return [*broken, *failed, *waiting] or ["waiting for the pods to open their partitions"]
+    refused = _refusals(observation)
+    return [*broken, *failed, *refused, *waiting] or [
+        "waiting for the pods to open their partitions"
+    ]
+
+
+def _refusals(observation: Observation) -> list[str]:
+    return [
+        trouble.message for trouble in observation.troubles if trouble.reason == ASSIGNMENT_REFUSED
+    ]
 
 
 def _broken_pods(observation: Observation) -> list[str]:

@@ -1,12 +1,15 @@
 """The loop of one store over fake ports: what it writes, when, and what it survives."""
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
-from qss_core.errors import WrongStoreError
+import pytest
+
+from qss_core.errors import StaleEpochError, WrongStoreError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
 from qss_core.wire import ReplicasReport
-from qss_operator.errors import ConflictError
-from qss_operator.planning.model import ConditionType, StoreResource, StoreStatus
+from qss_operator.errors import ConflictError, InvalidResourceError, StartFailedError
+from qss_operator.planning.model import ConditionType, Observation, StoreResource, StoreStatus
 from qss_operator.reconcile import Intervals, StoreReconciler
 from qss_testing.control_world import STORE, World, resource_of, spec_of
 
@@ -107,6 +110,114 @@ async def test_a_pod_that_refuses_does_not_keep_the_others_from_being_told() -> 
     for _ in range(3):
         await reconciler.run_round()
     assert [len(pod.held) for pod in world.pods] == [0, 2, 2]
+
+
+async def test_a_refused_assignment_is_told_once_and_tried_again_less_and_less_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tried_at_s: list[float] = []
+
+    @dataclass(kw_only=True)
+    class Refusing(World):
+        async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+            if pod.ordinal == 1:
+                tried_at_s.append(self.seconds)
+                raise StaleEpochError("partition 0 holds epoch 1; 1 is old")
+            return await super().assign(pod, assignment)
+
+    world = Refusing(resource=resource_of())
+    reconciler = reconciler_of(world)
+    for _ in range(300):
+        assert await reconciler.run_round() is False
+        world.seconds += 0.5
+    pauses = [after - before for before, after in pairwise(tried_at_s)]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0]
+    said = "did not take its assignment: STALE_EPOCH: partition 0 holds epoch 1; 1 is old"
+    status = world.published[-1]
+    assert status.assigned == "4/6"
+    for kind, value in ((ConditionType.READY, "False"), (ConditionType.DEGRADED, "True")):
+        found = status.condition(kind)
+        assert found is not None
+        assert (found.status, found.reason) == (value, "AssignmentRefused")
+        assert f"word-counts-1 {said}" in found.message
+    assert len([one for one in caplog.messages if "STALE_EPOCH" in one]) == 1
+
+
+async def test_a_pod_that_was_started_anew_is_told_at_once_and_the_trouble_is_over() -> None:
+    @dataclass(kw_only=True)
+    class Refusing(World):
+        async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+            if self.pods[pod.ordinal].incarnation == 1:
+                raise StaleEpochError("no")
+            return await super().assign(pod, assignment)
+
+    world = Refusing(resource=resource_of())
+    reconciler = reconciler_of(world)
+    for _ in range(5):
+        await reconciler.run_round()
+    for pod in world.pods:
+        pod.restart()
+    await reconciler.run_round()
+    assert all(pod.held for pod in world.pods)
+    await settle(reconciler, world)
+    degraded = world.published[-1].condition(ConditionType.DEGRADED)
+    assert degraded is not None
+    assert degraded.reason == "Healthy"
+
+
+async def test_children_that_are_refused_are_tried_again_and_told_beside_the_pods() -> None:
+    @dataclass(kw_only=True)
+    class Refusing(World):
+        is_refusing: bool = False
+        tried: int = 0
+
+        async def keep(self, observation: Observation) -> None:
+            self.tried += 1
+            if self.is_refusing:
+                raise InvalidResourceError("a limit is below its request")
+
+    world = Refusing(resource=resource_of())
+    reconciler = reconciler_of(world)
+    await settle(reconciler, world)
+    world.is_refusing, world.tried = True, 0
+    world.pods[1].is_running = world.pods[1].is_reachable = False
+    world.pods[1].trouble = "ended with exit code 3"
+    for _ in range(10):
+        world.seconds += 1.0
+        await reconciler.run_round()
+    assert world.tried == 4
+    degraded = world.published[-1].condition(ConditionType.DEGRADED)
+    assert degraded is not None
+    assert degraded.reason == "PodsFailing"
+    said = "word-counts-1 ended with exit code 3; a limit is below its request"
+    assert degraded.message == said
+    world.is_refusing = False
+    world.resource = replace(world.resource, generation=2)
+    await reconciler.run_round()
+    assert world.tried == 5, "an edit is tried at once"
+
+
+async def test_what_may_pass_by_itself_is_told_when_it_does_not() -> None:
+    @dataclass(kw_only=True)
+    class Unreachable(World):
+        is_unreachable: bool = False
+
+        async def keep(self, observation: Observation) -> None:
+            if self.is_unreachable:
+                raise StartFailedError("later")
+
+    world = Unreachable(resource=resource_of())
+    reconciler = reconciler_of(world)
+    await settle(reconciler, world)
+    world.is_unreachable = True
+    found = []
+    for _ in range(5):
+        world.seconds += 1.0
+        await reconciler.run_round()
+        degraded = world.published[-1].condition(ConditionType.DEGRADED)
+        assert degraded is not None
+        found.append(degraded.reason)
+    assert found == ["Healthy", "Healthy", "Healthy", "NotReady", "NotReady"]
 
 
 async def test_another_pod_at_a_reused_address_is_not_believed() -> None:

@@ -52,3 +52,9 @@ def test_another_message_of_the_same_reason_is_no_news() -> None:
     one = status((NO, "PodsFailing"))
     other = status((NO, "PodsFailing"))
     assert news_of(one, other) == []
+
+
+def test_not_to_know_is_a_warning() -> None:
+    unknown = (ConditionStatus.UNKNOWN, "Forbidden")
+    told = news_of(status((YES, "Serving")), status(unknown))
+    assert told == [(EventType.WARNING, "Forbidden", "because of Forbidden")]

@@ -1,0 +1,63 @@
+"""What failed is tried again: after a pause that grows, or at once when something else is tried."""
+
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from qss_core.errors import Retry, StoreError
+
+_PAUSE_S = 1.0
+_PAUSE_S_MAX = 60.0
+# What may pass by itself is told when it did not.
+_TOLD_AFTER = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The last of a row of failures: what was tried, and when it may be tried again."""
+
+    tried: Any
+    error: StoreError
+    times: int
+    again_at_s: float
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a status should speak of it."""
+        return self.error.retry is not Retry.LATER or self.times >= _TOLD_AFTER
+
+
+class Attempts:
+    """The failures that were not followed by a success yet, by what they are about."""
+
+    def __init__(self) -> None:
+        """Nothing failed yet."""
+        self._failures: dict[Hashable, Failure] = {}
+
+    def of(self, subject: Hashable) -> Failure | None:
+        """What failed last; None after a success."""
+        return self._failures.get(subject)
+
+    def is_due(self, subject: Hashable, tried: Any, now_s: float) -> bool:
+        """Whether to try now."""
+        failure = self.of(subject)
+        return failure is None or failure.tried != tried or now_s >= failure.again_at_s
+
+    def failed(self, subject: Hashable, tried: Any, error: StoreError, now_s: float) -> bool:
+        """Remembers a failure; whether it is another one than the last time."""
+        before = self.of(subject)
+        is_news = before is None or before.error.message != error.message
+        times = 1 if before is None or before.tried != tried else before.times + 1
+        pause_s = min(_PAUSE_S_MAX, _PAUSE_S * 2.0 ** min(times - 1, 10))
+        self._failures[subject] = Failure(
+            tried=tried, error=error, times=times, again_at_s=now_s + pause_s
+        )
+        return is_news
+
+    def forget(self, subject: Hashable) -> None:
+        """It went well."""
+        self._failures.pop(subject, None)
+
+    def keep_only(self, subjects: Collection[Hashable]) -> None:
+        """Nothing else is wanted any more."""
+        self._failures = {key: value for key, value in self._failures.items() if key in subjects}
