@@ -333,6 +333,20 @@ async def test_a_new_store_that_may_not_be_looked_at_is_not_ready(cluster: ToyCl
     assert (ready["status"], ready["reason"]) == ("False", "Forbidden")
 
 
+async def test_a_pod_of_a_node_without_power_is_named_with_its_node(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.disks[PODS_OF_STORE[1]].is_running = False
+    lost = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    cluster.edit(PODS, PODS_OF_STORE[1], lost)
+    await rounds(cluster, 2)
+    degraded = cluster.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "PodsFailing")
+    said = f"{PODS_OF_STORE[1]} was ready and does not answer; its node node0 does not report"
+    assert degraded["message"].startswith(said)
+    assert cluster.condition("Ready")["reason"] == "PodsFailing"
+
+
 async def test_who_does_not_lead_writes_nothing(cluster: ToyCluster) -> None:
     cluster.make_store()
     cluster.is_leader = False

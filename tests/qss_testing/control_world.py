@@ -86,6 +86,7 @@ class SimulatedPod:
     is_reachable: bool = True
     incarnation: int = 1
     trouble: str | None = None
+    if_silent: str | None = None
     store_id: StoreId | None = None
     held: tuple[PartitionConfiguration, ...] = ()
     written: set[int] = field(default_factory=set)  # Partitions whose replica here has entries.
@@ -180,6 +181,7 @@ class World:
                 is_running=pod.is_running,
                 has_data=None if self.are_volumes_opaque else pod.has_data,
                 trouble=pod.trouble,
+                if_silent=pod.if_silent,
             )
             for pod in self.pods
         )

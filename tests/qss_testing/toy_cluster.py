@@ -164,7 +164,7 @@ class ToyCluster:
                     "phase": "Running",
                     "podIP": "10.0.0.1",
                     "conditions": [{"type": "Ready", "status": "True"}],
-                    "containerStatuses": [{"state": {"running": {}}}],
+                    "containerStatuses": [{"ready": True, "state": {"running": {}}}],
                 },
             },
         )

@@ -10,7 +10,7 @@ from qss_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEF
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.nodes import Zones
-from qss_operator.kubernetes.pod_trouble import trouble_of
+from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of
 from qss_operator.kubernetes.upkeep import Upkeep
 from qss_operator.planning.model import ClusterState, Observation, PodState
 
@@ -80,6 +80,7 @@ class KubernetesCluster:
             has_data=None,
             zone=await self._zones.of((pod or {}).get("spec", {}).get("nodeName")),
             trouble=trouble_of(pod, claim),
+            if_silent=silence_of(pod),
             control=None if ip is None else self._names.address_by_ip(ordinal, ip),
         )
 

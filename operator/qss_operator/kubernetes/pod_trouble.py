@@ -1,4 +1,4 @@
-"""Why a pod does not run, in the words of whoever keeps it from running. Pure."""
+"""Why a pod does not run or answer, in the words of whoever keeps it from running. Pure."""
 
 from typing import Any
 
@@ -25,6 +25,30 @@ def trouble_of(pod: Object | None, claim: Object | None) -> str | None:
     if status.get("phase") == "Failed":
         return _cut(f"failed: {status.get('message') or status.get('reason') or 'no reason given'}")
     return None
+
+
+def silence_of(pod: Object | None) -> str | None:
+    """What to tell if the pod does not answer; None for one that was not ready, or is stopping.
+
+    A kubelet changes a pod and its containers together. Where only the pod is not ready, somebody
+    else said so: the kubelet was not heard of, as when the node is without power.
+    """
+    status = (pod or {}).get("status") or {}
+    containers = status.get("containerStatuses") or []
+    was_ready = bool(containers) and all(_is_ready(container) for container in containers)
+    if pod is None or not was_ready:
+        return None
+    node = (pod.get("spec") or {}).get("nodeName") or "(unknown)"
+    ready = _condition(status, "Ready")
+    if ready is not None and ready.get("status") != "True":
+        return f"was ready and does not answer; its node {node} does not report any more"
+    if "deletionTimestamp" in pod["metadata"]:
+        return None
+    return f"was ready and does not answer; its node is {node}"
+
+
+def _is_ready(container: Object) -> bool:
+    return container.get("ready") is True and "running" in (container.get("state") or {})
 
 
 def _container_trouble(container: Object) -> str | None:

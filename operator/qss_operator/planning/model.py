@@ -116,6 +116,8 @@ class StoreResource:
 class PodState:
     """A pod as the cluster knows it; `trouble` is why it does not run, in words.
 
+    `if_silent` is what to say of a pod that was ready, should it not answer.
+
     `has_data` says whether its volume holds anything; None where the cluster cannot look inside.
     """
 
@@ -124,6 +126,7 @@ class PodState:
     has_data: bool | None
     zone: str = ""
     trouble: str | None = None
+    if_silent: str | None = None
     control: PodAddress | None = None  # Where the operator reaches it, if not at its address.
 
     @property

@@ -1,6 +1,7 @@
 """The status of one store: what is true now, and why nothing happens where nothing happens."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -303,7 +304,7 @@ def _obstacles(observation: Observation) -> list[str]:
     silent = [
         pod.address.name
         for pod in observation.cluster.pods
-        if pod.trouble is None and pod.ordinal not in observation.reports
+        if (pod.trouble or pod.if_silent) is None and pod.ordinal not in observation.reports
     ]
     waiting = [f"waiting for {shown(silent)} to answer"] if silent else []
     refused = _refusals(observation)
@@ -321,7 +322,9 @@ def _refusals(observation: Observation) -> list[str]:
 def _broken_pods(observation: Observation) -> list[str]:
     # A pod that answers has got over it.
     return troubles_of(
-        pod for pod in observation.cluster.pods if pod.ordinal not in observation.reports
+        replace(pod, trouble=pod.trouble or pod.if_silent)
+        for pod in observation.cluster.pods
+        if pod.ordinal not in observation.reports
     )
 
 

@@ -107,6 +107,18 @@ def test_a_silent_pod_is_named() -> None:
     assert ready.message == "4 of 6 partitions are served; waiting for word-counts-2 to answer"
 
 
+def test_a_pod_that_was_ready_and_is_silent_is_in_trouble() -> None:
+    world = running_store()
+    world.pods[2].if_silent = "was ready and does not answer; its node is n2"
+    assert condition(world.status(), ConditionType.DEGRADED).status is ConditionStatus.FALSE
+    world.pods[2].is_reachable = False
+    said = "word-counts-2 was ready and does not answer; its node is n2"
+    degraded = condition(world.status(), ConditionType.DEGRADED)
+    assert (degraded.reason, degraded.message) == ("PodsFailing", said)
+    ready = condition(world.status(), ConditionType.READY)
+    assert ready.message == f"4 of 6 partitions are served; {said}"
+
+
 def test_a_failed_replica_is_named_with_its_error() -> None:
     world = running_store()
     world.pods[0].state = "failed"

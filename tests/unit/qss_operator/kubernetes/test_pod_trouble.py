@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from qss_operator.kubernetes.pod_trouble import trouble_of
+from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of
 
 
 def pod(phase: str = "Pending", **members: Any) -> dict[str, Any]:
@@ -68,3 +68,32 @@ def test_what_is_told_is_bounded() -> None:
     trouble = trouble_of(pod(containerStatuses=container({"waiting": waiting})), None)
     assert trouble is not None
     assert len(trouble) < 400
+
+
+def pod_on_n2(
+    pod_ready: str, container_ready: bool, metadata: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": pod_ready}]
+    containers = [{"ready": container_ready, "state": {"running": {}}}]
+    found = pod("Running", conditions=conditions, containerStatuses=containers)
+    return {"metadata": metadata or {}, "spec": {"nodeName": "n2"}, **found}
+
+
+def test_a_node_without_power_is_named_without_reading_nodes() -> None:
+    said = "was ready and does not answer; its node n2 does not report any more"
+    assert silence_of(pod_on_n2("False", container_ready=True)) == said
+    deleted = {"deletionTimestamp": "2026-11-21T12:00:00Z"}
+    assert silence_of(pod_on_n2("False", container_ready=True, metadata=deleted)) == said
+
+
+def test_a_pod_whose_node_was_not_missed_yet_is_named_with_its_node() -> None:
+    said = "was ready and does not answer; its node is n2"
+    assert silence_of(pod_on_n2("True", container_ready=True)) == said
+
+
+def test_a_pod_that_starts_or_stops_may_be_silent() -> None:
+    deleted = {"deletionTimestamp": "2026-11-21T12:00:00Z"}
+    assert silence_of(pod_on_n2("False", container_ready=False)) is None
+    assert silence_of(pod_on_n2("True", container_ready=True, metadata=deleted)) is None
+    assert silence_of(pod()) is None
+    assert silence_of(None) is None
