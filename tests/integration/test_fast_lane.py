@@ -188,6 +188,67 @@ async def test_the_bytes_of_a_body_are_never_taken_for_a_request(
     assert True not in answered[:-1]
 
 
+async def test_a_request_within_an_unfinished_head_is_no_request(
+    cluster: Cluster, answered: list[bool]
+) -> None:
+    async with connected(cluster) as connection:
+        await connection.send(POINT)
+        await connection.answer()
+        handler = only_connection(cluster)
+        handler.data_received(b"GET /state/stores/words/k2 HTTP/1.1\r\nX-Other: ")
+        handler.data_received(POINT)
+        assert json.loads((await connection.answer())[2])["key"] == "k2"
+    assert answered == [True]
+
+
+async def test_a_client_that_takes_nothing_is_left_to_the_ordinary_way(
+    cluster: Cluster, answered: list[bool]
+) -> None:
+    async with connected(cluster) as connection:
+        await connection.send(POINT)
+        await connection.answer()
+        handler = only_connection(cluster)
+        handler.pause_writing()
+        handler.data_received(POINT)
+        handler.resume_writing()
+        assert (await connection.answer())[0] == b"HTTP/1.1 200 OK"
+        await connection.send(POINT)
+        await connection.answer()
+    assert answered == [True, True]
+
+
+async def test_a_connection_lives_on_by_answers_of_the_lane(
+    cluster: Cluster, answered: list[bool]
+) -> None:
+    async with connected(cluster) as connection:
+        await connection.send(POINT)
+        await connection.answer()
+        handler = only_connection(cluster)
+        closes_at = handler._next_keepalive_close_time
+        await connection.send(POINT)
+        await connection.answer()
+        assert handler._next_keepalive_close_time > closes_at
+    assert answered == [True, True]
+
+
+async def test_a_large_row_goes_the_ordinary_way(
+    start_cluster: StartCluster, answered: list[bool]
+) -> None:
+    cluster = await start_cluster(value_serde="string")
+    await cluster.put_values({"k1": "v" * 300_000})
+    async with connected(cluster) as connection:
+        await connection.send(POINT)
+        assert len((await connection.answer())[2]) > 300_000
+    assert answered == [False]
+
+
+def only_connection(cluster: Cluster) -> Any:
+    server = cluster.nodes[0].runner.server
+    assert server is not None
+    [connection] = server.connections
+    return connection
+
+
 async def test_the_lane_answers_for_each_new_state(cluster: Cluster, answered: list[bool]) -> None:
     async with connected(cluster) as connection:
         await connection.send(POINT)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from qss_core.model import Isolation, Partitioner
+from qss_store.http.media import ARROW
 from qss_store.settings import Settings
 from qss_testing.http import NDJSON, Api
 from qss_testing.stores import Cluster
@@ -168,11 +169,19 @@ async def test_a_post_that_is_wrong(
     assert word in (await pod.post(path, body)).problem(status, code)["detail"]
 
 
-@pytest.mark.parametrize("path", [SCAN, "/state/count/words", f"{SCAN}/a"])
-async def test_arrow_is_not_served_and_what_is_served_is_listed(pod: Api, path: str) -> None:
-    answer = await pod.get(path, Accept="application/vnd.apache.arrow.stream")
-    offered = answer.problem(406, "NOT_ACCEPTABLE")["details"]["offered"]
-    assert offered == (["application/json", NDJSON] if path == SCAN else ["application/json"])
+@pytest.mark.parametrize(
+    ("path", "asked", "offered"),
+    [
+        (SCAN, "application/vnd.apache.parquet", ["application/json", NDJSON, ARROW]),
+        ("/state/count/words", ARROW, ["application/json"]),
+        (f"{SCAN}/a", ARROW, ["application/json"]),
+    ],
+)
+async def test_a_form_that_is_not_served_and_those_that_are(
+    pod: Api, path: str, asked: str, offered: list[str]
+) -> None:
+    answer = await pod.get(path, Accept=asked)
+    assert answer.problem(406, "NOT_ACCEPTABLE")["details"]["offered"] == offered
 
 
 @pytest.mark.parametrize(

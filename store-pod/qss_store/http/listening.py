@@ -83,7 +83,7 @@ class Connection(web.RequestHandler):
         # Before its first request the handler may not have begun to wait.
         waits = self._request_count == 0 if waiter is None else not waiter.done()
         blocked = self._paused or self._upgraded or self._close or self._force_close
-        return waits and not self._messages and not blocked
+        return waits and not blocked
 
     def handle_error(
         self,
