@@ -184,6 +184,22 @@ def test_discovery_is_for_all_who_have_to_do_with_the_store(cluster: PodCluster,
             get(f"{base}/state/instances/words", token=make_token(STRANGER))
 
 
+@pytest.mark.parametrize("token", [None, "nonsense", make_token(WRITER), make_token(STRANGER)])
+def test_no_key_is_answered_by_its_own_pod_to_who_may_not_query(
+    cluster: PodCluster, token: str | None
+) -> None:
+    """The quick way of points and batch gets, which only the pod of a key goes, is guarded too."""
+    for pod in cluster.pods:
+        get(f"{pod.query}/state/stores/words/k1", token=make_token(READER))  # Others are known.
+        client = SyncHttp(token) if token else SyncHttp()
+        for key in KEYS:
+            with pytest.raises((UnauthenticatedError, ForbiddenError)):
+                client.request("GET", f"{pod.query}/state/stores/words/{key}")
+            with pytest.raises((UnauthenticatedError, ForbiddenError)):
+                client.post(f"{pod.query}/state/get/words", {"keys": [key]}, dict)
+        client.close()
+
+
 # --- Between pods
 
 
