@@ -4,7 +4,6 @@ import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,6 @@ from qss_client import Store
 from qss_client.http_sync import SyncHttp
 from qss_client.routing import RetryLimits
 from qss_core.errors import (
-    AccessUnknownError,
     ForbiddenError,
     StoreError,
     UnauthenticatedError,
@@ -27,16 +25,17 @@ from qss_testing.guarded import (
     STORE,
     STRANGER,
     WRITER,
+    get_json,
     guarded,
+    metric,
     rights,
 )
-from qss_testing.pod_process import PodCluster, PodProcess
+from qss_testing.pod_process import PodCluster
 from qss_testing.reviewer import Reviewer, make_token
-from qss_testing.waiting import wait_until
 from qss_testing.writer import Record, Writer
 
-KEYS = [f"k{number}" for number in range(20)]
 AT_ONCE = RetryLimits(deadline_s=0.0)
+KEYS = [f"k{number}" for number in range(20)]
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +50,6 @@ def cluster(reviewer: Reviewer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         with Writer(cluster.pods[0].internal, STORE, token=make_token(WRITER)) as writer:
             writer.write(Record(key, {"n": 1}) for key in KEYS)
         yield cluster
-
-
-def get(url: str, **http: Any) -> dict[str, Any]:
-    """A JSON answer; raises what a refusal says."""
-    client = SyncHttp(**http)
-    try:
-        found: dict[str, Any] = json.loads(client.request("GET", url).body)
-        return found
-    finally:
-        client.close()
-
-
-def metric(pod: PodProcess, line: str) -> float:
-    """A sample's value; 0 where there is none."""
-    client = SyncHttp()
-    try:
-        text = client.request("GET", f"{pod.ops}/metrics").body.decode()
-    finally:
-        client.close()
-    found = [one for one in text.splitlines() if one.startswith(line)]
-    return float(found[0].rpartition(" ")[2]) if found else 0.0
 
 
 # --- Who is asked
@@ -90,7 +68,7 @@ def test_without_a_token_the_answer_says_what_is_wanted(cluster: PodCluster) -> 
 
 
 def test_refusals_are_in_the_document(cluster: PodCluster) -> None:
-    document = get(f"{cluster.url}/openapi.json", token=make_token(STRANGER))
+    document = get_json(f"{cluster.url}/openapi.json", token=make_token(STRANGER))
     assert document["components"]["securitySchemes"]["serviceAccount"]["scheme"] == "bearer"
     for methods in document["paths"].values():
         for described in methods.values():
@@ -119,14 +97,14 @@ def test_a_token_that_is_not_valid_here_opens_nothing(
     cluster: PodCluster, token: str, says: str, path: str
 ) -> None:
     with pytest.raises(UnauthenticatedError, match=says) as told:
-        get(f"{cluster.url}/{path}", token=token)
+        get_json(f"{cluster.url}/{path}", token=token)
     assert token not in str(told.value)
 
 
 def test_every_account_may_see_what_tells_nothing_of_the_store(cluster: PodCluster) -> None:
-    assert get(f"{cluster.url}/openapi.json", token=make_token(STRANGER))["openapi"] == "3.1.0"
+    assert get_json(f"{cluster.url}/openapi.json", token=make_token(STRANGER))["openapi"] == "3.1.0"
     with pytest.raises(StoreError, match="PATH_NOT_FOUND"):
-        get(f"{cluster.url}/nowhere", token=make_token(STRANGER))
+        get_json(f"{cluster.url}/nowhere", token=make_token(STRANGER))
 
 
 # --- Rights
@@ -138,7 +116,7 @@ def test_who_may_not_query_reads_no_row(cluster: PodCluster, name: str) -> None:
     paths = ("stores/words/k1", "stores/words", "count/words", "stores/birds/k1", "%73tores/words")
     for path in paths:
         with pytest.raises(ForbiddenError, match=may_not):
-            get(f"{cluster.url}/state/{path}", token=make_token(name))
+            get_json(f"{cluster.url}/state/{path}", token=make_token(name))
 
 
 @pytest.mark.parametrize("name", [STRANGER, READER, PODS, OPERATOR])
@@ -154,7 +132,7 @@ def test_who_may_not_write_opens_no_writer(cluster: PodCluster, name: str) -> No
 def test_only_pods_and_the_operator_control(cluster: PodCluster, name: str) -> None:
     pod = cluster.pods[0]
     with pytest.raises(ForbiddenError, match="may not do this to words: only"):
-        get(f"{pod.internal}/control/replicas", token=make_token(name))
+        get_json(f"{pod.internal}/control/replicas", token=make_token(name))
     client = SyncHttp(make_token(name))
     with pytest.raises(ForbiddenError):
         client.request("PUT", f"{pod.internal}/control/assignment", body=b"{}")
@@ -181,7 +159,7 @@ def test_discovery_is_for_all_who_have_to_do_with_the_store(cluster: PodCluster,
         client.close()
     for base in (cluster.url, cluster.pods[0].internal):
         with pytest.raises(ForbiddenError, match="/query or update queryablestatestores/write"):
-            get(f"{base}/state/instances/words", token=make_token(STRANGER))
+            get_json(f"{base}/state/instances/words", token=make_token(STRANGER))
 
 
 @pytest.mark.parametrize("token", [None, "nonsense", make_token(WRITER), make_token(STRANGER)])
@@ -190,7 +168,8 @@ def test_no_key_is_answered_by_its_own_pod_to_who_may_not_query(
 ) -> None:
     """The quick way of points and batch gets, which only the pod of a key goes, is guarded too."""
     for pod in cluster.pods:
-        get(f"{pod.query}/state/stores/words/k1", token=make_token(READER))  # Others are known.
+        # Who may, was there before.
+        get_json(f"{pod.query}/state/stores/words/k1", token=make_token(READER))
         client = SyncHttp(token) if token else SyncHttp()
         for key in KEYS:
             with pytest.raises((UnauthenticatedError, ForbiddenError)):
@@ -208,8 +187,8 @@ def test_a_read_that_is_passed_on_is_judged_there_by_its_own_caller(
 ) -> None:
     token = make_token(READER, serial=1)
     for key in KEYS:
-        assert get(f"{cluster.url}/state/stores/words/{key}", token=token)["value"] == {"n": 1}
-    rows = get(f"{cluster.url}/state/stores/words", token=token)["rows"]
+        assert get_json(f"{cluster.url}/state/stores/words/{key}", token=token)["value"] == {"n": 1}
+    rows = get_json(f"{cluster.url}/state/stores/words", token=token)["rows"]
     assert sorted(row["key"] for row in rows) == sorted(KEYS)
     reviews = [one["token"] for one in reviewer.asked("TokenReview")]
     assert reviews.count(token) == 2  # Each pod asked for itself.
@@ -244,7 +223,7 @@ def test_a_known_token_is_not_reviewed_again(cluster: PodCluster, reviewer: Revi
     before = metric(cluster.pods[0], 'qss_access_cache_hits_total{state="fresh"}')
     for _ in range(5):
         with pytest.raises(StoreError, match="MALFORMED_REQUEST"):
-            get(url, token=token)
+            get_json(url, token=token)
     assert [one["token"] for one in reviewer.asked("TokenReview")].count(token) == 1
     assert metric(cluster.pods[0], 'qss_access_cache_hits_total{state="fresh"}') >= before + 4
     assert metric(cluster.pods[0], 'qss_access_reviews_total{result="allowed",review="query"}') >= 1
@@ -252,132 +231,13 @@ def test_a_known_token_is_not_reviewed_again(cluster: PodCluster, reviewer: Revi
 
 def test_no_token_is_in_logs_or_metrics(cluster: PodCluster) -> None:
     token = make_token(READER, serial=3)
-    get(f"{cluster.url}/state/stores/words/k1", token=token)
+    get_json(f"{cluster.url}/state/stores/words/k1", token=token)
     client = SyncHttp()
     for pod in cluster.pods:
         told = pod.log() + client.request("GET", f"{pod.ops}/metrics").body.decode()
         for secret in (token, make_token(PODS), token.split(".")[1]):
             assert secret not in told
     client.close()
-
-
-# --- Faults
-
-
-@pytest.fixture
-def short_cluster(tmp_path: Path) -> Iterator[tuple[PodCluster, Reviewer]]:
-    """One pod that remembers four tokens for half a second."""
-    environment = {
-        "QSS_ACCESS_POSITIVE_S": "0.5",
-        "QSS_ACCESS_NEGATIVE_S": "0.2",
-        "QSS_ACCESS_TOKENS_MAX": "4",
-        "QSS_ACCESS_REVIEW_TIMEOUT_S": "0.5",
-    }
-    with (
-        Reviewer(rights()) as reviewer,
-        guarded(tmp_path, reviewer, environment=environment) as cluster,
-    ):
-        yield cluster, reviewer
-
-
-def test_without_the_api_server_the_known_go_on_and_the_unknown_come_again(
-    short_cluster: tuple[PodCluster, Reviewer],
-) -> None:
-    cluster, reviewer = short_cluster
-    pod = cluster.pods[0]
-    reader, writer = make_token(READER), make_token(WRITER)
-    with Store(cluster.url, STORE, token=reader) as store:
-        assert store.get("a") is None
-        with Writer(cluster.url, STORE, token=writer) as job:
-            reviewer.go_away()
-            line = 'qss_access_cache_hits_total{state="stale"}'
-            wait_until(lambda: store.get("a") is None and metric(pod, line) >= 3)
-            job.write([Record("a", 1)])
-        row = store.get("a")
-        assert row is not None
-        assert row.value == 1
-        with pytest.raises(AccessUnknownError):
-            Store(cluster.url, STORE, token=make_token(BOTH), limits=AT_ONCE).get("a")
-        assert pod.report() is not None
-        assert "no review: " in pod.log()
-        reviewer.come_back()
-        # A client's own patience is enough.
-        with Store(cluster.url, STORE, token=make_token(BOTH)) as other:
-            assert other.get("a") is not None
-        assert "answers reviews again" in pod.log()
-
-
-def test_a_right_that_is_taken_away_is_soon_gone(
-    short_cluster: tuple[PodCluster, Reviewer],
-) -> None:
-    cluster, reviewer = short_cluster
-
-    def is_refused() -> bool:
-        try:
-            get(f"{cluster.url}/state/stores/words", token=make_token(READER, expires_in_s=None))
-        except ForbiddenError:
-            return True
-        return False
-
-    assert not is_refused()
-    reviewer.rights[READER] = set()
-    wait_until(is_refused)
-    reviewer.rights.update(rights())
-    wait_until(lambda: not is_refused())
-
-
-def test_what_is_remembered_is_bounded(short_cluster: tuple[PodCluster, Reviewer]) -> None:
-    cluster, _ = short_cluster
-    for serial in range(10):
-        get(f"{cluster.url}/state/stores/words", token=make_token(READER, serial=serial))
-        with pytest.raises(UnauthenticatedError):
-            get(f"{cluster.url}/state/stores/words", token=f"wrong{serial}")
-    assert metric(cluster.pods[0], "qss_access_tokens ") == 8
-
-
-def test_an_api_server_that_refuses_the_pod_is_told_in_the_log(
-    short_cluster: tuple[PodCluster, Reviewer],
-) -> None:
-    cluster, reviewer = short_cluster
-    reviewer.server.next_answer(403, "Forbidden", word="tokenreviews", times=100)
-    with pytest.raises(AccessUnknownError):
-        get(f"{cluster.url}/state/stores/words", token=make_token(READER))
-    assert "bind the ClusterRole system:auth-delegator" in cluster.pods[0].log()
-
-
-@pytest.mark.parametrize("fault", ["hangs", "is cut", "nonsense", "500", "429"])
-def test_one_bad_answer_of_the_api_server_is_asked_for_again(
-    short_cluster: tuple[PodCluster, Reviewer], fault: str
-) -> None:
-    cluster, reviewer = short_cluster
-    match fault:
-        case "hangs":
-            reviewer.server.next_hangs("reviews")
-        case "is cut":
-            reviewer.server.next_is_cut("reviews", after_bytes=b"{")
-        case "nonsense":
-            reviewer.server.next_bytes(201, b"<html>", word="reviews")
-        case status:
-            reviewer.server.next_answer(int(status), word="reviews")
-    with Store(cluster.url, STORE, token=make_token(READER)) as store:
-        assert store.get("a") is None
-    reviewer.run(_done(reviewer))
-
-
-async def _done(reviewer: Reviewer) -> None:
-    reviewer.server.release()
-
-
-def test_a_command_line_without_an_api_server_is_refused(tmp_path: Path) -> None:
-    flags = (
-        *("--authentication", "serviceaccount", "--namespace", "shop"),
-        *("--peer-service-account", "a", "--peer-token-file", "/t"),
-    )
-    pod = PodProcess("words", 0, tmp_path / "pod-0", {"KUBERNETES_SERVICE_HOST": ""}, (), flags)
-    pod.launch()
-    assert pod.process is not None
-    assert pod.process.wait(timeout=30) == 2
-    assert "needs --kubernetes-api" in pod.log()
 
 
 # --- Clients

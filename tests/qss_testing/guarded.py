@@ -1,11 +1,13 @@
 """Pods that ask who calls, and accounts with one right each."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from qss_testing.pod_process import PodCluster
+from qss_client.http_sync import SyncHttp
+from qss_testing.pod_process import PodCluster, PodProcess
 from qss_testing.reviewer import Reviewer, make_token
 
 NAMESPACE = "shop"
@@ -55,3 +57,24 @@ def guarded(
         directory, store=STORE, arguments=(*flags, *arguments), operator=operator, **options
     ) as cluster:
         yield cluster
+
+
+def get_json(url: str, **http: Any) -> dict[str, Any]:
+    """A JSON answer; raises what a refusal says."""
+    client = SyncHttp(**http)
+    try:
+        found: dict[str, Any] = json.loads(client.request("GET", url).body)
+        return found
+    finally:
+        client.close()
+
+
+def metric(pod: PodProcess, line: str) -> float:
+    """A sample's value; 0 where there is none."""
+    client = SyncHttp()
+    try:
+        text = client.request("GET", f"{pod.ops}/metrics").body.decode()
+    finally:
+        client.close()
+    found = [one for one in text.splitlines() if one.startswith(line)]
+    return float(found[0].rpartition(" ")[2]) if found else 0.0
