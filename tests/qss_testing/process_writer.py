@@ -15,6 +15,7 @@ from qss_core.partitioning import partition_of
 from qss_core.wire import CommitAnswer
 from qss_testing.gates import Gate
 from qss_testing.pod_process import PodCluster, PodProcess
+from qss_testing.waiting import wait_until
 from qss_testing.write_cluster import table_of
 
 PATIENT = RetryLimits(deadline_s=60.0, longest_wait_s=0.2)
@@ -108,12 +109,20 @@ class ProcessWriter:
         )
 
     def values(self, pod: PodProcess, **parameters: str) -> dict[str, Any]:
-        """The values of this writer's keys, as one pod answers for the whole store."""
+        """The values of this writer's keys, as one pod answers for the whole store.
+
+        It is asked until it reaches every pod: one that was started again may not listen yet.
+        """
         given = {"limit": "10000", **parameters}
         query = "".join(f"&{name}={value}" for name, value in given.items())
         url = f"{pod.query}/state/stores/{self._cluster.store}?prefix={self.name}-{query}"
-        answer = json.loads(self.http.request("GET", url).body)
-        return {row["key"]: row["value"] for row in answer["rows"]}
+
+        def answer() -> dict[str, Any] | None:
+            found: dict[str, Any] = json.loads(self.http.request("GET", url).body)
+            reasons = [one.get("failure", {}).get("reason") for one in found["partitions"].values()]
+            return None if "UNREACHABLE" in reasons else found
+
+        return {row["key"]: row["value"] for row in wait_until(answer)["rows"]}
 
 
 def sequences(cluster: PodCluster) -> list[int]:
