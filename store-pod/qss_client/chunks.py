@@ -11,8 +11,8 @@ amount of memory.
 
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,7 @@ class Slice:
     deletes: int = 0  # Rows without a value.
     latest: int | None = None  # The largest time of its rows, where rows have one.
     undated: int = 0  # Versions that have the time of their batch.
+    batches: tuple[pa.RecordBatch, ...] = field(default=(), repr=False, compare=False)  # Decoded.
 
 
 def encode_slice(partition: int, rows: pa.Table | pa.RecordBatch) -> Slice:
@@ -104,7 +105,9 @@ def _read_slice(
             _refuse_compression(data)
             records = deletes = undated = 0
             times: list[int] = []
+            batches: list[pa.RecordBatch] = []
             for batch in reader:
+                batches.append(batch)
                 batch.validate(full=True)
                 _check_rows(batch)
                 placed.append((partition, batch.column("key")))
@@ -130,6 +133,7 @@ def _read_slice(
         deletes=deletes,
         latest=max(times, default=None),
         undated=undated,
+        batches=tuple(batches),
     ), rest
 
 
@@ -192,9 +196,14 @@ class Rows:
 def read_batches(data: bytes | memoryview, rows_max: int) -> Iterator[pa.RecordBatch]:
     """The rows of a checked slice, at most `rows_max` at a time; nothing is copied."""
     with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(data))) as reader:
-        for batch in reader:
-            for start in range(0, batch.num_rows, rows_max):
-                yield batch.slice(start, rows_max)
+        yield from split_batches(reader, rows_max)
+
+
+def split_batches(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+    """The same rows, at most `rows_max` at a time; nothing is copied."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows_max):
+            yield batch.slice(start, rows_max)
 
 
 def read_rows(data: bytes | memoryview, rows_max: int) -> Iterator[Rows]:

@@ -8,7 +8,9 @@ on the state before the batch until the last one.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from qss_client.chunks import Rows, read_batches, rows_of
+import pyarrow as pa
+
+from qss_client.chunks import Rows, read_batches, rows_of, split_batches
 from qss_client.row_keys import Numbers
 from qss_core.formats import Format, RowEncoder, encoder_of
 from qss_core.headers import Headers
@@ -31,8 +33,11 @@ class StoreSlice:
     expired: int = 0
 
 
+Payload = bytes | tuple[pa.RecordBatch, ...]  # A checked slice, or what was decoded of it.
+
+
 def store_slices(
-    payloads: Iterable[bytes], store_format: Format, default_timestamp_ms: int, placing: Placing
+    payloads: Iterable[Payload], store_format: Format, default_timestamp_ms: int, placing: Placing
 ) -> Iterator[StoreSlice]:
     """The rows of all payloads in commit order, in slices.
 
@@ -40,8 +45,7 @@ def store_slices(
     """
     encode = encoder_of(store_format)
     for payload in payloads:
-        is_small = len(payload) <= PLACED_BYTES_MAX
-        for batch in read_batches(payload, PLACED_ROWS_MAX if is_small else SLICE_ROWS_MAX):
+        for batch in _batches_of(payload):
             placed = placing.place(batch)
             if placed.expired:
                 yield StoreSlice(expired=placed.expired)
@@ -52,6 +56,13 @@ def store_slices(
                 for some in _bounded(rows.keys, values):
                     there = None if places is None else places[some]
                     yield StoreSlice(rows.keys[some], values[some], there)
+
+
+def _batches_of(payload: Payload) -> Iterator[pa.RecordBatch]:
+    if isinstance(payload, tuple):
+        return split_batches(payload, PLACED_ROWS_MAX)
+    is_small = len(payload) <= PLACED_BYTES_MAX
+    return read_batches(payload, PLACED_ROWS_MAX if is_small else SLICE_ROWS_MAX)
 
 
 def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[bytes | None]:

@@ -5,13 +5,12 @@ One request carries many partitions of this pod; each is answered on its own.
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 from qss_client.chunks import Slice, decode_chunk
 from qss_client.layouts import layout_of
-from qss_core.errors import BatchInProgressError, DiskFullError, StoreError, WrongStoreError
+from qss_core.errors import DiskFullError, StoreError, WrongStoreError
 from qss_core.model import Epoch, Partitioner, PartitionId, StoreId, WriterEpoch
 from qss_core.wire import (
     AbortPartitionsRequest,
@@ -24,39 +23,14 @@ from qss_core.wire import (
     partition_commit,
     problem_of,
 )
+from qss_store.outcomes import Awaited, append, settle
 from qss_store.pod import Pod
 from qss_store.replica import Replica
 from qss_store.replication import log as logs
-from qss_store.replication.entries import Abort, Command, Commit, Stage
-from qss_store.transactions.machine import Outcome
+from qss_store.replication.entries import Abort, Commit, Stage
 
-Result = TypeVar("Result")
-APPLY_TIMEOUT_S = 20.0
 _DISK_RESERVE_BYTES = 64 * 1024 * 1024
 _ROWS_ON_DISK = 2  # A commit writes its rows to the log's memtable and to the data family.
-
-
-async def outcome_of(
-    replica: Replica, command: Command, payload: bytes | memoryview = b""
-) -> Outcome:
-    """Appends an entry and waits until it was applied; raises the failure that it met there."""
-    outcome = await in_time(replica, asyncio.shield(replica.append(command, payload)))
-    if outcome.failure:
-        raise outcome.failure
-    return outcome
-
-
-async def in_time(replica: Replica, work: Awaitable[Result]) -> Result:
-    """Waits for what a replica does; BatchInProgressError, or what stops it, when it takes long."""
-    try:
-        async with asyncio.timeout(APPLY_TIMEOUT_S):
-            return await work
-    except TimeoutError as error:
-        if replica.failure:
-            raise replica.failure from error
-        raise BatchInProgressError(
-            f"partition {replica.partition} is still applying: ask again"
-        ) from error
 
 
 class Batches:
@@ -72,15 +46,22 @@ class Batches:
     async def stage(self, stage: Stage, slices: Iterable[Slice]) -> StageAnswer:
         """Logs each slice in its partition; `stage` has what all slices share."""
         slices = list(slices)
-        self._check_staged_bytes(sum(len(one.data) for one in slices))
-        results = await asyncio.gather(*(self._stage_slice(stage, one) for one in slices))
+        chunk_bytes = sum(len(one.data) for one in slices)
+        self._check_staged_bytes(chunk_bytes)
+        remembers = self._pod.recent.admits(chunk_bytes)
+        begun = [self._begin_stage(stage, one, remembers=remembers) for one in slices]
+        await settle(one for one in begun if isinstance(one, Awaited))
         return StageAnswer(
             partitions={
-                str(one.partition): result for one, result in zip(slices, results, strict=True)
+                str(one.partition): _staged(one, work)
+                for one, work in zip(slices, begun, strict=True)
             }
         )
 
-    async def _stage_slice(self, stage: Stage, one: Slice) -> SliceResult:
+    def _begin_stage(
+        self, stage: Stage, one: Slice, *, remembers: bool
+    ) -> Awaited | StoreError | None:
+        """Appends a slice; None where it is here and durable already."""
         command = Stage(
             writer=stage.writer,
             generation=stage.generation,
@@ -99,10 +80,10 @@ class Batches:
             logs.check_active(replica.log)
             # A copy that is applied already is under the watermark: nothing more to log.
             if replica.machine.participant.check_stage(command):
-                await outcome_of(replica, command, one.data)
+                return append(replica, command, one.data, one.batches if remembers else ())
         except StoreError as error:
-            return SliceResult(failure=problem_of(error))
-        return SliceResult(records=one.records, checksum=one.checksum)
+            return error
+        return None
 
     def slices_of(self, body: bytes) -> list[Slice]:
         """The slices of a chunk, checked as the store asks for it; raises as `decode_chunk`."""
@@ -137,7 +118,7 @@ class Batches:
         ordinal = (request.generation, request.batch)
         needed = 0
 
-        async def check(replica: Replica, partition: str) -> None:
+        def check(replica: Replica, partition: str) -> None:
             nonlocal needed
             if replica.failure:
                 raise replica.failure
@@ -155,29 +136,27 @@ class Batches:
     async def commit(self, request: CommitPartitionsRequest) -> PartitionsAnswer:
         """Commits a decision in each partition and waits until it is applied."""
 
-        async def commit(replica: Replica, partition: str) -> None:
+        def commit(replica: Replica, partition: str) -> Awaited:
             part = partition_commit(request.decision, PartitionId(int(partition)))
             if replica.machine.participant.check_commit(part):
-                await outcome_of(replica, Commit(commit=part))
-            else:
-                # A copy came before: "applied" is answered when it is, and not sooner.
-                await in_time(replica, replica.wait_until_shown(part.sequence))
+                return append(replica, Commit(commit=part))
+            # A copy came before: "applied" is answered when it is, and not sooner.
+            shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
+            return Awaited(replica, shown)
 
         return await self._each(request.store_id, request.epochs, commit)
 
     async def abort(self, request: AbortPartitionsRequest) -> PartitionsAnswer:
         """Drops what the abort names."""
 
-        async def abort(replica: Replica, _: str) -> None:
-            await outcome_of(
-                replica,
-                Abort(
-                    writer=request.writer,
-                    generation=request.generation,
-                    batch=request.batch,
-                    writer_epoch=WriterEpoch(request.writer_epoch),
-                ),
+        def abort(replica: Replica, _: str) -> Awaited:
+            command = Abort(
+                writer=request.writer,
+                generation=request.generation,
+                batch=request.batch,
+                writer_epoch=WriterEpoch(request.writer_epoch),
             )
+            return append(replica, command)
 
         return await self._each(request.store_id, request.epochs, abort)
 
@@ -185,23 +164,41 @@ class Batches:
         self,
         store_id: StoreId,
         epochs: Mapping[str, Epoch],
-        act: Callable[[Replica, str], Awaitable[None]],
+        begin: Callable[[Replica, str], Awaited | None],
     ) -> PartitionsAnswer:
         held = self._pod.placed().definition.store_id
         if store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {store_id}")
-
-        async def one(partition: str, epoch: Epoch) -> Problem | None:
+        answers: dict[str, Problem | None] = dict.fromkeys(epochs)
+        begun: dict[str, Awaited] = {}
+        for partition, epoch in epochs.items():
             try:
                 replica = self._pod.local(_number_of(partition))
                 logs.check_active(replica.log, epoch)
-                await act(replica, partition)
+                work = begin(replica, partition)
             except StoreError as error:
-                return problem_of(error)
-            return None
+                answers[partition] = problem_of(error)
+            else:
+                if work is not None:
+                    begun[partition] = work
+        await settle(begun.values())
+        for partition, work in begun.items():
+            try:
+                work.result()
+            except StoreError as error:
+                answers[partition] = problem_of(error)
+        return PartitionsAnswer(partitions=answers)
 
-        answers = await asyncio.gather(*(one(number, epoch) for number, epoch in epochs.items()))
-        return PartitionsAnswer(partitions=dict(zip(epochs, answers, strict=True)))
+
+def _staged(one: Slice, begun: Awaited | StoreError | None) -> SliceResult:
+    try:
+        if isinstance(begun, StoreError):
+            raise begun
+        if begun is not None:
+            begun.result()
+    except StoreError as error:
+        return SliceResult(failure=problem_of(error))
+    return SliceResult(records=one.records, checksum=one.checksum)
 
 
 def _number_of(partition: str) -> int:

@@ -6,12 +6,12 @@ commit again before it serves, which the log makes possible and puts and deletes
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from qss_core.errors import CorruptionError
 from qss_core.formats import Format
 from qss_core.model import Offset
-from qss_store.applying import StoreSlice, store_slices
+from qss_store.applying import Payload, StoreSlice, store_slices
 from qss_store.engine.base import META, PAYLOAD, Batch, Engine
 from qss_store.places import Placing
 from qss_store.replication.entries import encode_offset
@@ -33,10 +33,19 @@ class CommitWriter:
     """Writes one commit into a replica's engine."""
 
     def __init__(
-        self, engine: Engine, store_format: Format, placing: Placing, gate: asyncio.Lock
+        self,
+        engine: Engine,
+        store_format: Format,
+        placing: Placing,
+        gate: asyncio.Lock,
+        decoded: Callable[[Offset], Payload | None],
     ) -> None:
-        """Writes rows in `store_format` where `placing` says; holds `gate` while it does."""
+        """Writes rows in `store_format` where `placing` says; holds `gate` while it does.
+
+        `decoded` has the rows of an entry that need not be read again.
+        """
         self._engine = engine
+        self._decoded = decoded
         self._format = store_format
         self._placing = placing
         self._gate = gate
@@ -70,9 +79,9 @@ class CommitWriter:
             self._engine.write(last)
         return expired
 
-    def _payloads(self, plan: CommitPlan) -> Iterator[bytes]:
+    def _payloads(self, plan: CommitPlan) -> Iterator[Payload]:
         for offset in plan.payloads:
-            payload = self._engine.get(PAYLOAD, encode_offset(offset))
+            payload = self._decoded(offset) or self._engine.get(PAYLOAD, encode_offset(offset))
             if payload is None:
                 raise CorruptionError(f"the rows of entry {offset} are missing from the changelog")
             yield payload

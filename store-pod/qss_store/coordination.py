@@ -36,7 +36,8 @@ from qss_core.wire import (
     error_of,
     metadata_of,
 )
-from qss_store.batches import Batches, outcome_of
+from qss_store.batches import Batches
+from qss_store.outcomes import outcome_of
 from qss_store.participants import MakeMessage, Participants
 from qss_store.peers import Peers
 from qss_store.pod import Pod

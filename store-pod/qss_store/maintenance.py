@@ -5,8 +5,8 @@ import logging
 
 from qss_core.errors import StoreError
 from qss_core.wire import ResolveAnswer, ResolveRequest
-from qss_store.batches import outcome_of
 from qss_store.coordination import Coordination
+from qss_store.outcomes import outcome_of
 from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.replica import Replica

@@ -33,6 +33,7 @@ from qss_core.wire import ReplicasReport, decode, encode
 from qss_store.clock import Clock
 from qss_store.engine.base import Engine
 from qss_store.metrics import Metrics
+from qss_store.recent import RecentRows
 from qss_store.replica import Replica, Surroundings
 from qss_store.syncs import Syncs
 
@@ -75,6 +76,7 @@ class Pod:
         self._changed = asyncio.Condition()
         self._assigning = asyncio.Lock()
         self._gate = asyncio.Lock()
+        self.recent = RecentRows()
         self._syncs = Syncs()
 
     # --- Life
@@ -142,6 +144,7 @@ class Pod:
             gate=self._gate,
             metrics=self.metrics,
             settings=assignment.settings,
+            recent=self.recent,
         )
         path = self._volume / "partitions" / str(configuration.partition)
         engine = self._open_engine(path)

@@ -30,6 +30,7 @@ from qss_store.engine.base import META, Engine
 from qss_store.families import Families
 from qss_store.metrics import Metrics
 from qss_store.placing import placing_of
+from qss_store.recent import Batches, RecentRows
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
     Barrier,
@@ -58,6 +59,7 @@ class Surroundings:
     gate: asyncio.Lock  # One replica at a time writes rows, so that readers wait for one slice.
     metrics: Metrics
     settings: StoreSettings
+    recent: RecentRows
 
 
 @dataclass(slots=True)
@@ -85,6 +87,7 @@ class Replica:
         self.failure: StoreError | None = None
         self._surroundings = surroundings
         self._format = Format(definition.format)
+        self._recent_key = object()  # Not the replica, which would be kept with its database.
         self._pending: dict[Offset, _Pending] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -210,16 +213,19 @@ class Replica:
     # --- Writing
 
     def append(
-        self, command: Command, payload: bytes | memoryview = b""
+        self, command: Command, payload: bytes | memoryview = b"", decoded: Batches = ()
     ) -> "asyncio.Future[Outcome]":
         """Appends an entry; the future tells what it did once it was applied.
 
+        `decoded` are the rows of `payload` where they are worth to be remembered for the commit.
         Raises NotActiveError, DiskFullError (nothing was appended) and what stopped the replica.
         """
         logs.check_active(self.log)
         if self.failure:
             raise self.failure
         offset, entry = self._changelog.append(command, payload)
+        if decoded:
+            self._surroundings.recent.keep(self._recent_key, offset, decoded)
         pending = self._pending[offset] = _Pending(entry)
         self._wake.set()
         return pending.outcome
@@ -266,6 +272,7 @@ class Replica:
         for pending in self._pending.values():
             if not pending.outcome.done():
                 pending.outcome.set_exception(self.failure)
+                pending.outcome.exception()  # Whoever asked may be gone; the log has it.
         self._pending.clear()
         for waiting in self._waiting_for_state:
             waiting.set()
@@ -320,7 +327,9 @@ class Replica:
             await self._drop(families.of_generation(self.engine.families()))
             families.open(self.engine)
         placing = placing_of(self.definition, families, plan, self.engine)
-        writer = CommitWriter(self.engine, self._format, placing, self._surroundings.gate)
+        writer = CommitWriter(
+            self.engine, self._format, placing, self._surroundings.gate, self._recent_rows
+        )
         expired = await writer.write(offset, plan, batch)
         await self._sync()
         self._show_state(applied=Offset(offset + 1))
@@ -330,6 +339,9 @@ class Replica:
         self._surroundings.metrics.committed(
             self._surroundings.clock.monotonic() - started, plan.records, expired
         )
+
+    def _recent_rows(self, offset: Offset) -> Batches | None:
+        return self._surroundings.recent.take(self._recent_key, offset)
 
     async def _drop(self, families: Iterable[str]) -> None:
         """In a thread: it takes as long as a few syncs."""
