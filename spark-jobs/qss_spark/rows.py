@@ -251,14 +251,15 @@ def _milliseconds(column: pa.Array, name: str = "timestamp") -> pa.Array:
 
 def split(batches: list[pa.RecordBatch]) -> list[Slice]:
     """One slice a partition, sorted by key; equal keys keep their order, so that the last wins."""
-    rows = pa.Table.from_batches(batches).combine_chunks()
+    rows = pa.Table.from_batches(batches)
+    if not rows.num_rows:
+        return []
     order = pc.sort_indices(rows, [("partition", "ascending"), ("key", "ascending")])
-    rows = rows.take(order).combine_chunks()
-    partitions = rows.column("partition").to_numpy()
+    (sorted_rows,) = rows.take(order).combine_chunks().to_batches()
+    partitions = sorted_rows.column("partition").to_numpy()
     bounds = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
-    columns = rows.drop_columns(["partition"])
+    columns = sorted_rows.drop_columns(["partition"])
     return [
-        encode_slice(int(partitions[start]), columns.slice(start, end - start).combine_chunks())
+        encode_slice(int(partitions[start]), columns.slice(start, end - start))
         for start, end in pairwise(bounds)
-        if end > start
     ]

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -56,15 +57,18 @@ class Slice:
 
 def encode_slice(partition: int, rows: pa.Table | pa.RecordBatch) -> Slice:
     """The slice of rows (columns as above) for a partition."""
-    schema = schema_of(partition, tuple(rows.schema.names))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        if isinstance(rows, pa.Table):
-            writer.write_table(rows.cast(schema).combine_chunks())
-        else:
-            writer.write_batch(rows.cast(schema))
-    data = sink.getvalue().to_pybytes()
+    schema, head = _head_of(partition, tuple(rows.schema.names))
+    batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.combine_chunks().to_batches()
+    messages = [batch.cast(schema).serialize() for batch in batches]
+    data = b"".join([head, *messages, _END_OF_STREAM])
     return Slice(PartitionId(partition), rows.num_rows, checksum_of(data), data)
+
+
+@lru_cache(maxsize=2 * SLICES_MAX)
+def _head_of(partition: int, names: tuple[str, ...]) -> tuple[pa.Schema, bytes]:
+    """The schema of a slice and the message that a stream begins with: the same in each batch."""
+    schema = schema_of(partition, names)
+    return schema, schema.serialize().to_pybytes()
 
 
 def checksum_of(data: bytes | memoryview) -> str:

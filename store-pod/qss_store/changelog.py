@@ -1,8 +1,9 @@
 """One replica's changelog in its engine: the shell around the pure rules of `replication.log`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import islice
+
+from msgspec.structs import replace
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset, Ordinal, PartitionConfiguration, StoreSettings

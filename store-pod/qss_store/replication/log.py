@@ -6,7 +6,10 @@ entry to apply. start <= applied <= watermark <= end.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from qss_core.errors import NotActiveError, StaleEpochError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, Role
@@ -14,8 +17,7 @@ from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, Role
 _FIRST = Offset(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class Log(msgspec.Struct, frozen=True, kw_only=True):  # Each entry makes six.
     """One replica's view of the log of its partition."""
 
     pod: Ordinal
@@ -24,7 +26,7 @@ class Log:
     end: Offset = _FIRST
     watermark: Offset = _FIRST
     applied: Offset = _FIRST
-    durable: Mapping[Ordinal, Offset] = field(default_factory=dict)  # In-sync replica -> its end.
+    durable: Mapping[Ordinal, Offset] = {}  # In-sync replica -> its end.
 
     @property
     def role(self) -> Role | None:
