@@ -182,14 +182,22 @@ class _Tag(msgspec.Struct):
     type: str
 
 
+def query_type(raw: msgspec.Raw) -> str:
+    """The name of the query's type, known or not. Raises MalformedRequestError."""
+    try:
+        return msgspec.json.decode(raw, type=_Tag).type
+    except msgspec.DecodeError as error:
+        raise MalformedRequestError(f"query: {error}") from error
+
+
 def decode_query(raw: msgspec.Raw) -> Query:
     """The query. Raises UnknownQueryTypeError before anything else in it is looked at."""
+    name = query_type(raw)
+    if name not in QUERY_TYPES:
+        raise UnknownQueryTypeError(
+            f"unknown query type {name[:80]!r}: there are {', '.join(QUERY_TYPES)}"
+        )
     try:
-        name = msgspec.json.decode(raw, type=_Tag).type
-        if name not in QUERY_TYPES:
-            raise UnknownQueryTypeError(
-                f"unknown query type {name[:80]!r}: there are {', '.join(QUERY_TYPES)}"
-            )
         return _DECODER.decode(raw)
     except msgspec.DecodeError as error:
         raise MalformedRequestError(f"query: {error}") from error

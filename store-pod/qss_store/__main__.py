@@ -6,12 +6,10 @@ import gc
 import logging
 import os
 import signal
-import ssl
 import uuid
 from contextlib import AsyncExitStack
 
 import uvloop
-from aiohttp import web
 
 from qss_core.model import Ordinal, StoreName
 from qss_store import logs
@@ -20,6 +18,7 @@ from qss_store.batches import Batches
 from qss_store.clock import SystemClock
 from qss_store.coordination import Coordination
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.extensions import load_extensions
 from qss_store.http.internal_app import InternalApi, make_internal_app
 from qss_store.http.listening import make_runner
 from qss_store.http.ops_app import make_ops_app
@@ -73,13 +72,14 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         coordination = Coordination(pod, batches, peers, settings)
         maintenance = Maintenance(pod, coordination, peers, settings)
         api = InternalApi(pod, batches, coordination, session, settings)
-        discovery = discovery_routes(pod)
-        guard, tls = protection.guard, protection.server
-        apps: list[tuple[web.Application, int, ssl.SSLContext | None]] = [
+        guard = protection.guard
+        internal_app = make_internal_app(api, pod.metrics, discovery_routes(pod), guard)
+        query_app = make_query_app(pod, session, settings, guard, load_extensions())
+        apps = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
             (make_ops_app(pod, batches, maintenance), arguments.ops_port, None),
-            (make_internal_app(api, pod.metrics, discovery, guard), arguments.internal_port, tls),
-            (make_query_app(pod, session, settings, guard), arguments.query_port, tls),
+            (internal_app, arguments.internal_port, protection.server),
+            (query_app, arguments.query_port, protection.server),
         ]
         tasks = [asyncio.create_task(maintenance.watch_loop(), name="watch-loop")]
         stack.push_async_callback(_cancel, tasks)

@@ -157,6 +157,9 @@ async def test_kafkas_queries_answer_rows(start_cluster: StartCluster, api: Make
         assert seen([part["result"]]) == [HISTORY[1]]
         assert part["position"]["in"] == {"0": 41}
         assert "VersionPlan" in " ".join(part["executionInfo"])
+        for ordinal in range(3):  # The pod that has the key, and those that pass the query on.
+            shown = await api(cluster, ordinal).query(one, times="rfc3339")
+            assert str(shown["partitionResults"][partition]["result"]["validFrom"]).endswith("Z")
         gap = await api(cluster).query({**one, "asOfTimestamp": 3500}, partitions=[0, 1, 2, 3])
         assert [part["result"] for part in gap["partitionResults"].values()] == [None] * 4
         many = {"type": "MultiVersionedKeyQuery", "key": key, "toTime": "1970-01-01T00:00:03Z"}

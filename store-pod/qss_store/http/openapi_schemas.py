@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
-from qss_core.query_types import Query
+from qss_core.query_types import QUERY_TYPES, Query
 from qss_core.wire import KeyMetadata, Problem, StoreMetadata
 from qss_store.http.discovery import Instances, Lags, Stores
 from qss_store.reads.many import BatchAnswer
@@ -46,12 +46,21 @@ def make_schemas() -> dict[str, Any]:
     _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REFS)
     components = {**queries[1], **components}
     components["Query"] = queries[0][0]
-    components["QueryRequest"]["properties"]["query"] = ref("Query")
+    components["QueryRequest"]["properties"]["query"] = {"anyOf": [ref("Query"), ref("OwnQuery")]}
+    components["OwnQuery"] = _own_query()
     position = {"anyOf": [TEXT, ref("Position"), {"type": "null"}]}
     for name in ("QueryRequest", "BatchRequest"):
         components[name]["properties"]["positionBound"] = position
     components["BatchAnswer"]["properties"]["results"]["items"] = ref("KeyResult")
     return {**components, **_rows(), **_timed_rows(), **_answers()}
+
+
+def _own_query() -> dict[str, Any]:
+    name = {"type": "string", "not": {"enum": list(QUERY_TYPES)}}
+    return {
+        **_object({"type": name}, "type"),
+        "description": "A query type of a user's own that the pods have installed.",
+    }
 
 
 def _value_members(timestamp: Any) -> dict[str, Any]:

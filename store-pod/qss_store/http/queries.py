@@ -20,18 +20,22 @@ from qss_core.parameters import (
 )
 from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
 from qss_core.query_types import (
+    QUERY_TYPES,
     MultiVersionedKeyQuery,
     Query,
     SessionQuery,
     WindowQuery,
     decode_query,
+    query_type,
 )
 from qss_core.wire import encode
+from qss_store.extensions import Extensions
 from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.media import JSON, negotiate
 from qss_store.http.scans import MEDIA, ScanApi, peer_headers
 from qss_store.http.shell import BodyPace, read_json
 from qss_store.http.streams import collect, send_document
+from qss_store.reads.folds import plan_fold
 from qss_store.reads.gathering import COUNT_QUERY, Answers, Gathering, merged_position
 from qss_store.reads.many import ManyKeys, check_count
 from qss_store.reads.peers import PeerRequest
@@ -54,31 +58,64 @@ _COUNT_MAX = 2**63 - 1  # Kafka's approximateNumEntries stops there too.
 class QueryApi:
     """The handlers of `POST /state/query`, `POST /state/get` and `GET /state/count`."""
 
-    def __init__(self, reader: Reader, scans: ScanApi) -> None:
+    def __init__(self, reader: Reader, scans: ScanApi, extensions: Extensions) -> None:
         """Answers from `reader`; scans are made and limited by `scans`."""
         self._reader = reader
         self._scans = scans
+        self._extensions = extensions
 
     async def query(self, request: web.Request) -> web.StreamResponse:
         """An IQv2 request."""
         codec = self._reader.codec(request.match_info["store"])
         scope = _scope(request)
         message = await self._read(request, QueryRequest)
-        query = decode_query(message.query)
         options = options_of_body(message, scope)
         self._reader.check_isolation(options)
+        name = query_type(message.query)
+        if name not in QUERY_TYPES:
+            return await self._fold(request, codec, name, message, options)
+        query = decode_query(message.query)
         plan = plan_of(query, codec, message.times)
         if isinstance(plan, RowsPlan):
             options = _with_key_partition(query, plan, options, codec)
             return await self._scan(request, codec, message, options, plan)
-        if message.limit is not None or message.cursor is not None:
-            raise MalformedRequestError(f"{type(query).__name__} has no limit and no cursor")
+        _check_is_no_page(message, name)
         negotiate(request, (JSON,))
         gathering = Gathering(
-            self._reader, codec, plan, message.query, options, forwarded_headers(request)
+            self._reader,
+            codec,
+            plan,
+            message.query,
+            options,
+            forwarded_headers(request),
+            message.times,
         )
         answers = await gathering.answers(self._targets(plan, options, codec))
         return json_response(_query_answer(answers))
+
+    async def _fold(
+        self,
+        request: web.Request,
+        codec: Codec,
+        name: str,
+        message: QueryRequest,
+        options: ReadOptions,
+    ) -> web.StreamResponse:
+        """A query type of a user's own."""
+        reader = self._reader
+        definition = reader.pod.placed().definition
+        kind = self._extensions.query(name)
+        plan = plan_fold(name, kind, message.query, definition, codec, message.times)
+        _check_is_no_page(message, name)
+        if options.partition is not None:
+            raise _partition_without_key()
+        negotiate(request, (JSON,))
+        gathering = Gathering(
+            reader, codec, plan, message.query, options, forwarded_headers(request), message.times
+        )
+        with self._scans.slot(options):
+            answers = await gathering.answers(reader.partitions(options, codec))
+        return await self._send(request, _query_answer(answers))
 
     def _targets(
         self, plan: OnePlan | CountPlan, options: ReadOptions, codec: Codec
@@ -169,6 +206,11 @@ def _with_key_partition(
     assert plan.key_from is not None, "it has a key"
     partition = partition_of_key(plan.key_from, options.partition, codec)
     return replace(options, partition=None, partitions=(partition,))
+
+
+def _check_is_no_page(message: QueryRequest, name: str) -> None:
+    if message.limit is not None or message.cursor is not None:
+        raise MalformedRequestError(f"{name} has no limit and no cursor")
 
 
 def _check_one_of_both(options: ReadOptions) -> None:

@@ -4,6 +4,7 @@ from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
 from qss_store.access.guard import Guard
+from qss_store.extensions import Extensions
 from qss_store.http import discovery, timed, versions
 from qss_store.http.access import access_middlewares
 from qss_store.http.lane import MANY_ROUTE, POINT_ROUTE, Lane
@@ -20,10 +21,15 @@ from qss_store.reads.reader import Reader
 from qss_store.settings import Settings
 
 _DEFAULTS = Settings()
+_NO_EXTENSIONS = Extensions()
 
 
 def make_query_app(
-    pod: Pod, session: PeerSession, settings: Settings = _DEFAULTS, guard: Guard | None = None
+    pod: Pod,
+    session: PeerSession,
+    settings: Settings = _DEFAULTS,
+    guard: Guard | None = None,
+    extensions: Extensions = _NO_EXTENSIONS,
 ) -> web.Application:
     """The application of the query port; `session` carries what other pods are asked.
 
@@ -31,7 +37,7 @@ def make_query_app(
     """
     reader = Reader(pod, PeerReads(session, settings.peer_requests_max), settings)
     points, scans = PointApi(reader), ScanApi(reader)
-    queries = QueryApi(reader, scans)
+    queries = QueryApi(reader, scans, extensions)
     app = web.Application(
         middlewares=[*shell_middlewares(pod.metrics, "query"), *access_middlewares(guard)]
     )

@@ -13,8 +13,10 @@ from qss_core.queries import (
     error_of_failure,
     failure_of,
 )
+from qss_core.times import Times
 from qss_store.reads import local
 from qss_store.reads.execution import Execution
+from qss_store.reads.folds import FoldPlan, fold
 from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import CountPlan, OnePlan, PointPlan
 from qss_store.reads.reader import Reader
@@ -36,18 +38,20 @@ class Gathering:
         self,
         reader: Reader,
         codec: Codec,
-        plan: OnePlan | CountPlan,
+        plan: OnePlan | CountPlan | FoldPlan,
         query: msgspec.Raw,
         options: ReadOptions,
         headers: dict[str, str],
+        times: Times | None = None,
     ) -> None:
-        """`query` is what peers are asked, `headers` go along."""
+        """`query` is what peers are asked, with `times`; `headers` go along."""
         self._reader = reader
         self._codec = codec
         self._plan = plan
         self._query = query
         self._options = options
         self._headers = headers
+        self._times = times
 
     async def answers(self, partitions: tuple[PartitionId, ...]) -> Answers:
         """Each partition's result or failure, in order."""
@@ -67,6 +71,9 @@ class Gathering:
         self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
     ) -> dict[PartitionId, PartitionAnswer | StoreError]:
         if pod == self._reader.pod.ordinal:
+            if isinstance(self._plan, FoldPlan):
+                until = self._reader.pod.clock.monotonic() + timeout_s
+                return {one: await self._fold_here(one, self._plan, until) for one in partitions}
             return {partition: self._ask_here(partition) for partition in partitions}
         started = self._reader.pod.clock.monotonic()
         address = self._reader.pod.address(pod)
@@ -87,6 +94,7 @@ class Gathering:
             with execution.layer("Replica.open"):
                 reading = open_reading(self._reader.pod, partition, self._options)
             with execution.layer(type(self._plan).__name__):
+                assert not isinstance(self._plan, FoldPlan), "it takes turns"
                 if isinstance(self._plan, CountPlan):
                     result = msgspec.Raw(b"%d" % local.count(reading))
                 else:
@@ -98,10 +106,36 @@ class Gathering:
             reading.answer(), result=result, execution_info=execution.lines()
         )
 
+    async def _fold_here(
+        self, partition: PartitionId, plan: FoldPlan, until: float
+    ) -> PartitionAnswer | StoreError:
+        reader = self._reader
+        clock = reader.pod.clock
+        execution = Execution(clock, wanted=self._options.execution_info)
+        started = clock.monotonic()
+        try:
+            reading = open_reading(reader.pod, partition, self._options)
+            result, told = await fold(
+                reading,
+                plan,
+                self._codec,
+                reader.pod.metrics,
+                clock,
+                until,
+                reader.settings.answer_bytes_max,
+            )
+        except StoreError as error:
+            return error
+        execution.add(plan.name, clock.monotonic() - started, f", {told}")
+        return msgspec.structs.replace(
+            reading.answer(), result=result, execution_info=execution.lines()
+        )
+
     def _peer_request(self, partitions: list[PartitionId], timeout_s: float) -> PeerRequest:
         options = self._options
         message = QueryRequest(
             query=self._query,
+            times=self._times,
             partitions=tuple(partitions),
             require_active=options.require_active,
             position_bound=encode_token(options.bound) if options.bound.topics else None,
