@@ -158,7 +158,7 @@ def decode_mark(line: bytes) -> PartitionMark:
     """The mark in a line that starts with MARK_START. Raises MalformedBytesError."""
     try:
         mark = msgspec.json.decode(line, type=PartitionMark)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedBytesError(f"not the end of a partition: {error}") from error
     if mark.failure is None and (mark.position is None or mark.end is msgspec.UNSET):
         raise MalformedBytesError("the end of a partition without its position or a failure")

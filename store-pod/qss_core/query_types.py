@@ -186,7 +186,7 @@ def query_type(raw: msgspec.Raw) -> str:
     """The name of the query's type, known or not. Raises MalformedRequestError."""
     try:
         return msgspec.json.decode(raw, type=_Tag).type
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"query: {error}") from error
 
 
@@ -199,5 +199,5 @@ def decode_query(raw: msgspec.Raw) -> Query:
         )
     try:
         return _DECODER.decode(raw)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"query: {error}") from error

@@ -82,7 +82,7 @@ class Gathering:
         try:
             results = msgspec.json.decode(body, type=QueryAnswer).partition_results
             asked = {partition: results[str(partition)] for partition in partitions}
-        except (msgspec.DecodeError, KeyError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
             raise MalformedBytesError(f"pod {address.name} answered something else") from error
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
         execution.add(f"Peer {address.name}", self._reader.pod.clock.monotonic() - started)

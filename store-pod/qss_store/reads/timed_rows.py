@@ -134,5 +134,5 @@ def row_key_of_line(line: bytes, plan: RowsPlan, codec: Codec) -> bytes:
             return encode_version_key(key, start, STILL_VALID if end is None else end)
         start = time_of_json("sessionStart", row.session_start)
         return encode_session_key(key, start, time_of_json("sessionEnd", row.session_end))
-    except (msgspec.DecodeError, StoreError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, StoreError) as error:
         raise MalformedBytesError("a pod answered with a row that has no key") from error
