@@ -31,7 +31,7 @@ from qss_client.scans import (
     scan_versions,
     scan_windows,
 )
-from qss_client.tables import AsyncScanned, joined
+from qss_client.tables import AsyncFound, AsyncScanned, joined
 from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position
@@ -116,12 +116,11 @@ class AsyncStore:
         definition = await self._definition()
         return await self._run(operations.get(self._conversation, definition, key, options))
 
-    async def get_many(
-        self, keys: Sequence[Any], options: ReadOptions = DEFAULTS
-    ) -> list[Row | None]:
-        """The rows of many keys, in their order."""
-        definition = await self._definition()
-        return await self._run(operations.get_many(self._conversation, definition, keys, options))
+    async def get_many(self, keys: Sequence[Any], options: ReadOptions = DEFAULTS) -> AsyncFound:
+        """The rows of many keys, in their order: a list, with None where there is none."""
+        asked = self._conversation, await self._definition(), keys, options
+        rows = await self._run(operations.get_many(*asked))
+        return AsyncFound(rows, lambda: self._run(operations.many_table(*asked)))
 
     def range(
         self,

@@ -5,6 +5,7 @@ failure into the exchange where they say to give up. An exchange that is answere
 inside yields the request once more, with that failure.
 """
 
+import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -46,7 +47,7 @@ from qss_client.scans import (
     scan_windows,
     version_query,
 )
-from qss_client.tables import ARROW, read_stream
+from qss_client.tables import ARROW, joined, read_stream
 from qss_core.errors import KeyNotFoundError, UnknownQueryTypeError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position, parse_bound
@@ -103,6 +104,29 @@ def _get_some(
     document = yield from _whole(request, lambda document: document["results"])
     _saw_partitions(conversation, document)
     return [row_of(one) if one["status"] == "FOUND" else None for one in document["results"]]
+
+
+def many_table(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    keys: Sequence[Any],
+    options: ReadOptions,
+) -> "Exchange[pa.Table]":
+    """A row for each key, in their order, as an Arrow table; raises the first failure."""
+    tables: list[pa.Table] = []
+    for start in range(0, max(1, len(keys)), BATCH_KEYS_MAX):
+        some = keys[start : start + BATCH_KEYS_MAX]
+        request = replace(many_request(definition, some, options), accept=ARROW)
+        document = yield from _whole(request, failed_keys, read_stream)
+        _saw_partitions(conversation, document)
+        tables.append(document["table"].drop_columns(["failure"]))
+    return joined(tables)
+
+
+def failed_keys(document: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The failures in a batch get's table, as members of a part."""
+    failures = document["table"].column("failure").drop_null().to_pylist()
+    return ({"failure": json.loads(failure)} for failure in failures)
 
 
 def page(

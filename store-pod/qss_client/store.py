@@ -31,7 +31,7 @@ from qss_client.scans import (
     scan_versions,
     scan_windows,
 )
-from qss_client.tables import Scanned, joined
+from qss_client.tables import Found, Scanned, joined
 from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position
@@ -116,10 +116,11 @@ class Store:
         definition = self._definition()
         return self._run(operations.get(self._conversation, definition, key, options))
 
-    def get_many(self, keys: Sequence[Any], options: ReadOptions = DEFAULTS) -> list[Row | None]:
-        """The rows of many keys, in their order."""
-        definition = self._definition()
-        return self._run(operations.get_many(self._conversation, definition, keys, options))
+    def get_many(self, keys: Sequence[Any], options: ReadOptions = DEFAULTS) -> Found:
+        """The rows of many keys, in their order: a list, with None where there is none."""
+        asked = self._conversation, self._definition(), keys, options
+        rows = self._run(operations.get_many(*asked))
+        return Found(rows, lambda: self._run(operations.many_table(*asked)))
 
     def range(
         self,

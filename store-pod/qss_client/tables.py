@@ -2,9 +2,10 @@
 
 import importlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Self
 
+from qss_client.answers import Row
 from qss_client.scans import RowType
 from qss_core.errors import StoreError
 
@@ -15,7 +16,26 @@ ARROW = "application/vnd.apache.arrow.stream"
 _MARK = b"mark"
 
 
-class Scanned(Iterator[RowType], Generic[RowType]):
+class _Tabled:
+    """What can be asked for as a table too."""
+
+    _table: "Callable[[], pa.Table]"
+
+    def to_arrow(self) -> "pa.Table":
+        """All of them as an Arrow table, whatever was taken one by one."""
+        return self._table()
+
+    def to_pandas(self) -> Any:
+        """All of them as a pandas DataFrame; needs pandas."""
+        _imported("pandas")
+        return self._table().to_pandas()
+
+    def to_polars(self) -> Any:
+        """All of them as a Polars DataFrame; needs polars."""
+        return _imported("polars").from_arrow(self._table())
+
+
+class Scanned(_Tabled, Iterator[RowType], Generic[RowType]):
     """The rows of a scan, page by page as they are taken; or, at once, a table of all of them."""
 
     def __init__(self, rows: Iterator[RowType], table: "Callable[[], pa.Table]") -> None:
@@ -31,21 +51,40 @@ class Scanned(Iterator[RowType], Generic[RowType]):
         """The next row."""
         return next(self._rows)
 
-    def to_arrow(self) -> "pa.Table":
-        """All rows as an Arrow table, from the first, whatever was taken one by one."""
-        return self._table()
 
-    def to_pandas(self) -> Any:
-        """All rows as a pandas DataFrame; needs pandas."""
+class Found(_Tabled, list[Row | None]):
+    """The rows of many keys, in their order; or, asked for anew, a table with a row for each key.
+
+    Its columns: `key`, `value`, what else the format keeps, `partition`, and `status`: FOUND or
+    ABSENT, where the value is null.
+    """
+
+    def __init__(self, rows: Iterable[Row | None], table: "Callable[[], pa.Table]") -> None:
+        """`table` asks for the same keys anew."""
+        super().__init__(rows)
+        self._table = table
+
+
+class _AsyncTabled:
+    """`_Tabled`, with awaits."""
+
+    _table: "Callable[[], Awaitable[pa.Table]]"
+
+    async def to_arrow(self) -> "pa.Table":
+        """All of them as an Arrow table, whatever was taken one by one."""
+        return await self._table()
+
+    async def to_pandas(self) -> Any:
+        """All of them as a pandas DataFrame; needs pandas."""
         _imported("pandas")
-        return self._table().to_pandas()
+        return (await self._table()).to_pandas()
 
-    def to_polars(self) -> Any:
-        """All rows as a Polars DataFrame; needs polars."""
-        return _imported("polars").from_arrow(self._table())
+    async def to_polars(self) -> Any:
+        """All of them as a Polars DataFrame; needs polars."""
+        return _imported("polars").from_arrow(await self._table())
 
 
-class AsyncScanned(AsyncIterator[RowType], Generic[RowType]):
+class AsyncScanned(_AsyncTabled, AsyncIterator[RowType], Generic[RowType]):
     """`Scanned`, with awaits."""
 
     def __init__(
@@ -63,18 +102,16 @@ class AsyncScanned(AsyncIterator[RowType], Generic[RowType]):
         """The next row."""
         return await anext(self._rows)
 
-    async def to_arrow(self) -> "pa.Table":
-        """All rows as an Arrow table, from the first, whatever was taken one by one."""
-        return await self._table()
 
-    async def to_pandas(self) -> Any:
-        """All rows as a pandas DataFrame; needs pandas."""
-        _imported("pandas")
-        return (await self._table()).to_pandas()
+class AsyncFound(_AsyncTabled, list[Row | None]):
+    """`Found`, with awaits."""
 
-    async def to_polars(self) -> Any:
-        """All rows as a Polars DataFrame; needs polars."""
-        return _imported("polars").from_arrow(await self._table())
+    def __init__(
+        self, rows: Iterable[Row | None], table: "Callable[[], Awaitable[pa.Table]]"
+    ) -> None:
+        """`table` asks for the same keys anew."""
+        super().__init__(rows)
+        self._table = table
 
 
 def read_stream(body: bytes) -> dict[str, Any]:
@@ -83,7 +120,9 @@ def read_stream(body: bytes) -> dict[str, Any]:
     Raises StoreError for a stream that was cut off.
     """
     pa = _imported("pyarrow")
-    batches, partitions, cursor, ended = [], {}, None, False
+    batches: list[Any] = []
+    partitions: dict[str, Any] = {}
+    cursor, ended = None, False
     try:
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
             while True:
@@ -95,6 +134,9 @@ def read_stream(body: bytes) -> dict[str, Any]:
                     batches.append(batch)
                     continue
                 mark = json.loads(dict(metadata)[_MARK])
+                if "partitions" in mark:  # Of a batch get: of all at once.
+                    partitions = mark["partitions"]
+                    continue
                 partitions[str(mark.pop("partition"))] = mark
                 cursor = mark.pop("cursor")
             batches.append(reader.schema.empty_table().combine_chunks())

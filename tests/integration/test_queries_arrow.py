@@ -10,7 +10,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from qss_client import Store
+from qss_client import AsyncStore, Store
+from qss_client.operations import failed_keys
 from qss_client.tables import read_stream
 from qss_core.errors import StoreError
 from qss_core.model import StoreType
@@ -169,3 +170,68 @@ async def test_a_stream_that_was_cut_off_is_no_answer(
     for cut in (0, 10, len(body) // 2, len(body) - 8, len(body) - 1):
         with pytest.raises(StoreError, match="Arrow stream"):
             read_stream(body[:cut])
+
+
+# --- Batch gets
+
+
+@pytest.mark.parametrize("pods", [1, 3])
+async def test_a_batch_get_has_a_row_for_each_key(
+    start_cluster: StartCluster, api: MakeApi, pods: int
+) -> None:
+    cluster = await start_cluster(pods, format="TimestampedWithHeaders")
+    headers = (("h", b"\xff"), ("h", None))
+    await cluster.put([Put(b"a", b'{"n": 1.0}', 5, headers), Put(b"b", b"null", 6, ())])
+    keys = ["b", "nope", "a", "b"]
+    answer = await api(cluster).post("/state/get/words", {"keys": keys}, **ARROW)
+    assert answer.headers["Content-Type"] == ARROW["Accept"]
+    found = read_stream(answer.body)
+    rows = found["table"].to_pylist()
+    assert [row["key"] for row in rows] == keys
+    assert [row["status"] for row in rows] == ["FOUND", "ABSENT", "FOUND", "FOUND"]
+    assert [row["value"] for row in rows] == ["null", None, '{"n": 1.0}', "null"]
+    assert [row["timestamp"] for row in rows] == [6, None, 5, 6]
+    assert rows[2]["headers"] == [{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}]
+    assert [row["partition"] for row in rows] == [cluster.partition_of(k.encode()) for k in keys]
+    assert {row["failure"] for row in rows} == {None}
+    assert set(found["partitions"]) == {str(row["partition"]) for row in rows}
+
+
+async def test_a_key_of_a_batch_get_that_failed_says_why(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster(2)
+    await cluster.put_values({"a": 1})
+    pod = api(cluster, 1 - cluster.partition_of(b"a") % 2)
+    keys = {"keys": ["a", "b"]}
+    answer = await pod.post("/state/get/words?scope=local", keys, **ARROW)
+    found = read_stream(answer.body)
+    first = found["table"].to_pylist()[0]
+    assert (first["status"], first["value"]) == ("FAILED", None)
+    assert json.loads(first["failure"])["reason"] == "NOT_PRESENT"
+    assert {one["failure"]["reason"] for one in failed_keys(found)} == {"NOT_PRESENT"}
+
+
+async def test_clients_make_tables_of_many_keys(start_cluster: StartCluster) -> None:
+    cluster = await start_cluster(3)
+    await cluster.put_values({f"k{number}": number for number in range(1500)})
+    keys = [f"k{number}" for number in range(2500)]
+
+    def ask() -> None:
+        with Store(cluster.url(0), "words") as store:
+            found = store.get_many(keys)
+            assert len(found) == 2500
+            assert found[7] is not None
+            assert found[7].value == 7
+            table = found.to_arrow()
+            assert table.column("key").to_pylist() == keys
+            assert table.column_names == ["key", "value", "timestamp", "partition", "status"]
+            assert table.column("value").null_count == 1000
+            assert list(found.to_pandas()["status"][:1501]) == ["FOUND"] * 1500 + ["ABSENT"]
+            assert found.to_polars().filter(status="FOUND").height == 1500
+            assert store.get_many([]).to_arrow().num_rows == 0
+
+    await asyncio.to_thread(ask)
+    async with AsyncStore(cluster.url(0), "words") as store:
+        table = await (await store.get_many(["k1", "x"])).to_arrow()
+        assert table.column("value").to_pylist() == ["1", None]

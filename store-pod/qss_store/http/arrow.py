@@ -1,4 +1,4 @@
-"""Scans as Arrow IPC streams, for pandas, Polars, DuckDB and Spark.
+"""Scans and batch gets as Arrow IPC streams, for pandas, Polars, DuckDB and Spark.
 
 Columns: `key` and `value` in the types of the store's serdes (json as its text); between them the
 row's times, `window_start` and `window_end`, `session_start` and `session_end`, or `valid_from` and
@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreType
-from qss_core.queries import encode_mark
+from qss_core.queries import KeyStatus, encode_mark
 from qss_core.times import Times
 from qss_store.http.media import ARROW
 from qss_store.reads.query_plans import RowsPlan
-from qss_store.reads.rows import Codec
+from qss_store.reads.rows import Codec, Shape
 from qss_store.reads.scanning import Event, Rows
 
 MARK = b"mark"
@@ -43,6 +43,12 @@ _TIMES = {
     StoreType.SESSION: {"sessionStart": "session_start", "sessionEnd": "session_end"},
     StoreType.VERSIONED: {"validFrom": "valid_from", "validTo": "valid_to"},
 }
+# What a batch get says of each key beside its row.
+_OF_KEYS = [
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("status", pa.string(), nullable=False),
+    pa.field("failure", pa.string()),
+]
 _LIST = "list<"
 
 
@@ -55,7 +61,7 @@ class ArrowEncoder:
         """Raises MalformedRequestError where the query wants times as texts."""
         if getattr(plan, "times", Times.MILLIS) is not Times.MILLIS:
             raise MalformedRequestError("times: Arrow has milliseconds; leave times out")
-        columns = _columns_of(codec, plan)
+        columns = _columns_of(codec, plan.shape)
         self._columns = [(member, change) for member, change, _ in columns]
         self._schema = pa.schema([field for *_, field in columns])
         self._line = msgspec.json.Decoder(list[_line_type(codec)])  # type: ignore[misc]
@@ -106,6 +112,38 @@ class ArrowEncoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
+def encode_found(codec: Codec, answer: bytes) -> bytes:
+    """The JSON of a batch get as a stream: a row for each key, in their order.
+
+    `partition` and `status` say where it is and what became of it. A key that is ABSENT has no
+    value; one that FAILED has its `failure`, as JSON. The mark after them has the `partitions`.
+    """
+    document = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
+    rows = msgspec.json.decode(document["results"], type=list[_line_type(codec)])  # type: ignore[misc]
+    fields, arrays = [], []
+    for member, change, field in _columns_of(codec, codec.shape):
+        is_there = [member == "key" or row.status == KeyStatus.FOUND for row in rows]
+        values = [
+            change(getattr(row, member)) if there else None
+            for row, there in zip(rows, is_there, strict=True)
+        ]
+        fields.append(field.with_nullable(member != "key"))
+        arrays.append(pa.array(values, field.type))
+    failures = [None if row.failure is None else bytes(row.failure).decode() for row in rows]
+    arrays.append(pa.array([row.partition for row in rows], pa.int32()))
+    arrays.append(pa.array([row.status for row in rows], pa.string()))
+    arrays.append(pa.array(failures, pa.string()))
+    schema = pa.schema([*fields, *_OF_KEYS])
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    mark = msgspec.json.encode({"partitions": document["partitions"]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(batch)
+        writer.write_batch(batch.slice(0, 0), custom_metadata={MARK: mark})
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
 def type_of(serde: str) -> pa.DataType:
     """Arrow's type of a serde's values; a json stays its text."""
     if serde.startswith(_LIST):
@@ -116,7 +154,7 @@ def type_of(serde: str) -> pa.DataType:
 _Column = tuple[str, Callable[[Any], Any], pa.Field]
 
 
-def _columns_of(codec: Codec, plan: RowsPlan) -> list[_Column]:
+def _columns_of(codec: Codec, shape: Shape) -> list[_Column]:
     """Members in the order of their columns, with what makes a value of each."""
     key, value = codec.key.name, codec.value.name
     columns: list[_Column] = [
@@ -129,9 +167,9 @@ def _columns_of(codec: Codec, plan: RowsPlan) -> list[_Column]:
     if codec.retain_duplicates:
         columns.append(("sequence", _same, pa.field("sequence", pa.int32(), nullable=False)))
     columns.append(("value", _change_of(value), pa.field("value", type_of(value))))
-    if plan.shape.timestamp:
+    if shape.timestamp:
         columns.append(("timestamp", _same, pa.field("timestamp", pa.int64())))
-    if plan.shape.headers:
+    if shape.headers:
         columns.append(("headers", _headers, pa.field("headers", _HEADERS)))
     return columns
 
@@ -146,9 +184,11 @@ def _line_type(codec: Codec) -> type[msgspec.Struct]:
         "Line",
         [
             ("key", kind(codec.key.name)),
-            ("value", kind(codec.value.name)),
+            ("value", kind(codec.value.name), None),
             *((member, Any, None) for times in _TIMES.values() for member in times),
             *((member, Any, None) for member in ("sequence", "timestamp", "headers")),
+            *((member, Any, None) for member in ("partition", "status")),
+            ("failure", msgspec.Raw, None),
         ],
     )
 

@@ -165,7 +165,7 @@ _OPERATIONS = (
     _Operation(
         path="/state/get/{store}",
         summary="Many keys, a status for each.",
-        answers={JSON: ref("BatchAnswer")},
+        answers={JSON: ref("BatchAnswer"), ARROW: {}},
         method="post",
         parameters=BODY_PARAMETERS,
         body="BatchRequest",

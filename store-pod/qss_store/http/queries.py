@@ -31,7 +31,8 @@ from qss_core.query_types import (
 from qss_core.wire import encode
 from qss_store.extensions import Extensions
 from qss_store.http.answers import forwarded_headers, json_response
-from qss_store.http.media import JSON, negotiate
+from qss_store.http.arrow import encode_found
+from qss_store.http.media import ARROW, JSON, negotiate
 from qss_store.http.scans import MEDIA, ScanApi, peer_headers
 from qss_store.http.shell import BodyPace, read_json
 from qss_store.http.streams import collect, send_document
@@ -174,16 +175,21 @@ class QueryApi:
         message = await self._read(request, BatchRequest)
         options = options_of_body(message, scope)
         self._reader.check_isolation(options)
-        negotiate(request, (JSON,))
+        media = negotiate(request, (JSON, ARROW))
         check_count(message.keys, self._reader.settings.keys_per_request_max)
         batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))
-        return await self._send_bytes(request, await batch.answer())
+        answer = await batch.answer()
+        if media == ARROW:
+            return await self._send_bytes(request, encode_found(codec, answer), ARROW)
+        return await self._send_bytes(request, answer)
 
     async def _send(self, request: web.Request, message: object) -> web.StreamResponse:
         return await self._send_bytes(request, encode(message))
 
-    async def _send_bytes(self, request: web.Request, body: bytes) -> web.StreamResponse:
-        return await send_document(request, body, self._reader.settings.write_stall_max_s)
+    async def _send_bytes(
+        self, request: web.Request, body: bytes, media: str = JSON
+    ) -> web.StreamResponse:
+        return await send_document(request, body, self._reader.settings.write_stall_max_s, media)
 
     async def _read(self, request: web.Request, kind: type[_Message]) -> _Message:
         settings = self._reader.settings

@@ -129,10 +129,10 @@ async def stream(
 
 
 async def send_document(
-    request: web.Request, body: bytes, write_stall_max_s: float
+    request: web.Request, body: bytes, write_stall_max_s: float, media: str = JSON
 ) -> web.StreamResponse:
-    """A JSON answer; a large one goes in slices, so that a reader cannot hold it for ever."""
-    headers = {hdrs.CONTENT_TYPE: JSON}
+    """A whole answer; a large one goes in slices, so that a reader cannot hold it for ever."""
+    headers = {hdrs.CONTENT_TYPE: media}
     if len(body) <= _SLICE_BYTES or request.method == hdrs.METH_HEAD:
         return web.Response(body=body, headers=headers)
     response = web.StreamResponse(headers=headers)

@@ -11,6 +11,7 @@ RENAMED = {
     "AsyncIterator": "Iterator",
     "AsyncPatience": "Patience",
     "AsyncHttp": "SyncHttp",
+    "AsyncFound": "Found",
     "AsyncScanned": "Scanned",
     "AsyncStore": "Store",
     "http_async": "http_sync",
