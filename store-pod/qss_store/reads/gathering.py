@@ -85,7 +85,9 @@ class Gathering:
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
         try:
             with execution.layer("Replica.open"):
-                reading = open_reading(self._reader.pod, partition, self._options)
+                reading = open_reading(
+                    self._reader.pod, partition, self._options, self._codec.format
+                )
             with execution.layer(type(self._plan).__name__):
                 if isinstance(self._plan, CountPlan):
                     result = msgspec.Raw(b"%d" % local.count(reading))
