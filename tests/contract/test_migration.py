@@ -205,6 +205,51 @@ async def test_a_family_is_dropped_when_it_is_empty_and_progress_is_told(
         await cluster.close()
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_there_and_back_and_there_again_finds_what_was_written_in_between(
+    restarts: bool, engine: str, tmp_path: Path
+) -> None:
+    """How far the first way came says nothing about the second one."""
+    cluster = await started(tmp_path, engine)
+    try:
+        await commit_rows(only_replica(cluster), rows_of(450), batch=0, position={})
+        for batch, target in enumerate(["Plain", "Timestamped", "Plain"], start=1):
+            await change_format(cluster, target)
+            await commit_rows(
+                only_replica(cluster), [Put(b"00%d" % batch, b"new", 1)], batch=batch, position={}
+            )
+            if restarts:
+                await cluster.stop_pod(0)
+                await cluster.start_pod(0)
+            if batch < 3:
+                await only_replica(cluster).move_rows()
+            assert len(list(shown(only_replica(cluster)).snapshot.scan())) == 450 + batch
+        await move_all(only_replica(cluster))
+        assert len(list(shown(only_replica(cluster)).snapshot.scan())) == 453
+    finally:
+        await cluster.close()
+
+
+async def test_a_state_stays_whole_where_only_a_part_of_it_was_looked_at_before_rows_moved(
+    engine: str, tmp_path: Path
+) -> None:
+    cluster = await started(tmp_path, engine)
+    try:
+        replica = only_replica(cluster)
+        await commit_rows(replica, rows_of(450), batch=0, position={})
+        await change_format(cluster, "Plain")
+        await replica.move_rows()
+        await commit_rows(replica, [Put(b"00000", b"new", 1)], batch=1, position={})
+        snapshot = shown(replica).snapshot
+        assert len(list(snapshot.scan(upper=b"00100"))) == 100, "of the newer family alone"
+        await replica.move_rows()
+        assert shown(replica).snapshot is snapshot
+        assert len(list(snapshot.scan())) == 450
+        await move_all(replica)
+    finally:
+        await cluster.close()
+
+
 async def test_a_row_that_no_format_reads_stops_nothing_but_itself(
     engine: str, tmp_path: Path
 ) -> None:
