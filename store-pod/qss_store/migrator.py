@@ -20,6 +20,8 @@ class Migrator:
 
     def __init__(self, pod: Pod, settings: Settings) -> None:
         """Works on the pod until its task is cancelled."""
+        if not 0 < settings.migration_share <= 1:
+            raise ValueError("QSS_MIGRATION_SHARE is a part of the time: above 0, and 1 at most")
         self._pod = pod
         self._settings = settings
         # A step of one second is followed by so many seconds of rest.
