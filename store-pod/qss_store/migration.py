@@ -18,7 +18,6 @@ from qss_store.engine.base import META, Batch, Engine, Snapshot
 from qss_store.families import Families, Source
 from qss_store.identity import put_definition
 
-STEP_ROWS_MAX = 200
 STEP_BYTES_MAX = 256 * 1024
 _SHOWN_EACH_STEPS = 256
 _BELOW = b"moved-below:"  # And the family.
@@ -54,8 +53,8 @@ class Migration:
 
     # --- On its way
 
-    def step(self, shown: Snapshot, families: Families) -> Step | None:
-        """Moves the next rows; None where all have their format. Holds the loop for a millisecond.
+    def step(self, shown: Snapshot, families: Families, rows_max: int) -> Step | None:
+        """Moves the next rows, so many at most; None where all have their format.
 
         `shown` stays what it is. Raises DiskFullError, and StoreError for a row that is not of its
         family's format.
@@ -63,7 +62,7 @@ class Migration:
         source = next(iter(families.sources(self._engine.families())), None)
         if source is None:
             return None
-        keys, rows, is_over = self._next_rows(source)
+        keys, rows, is_over = self._next_rows(source, rows_max)
         values, malformed = _converted(rows, source.format, families.format)
         if malformed is not None and not values:
             raise unreadable(malformed) from malformed
@@ -76,13 +75,13 @@ class Migration:
         is_time = emptied is not None or self._steps % _SHOWN_EACH_STEPS == 0
         return Step(len(values), emptied, is_time)
 
-    def _next_rows(self, source: Source) -> tuple[list[bytes], list[bytes], bool]:
+    def _next_rows(self, source: Source, rows_max: int) -> tuple[list[bytes], list[bytes], bool]:
         start = self.moved_below.get(source.family)
         keys: list[bytes] = []
         rows: list[bytes] = []
         size = 0
         for key, row in self._engine.scan(source.family, lower=start):
-            if len(keys) >= STEP_ROWS_MAX or size >= STEP_BYTES_MAX:
+            if len(keys) >= rows_max or size >= STEP_BYTES_MAX:
                 return keys, rows, False
             keys.append(key)
             rows.append(row)

@@ -53,7 +53,7 @@ class Migrator:
         has_moved = False
         try:
             started = clock.monotonic()
-            while step := await replica.move_rows():
+            while step := await replica.move_rows(self._settings.migration_step_rows):
                 has_moved = True
                 metrics.migrated_records.inc(step.rows)
                 await asyncio.sleep((clock.monotonic() - started) * self._rest)

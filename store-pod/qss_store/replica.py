@@ -376,14 +376,15 @@ class Replica:
         self.definition = definition
         self._show_again()
 
-    async def move_rows(self) -> Step | None:
-        """Moves some rows out of an older format; None where none is left.
+    async def move_rows(self, rows_max: int) -> Step | None:
+        """Moves rows out of an older format, so many at most; None where none is left.
 
         Answers stay what they are, so the position stays. Raises StoreError where it cannot go on.
         """
         async with self._changing:
             families = self._shown_families()
-            step = self.migration.step(self.view.snapshot, families) if self.view else None
+            shown = self.view and self.view.snapshot
+            step = self.migration.step(shown, families, rows_max) if shown else None
             if step and step.emptied:
                 # The drop is durable at once, so what was moved has to be so before.
                 await self._sync()

@@ -12,9 +12,9 @@ from qss_core.formats import Format, Record
 from qss_core.model import PartitionId, StoreType
 from qss_core.spec import formats_of
 from qss_core.timed_keys import encode_session_key, encode_window_key
-from qss_store import migration
 from qss_store.engine.memory import MemoryEngine
 from qss_testing.migrations import (
+    STEP_ROWS,
     FormatModel,
     change_format,
     check_places,
@@ -112,7 +112,7 @@ class Told:
         before, rows = self._state(), list(shown(replica).snapshot.scan())
         held = shown(replica).snapshot.scan(reverse=True)
         first = next(held, None)
-        await replica.move_rows()
+        await replica.move_rows(7)
         assert self._state() == before
         assert list(shown(replica).snapshot.scan()) == rows
         assert ([first, *held] if first else []) == rows[::-1], "a scan keeps what it began with"
@@ -131,9 +131,8 @@ class Told:
 
 @pytest.mark.parametrize(("kind", "old", "new"), PAIRS)
 async def test_rows_are_what_they_were_all_the_way_there_and_back(
-    kind: str, old: str, new: str, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, old: str, new: str, engine: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(migration, "STEP_ROWS_MAX", 7)
     definition = make_definition(1, **{**KINDS[kind], "format": old})
     cluster = Cluster(definition, tmp_path, ENGINES[engine]())
     await cluster.start(1)
@@ -187,16 +186,16 @@ async def test_a_family_is_dropped_when_it_is_empty_and_progress_is_told(
         report = replica.migration_report()
         assert report is not None
         assert (report.formats, report.rows_moved, report.rows_left) == (("Timestamped",), 0, 450)
-        await replica.move_rows()
+        await replica.move_rows(STEP_ROWS)
         report = replica.migration_report()
         assert report is not None
-        assert (report.rows_moved, report.rows_left) == (migration.STEP_ROWS_MAX, 250)
+        assert (report.rows_moved, report.rows_left) == (STEP_ROWS, 250)
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
         replica = only_replica(cluster)
         report = replica.migration_report()
         assert report is not None
-        assert report.rows_moved == migration.STEP_ROWS_MAX, "it goes on where it was"
+        assert report.rows_moved == STEP_ROWS, "it goes on where it was"
         assert await move_all(replica) == 250
         assert replica.migration_report() is None
         assert "rows-Timestamped-0" not in replica.engine.families()
@@ -222,7 +221,7 @@ async def test_there_and_back_and_there_again_finds_what_was_written_in_between(
                 await cluster.stop_pod(0)
                 await cluster.start_pod(0)
             if batch < 3:
-                await only_replica(cluster).move_rows()
+                await only_replica(cluster).move_rows(STEP_ROWS)
             assert len(list(shown(only_replica(cluster)).snapshot.scan())) == 450 + batch
         await move_all(only_replica(cluster))
         assert len(list(shown(only_replica(cluster)).snapshot.scan())) == 453
@@ -238,11 +237,11 @@ async def test_a_state_stays_whole_where_only_a_part_of_it_was_looked_at_before_
         replica = only_replica(cluster)
         await commit_rows(replica, rows_of(450), batch=0, position={})
         await change_format(cluster, "Plain")
-        await replica.move_rows()
+        await replica.move_rows(STEP_ROWS)
         await commit_rows(replica, [Put(b"00000", b"new", 1)], batch=1, position={})
         snapshot = shown(replica).snapshot
         assert len(list(snapshot.scan(upper=b"00100"))) == 100, "of the newer family alone"
-        await replica.move_rows()
+        await replica.move_rows(STEP_ROWS)
         assert shown(replica).snapshot is snapshot
         assert len(list(snapshot.scan())) == 450
         await move_all(replica)
@@ -261,11 +260,11 @@ async def test_a_row_that_no_format_reads_stops_nothing_but_itself(
         broken.put("rows-Timestamped-0", b"00007", b"short")
         replica.engine.write(broken)
         await change_format(cluster, "TimestampedWithHeaders")
-        step = await replica.move_rows()
+        step = await replica.move_rows(STEP_ROWS)
         assert step is not None
         assert step.rows == 7
         with pytest.raises(StoreError, match="write the row again"):
-            await replica.move_rows()
+            await replica.move_rows(STEP_ROWS)
         snapshot = shown(replica).snapshot
         with pytest.raises(StoreError, match="write the row again"):
             snapshot.get(b"00007")
@@ -308,11 +307,11 @@ async def test_what_replaces_all_rows_leaves_none_of_an_older_format(
         replica = only_replica(cluster)
         await commit_rows(replica, rows_of(300), batch=0, position={})
         await change_format(cluster, "Plain")
-        await replica.move_rows()
+        await replica.move_rows(STEP_ROWS)
         await commit_rows(replica, rows_of(2), batch=1, position={}, replace=True)
         assert sources_of(replica) == []
         assert list(shown(replica).snapshot.scan()) == [(b"00000", b"0"), (b"00001", b"1")]
-        assert await replica.move_rows() is None
+        assert await replica.move_rows(STEP_ROWS) is None
     finally:
         await cluster.close()
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from qss_core.model import StoreType
-from qss_store import migration
 from qss_store.migrator import Migrator
 from qss_store.settings import Settings
 from qss_testing.http import Api
@@ -21,7 +20,7 @@ from qss_testing.timed_stores import pages
 MINUTE = 60_000
 KEYS = [f"k{number:03}" for number in range(300)]
 # A step's rest is long enough for reads and writes to come between.
-SETTINGS = Settings(migration_share=0.3, migration_retry_s=0.05)
+SETTINGS = Settings(migration_share=0.3, migration_step_rows=3, migration_retry_s=0.05)
 
 
 @asynccontextmanager
@@ -117,9 +116,7 @@ async def test_reads_and_writes_of_all_kinds_go_on_there_and_back(
     pods: int,
     start_cluster: Callable[..., Awaitable[Cluster]],
     api: Callable[..., Api],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(migration, "STEP_ROWS_MAX", 3)
     cluster = await start_cluster(pods, format=old)
     traffic = Traffic(cluster, [api(cluster, ordinal) for ordinal in range(pods)])
     await traffic.write(KEYS)
@@ -195,9 +192,7 @@ async def test_windows_and_sessions_are_asked_by_key_and_by_time_all_the_way(
     kind: StoreType,
     start_cluster: Callable[..., Awaitable[Cluster]],
     api: Callable[..., Api],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(migration, "STEP_ROWS_MAX", 3)
     cluster = await start_cluster(2, type=kind, format="Plain")
     starts = [number * 5 * 60 * MINUTE for number in range(4)]
     rows = [

@@ -14,6 +14,7 @@ from qss_store.replica import Replica
 from qss_store.view import View
 from qss_testing.stores import Cluster, configuration
 
+STEP_ROWS = 200
 _ROWS = "rows-"
 
 
@@ -117,10 +118,10 @@ async def change_format(cluster: Cluster, target: str) -> None:
     await cluster.assign([configuration(p, p % pods) for p in range(cluster.partitions)])
 
 
-async def move_all(replica: Replica) -> int:
+async def move_all(replica: Replica, step_rows: int = STEP_ROWS) -> int:
     """Moves all that is left, as fast as it goes; how many rows."""
     moved = 0
-    while step := await replica.move_rows():
+    while step := await replica.move_rows(step_rows):
         moved += step.rows
         await asyncio.sleep(0)
     return moved

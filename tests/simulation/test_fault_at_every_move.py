@@ -14,7 +14,7 @@ from qss_core.spec import formats_of
 from qss_store.pod import OpenEngine, Pod
 from qss_testing.batch_story import Story
 from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
-from qss_testing.migrations import check_places, sources_of
+from qss_testing.migrations import STEP_ROWS, check_places, sources_of
 from qss_testing.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT, Plot
 from qss_testing.stores import open_rocksdb
 
@@ -50,12 +50,12 @@ class Migrations:
         await self.pod.assign(story.assignment)
         for replica in self.pod.replicas.values():
             for _ in range(STEPS_BETWEEN):
-                await replica.move_rows()
+                await replica.move_rows(STEP_ROWS)
 
     async def move_the_rest(self) -> None:
         """As the pod does in the background."""
         for replica in self.pod.replicas.values():
-            while await replica.move_rows():
+            while await replica.move_rows(STEP_ROWS):
                 self.story.check_readers()
 
     def check_end(self) -> None:
