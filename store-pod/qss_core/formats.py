@@ -141,6 +141,8 @@ def converter_of(source: Format, target: Format) -> RowConverter:
             return _NO_HEADERS.__add__
         case Format.Timestamped, Format.Plain:
             return partial(decode_value, Format.Timestamped)
+        case Format.Timestamped, Format.TimestampedWithHeaders:
+            return _with_no_headers
     return partial(convert_row, source=source, target=target)
 
 
@@ -151,6 +153,12 @@ def lost_between(source: Format, target: Format) -> tuple[str, ...]:
         for what, formats in (("timestamps", _WITH_TIMESTAMP), ("headers", _WITH_HEADERS))
         if source in formats and target not in formats
     )
+
+
+def _with_no_headers(timestamped: bytes) -> bytes:
+    if len(timestamped) < TIMESTAMP_BYTES:
+        raise _too_short(timestamped)
+    return _NO_HEADERS + timestamped
 
 
 _WITH_TIMESTAMP = (Format.Timestamped, Format.TimestampedWithHeaders)

@@ -19,7 +19,6 @@ from qss_store.families import Families, Source
 from qss_store.identity import put_definition
 
 STEP_BYTES_MAX = 256 * 1024
-_SHOWN_EACH_STEPS = 256
 _BELOW = b"moved-below:"  # And the family.
 _COUNT = b"moved-rows"
 _NUMBER = struct.Struct(">Q")
@@ -31,8 +30,6 @@ class Step:
 
     rows: int
     emptied: str | None  # A family that has no rows any more.
-    # What readers hold of the rows as they lay takes memory and disk: not for ever.
-    is_time_to_show: bool
 
 
 class Migration:
@@ -42,7 +39,6 @@ class Migration:
         """Goes on where `meta` says that it was."""
         self._engine = engine
         self.failure: StoreError | None = None
-        self._steps = 0
         # By family: no key below is left in it.
         self.moved_below = {
             name.removeprefix(_BELOW).decode(): key
@@ -69,11 +65,8 @@ class Migration:
         if values:
             shown.pin()
             self._move(source, keys[: len(values)], values)
-        self._steps += 1
         self.failure = None
-        emptied = source.family if is_over and malformed is None else None
-        is_time = emptied is not None or self._steps % _SHOWN_EACH_STEPS == 0
-        return Step(len(values), emptied, is_time)
+        return Step(len(values), source.family if is_over and malformed is None else None)
 
     def _next_rows(self, source: Source, rows_max: int) -> tuple[list[bytes], list[bytes], bool]:
         start = self.moved_below.get(source.family)

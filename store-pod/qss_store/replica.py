@@ -390,7 +390,8 @@ class Replica:
                 await self._sync()
                 await self._drop([step.emptied])
                 self.migration.finish(families)
-            if step and step.is_time_to_show:
+            if step:
+                # What is held as it was takes memory and disk, and is read less quickly.
                 self._show_again()
             return step
 

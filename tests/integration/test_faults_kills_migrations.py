@@ -1,7 +1,6 @@
 """A real pod is killed in the middle of a migration, again and again, while it is written to."""
 
 import json
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,12 +63,36 @@ def scanned(writer: ProcessWriter, cluster: PodCluster, *, order: str) -> list[A
         cursor = f"&cursor={answer['cursor']}"
 
 
-def check(
-    writer: ProcessWriter, cluster: PodCluster, own: dict[str, str], least: dict[str, int]
-) -> None:
+class Written:
+    """The rows of one writer: those that stay, and one a partition that grows."""
+
+    def __init__(self, cluster: PodCluster) -> None:
+        self.writer = ProcessWriter(cluster, "job")
+        self.own = {f"row-{number:05}": f"value {number}" for number in range(ROWS)}
+        self._keys = {p: key_in(p, PARTITIONS, "job") for p in range(PARTITIONS)}
+        self.least = dict.fromkeys(self._keys.values(), 0)
+
+    def begin(self) -> None:
+        rows: dict[int, dict[bytes, bytes | None]] = {p: {} for p in range(PARTITIONS)}
+        for key, value in self.own.items():
+            there = rows[partition_of(key.encode(), PARTITIONS)]
+            there[key.encode()] = json.dumps(value).encode()
+        self.writer.open()
+        self.writer.commit(0, self.writer.stage(0, rows))
+        self.write(1)
+
+    def write(self, batch: int) -> None:
+        """The client tries until the pod is back."""
+        rows = {p: {key.encode(): b"%d" % batch} for p, key in self._keys.items()}
+        self.writer.commit(batch, self.writer.stage(batch, rows))
+        self.least = dict.fromkeys(self.least, batch)
+
+
+def check(cluster: PodCluster, written: Written) -> None:
     """Every row once, both ways, and nothing that was acknowledged is older than that."""
+    own, least = written.own, written.least
     for order in ("ASCENDING", "DESCENDING"):
-        rows = scanned(writer, cluster, order=order)
+        rows = scanned(written.writer, cluster, order=order)
         found = {row["key"]: row["value"] for row in rows}
         assert len(found) == len(rows), "a row twice"
         assert {key: found[key] for key in own} == own
@@ -83,33 +106,17 @@ def test_a_pod_that_is_killed_in_the_middle_of_a_migration_goes_on_with_it(tmp_p
     )
     with cluster:
         (pod,) = cluster.pods
-        writer = ProcessWriter(cluster, "job")
-        own = {f"row-{number:05}": f"value {number}" for number in range(ROWS)}
-        by_partition: dict[int, dict[bytes, bytes | None]] = {p: {} for p in range(PARTITIONS)}
-        for key, value in own.items():
-            there = by_partition[partition_of(key.encode(), PARTITIONS)]
-            there[key.encode()] = json.dumps(value).encode()
-        writer.open()
-        writer.commit(0, writer.stage(0, by_partition))
-        keys = {p: key_in(p, PARTITIONS, "job") for p in range(PARTITIONS)}
-        least = dict.fromkeys(keys.values(), 0)
-
-        def write(batch: int) -> None:
-            """The client tries until the pod is back."""
-            rows = {p: {key.encode(): b"%d" % batch} for p, key in keys.items()}
-            writer.commit(batch, writer.stage(batch, rows))
-            least.update(dict.fromkeys(keys.values(), batch))
-
-        write(1)
+        written = Written(cluster)
+        written.begin()
         change_format(cluster, "TimestampedWithHeaders")
         before = 0
         for number in range(2, 2 + KILLS):
             before = wait_until_moved(pod, before + 1)
-            writing: Future[Any] = writer.in_background(partial(write, number))
+            writing = written.writer.in_background(partial(written.write, number))
             restart(pod)
             assert moved(pod) >= before, "what was moved is moved"
             writing.result(timeout=60)
-            check(writer, cluster, own, least)
+            check(cluster, written)
         assert migrations_of(pod), "it was in the middle all the time"
         # Back again, from the middle.
         change_format(cluster, "Timestamped")
@@ -117,5 +124,5 @@ def test_a_pod_that_is_killed_in_the_middle_of_a_migration_goes_on_with_it(tmp_p
         pod.environment["QSS_MIGRATION_SHARE"] = "0.9"
         restart(pod)
         wait_until(lambda: not migrations_of(pod))
-        check(writer, cluster, own, least)
-        writer.close()
+        check(cluster, written)
+        written.writer.close()

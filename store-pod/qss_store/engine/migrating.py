@@ -77,7 +77,7 @@ class MigratingSnapshot:
         for older, moved_below in self._older:
             first = max(lower or b"", moved_below)
             if upper is None or first < upper:
-                behind = older.scan(lower=first, upper=upper, reverse=reverse)
+                behind = older.scan(lower=first or None, upper=upper, reverse=reverse)
                 rows = (_merged_backward if reverse else _merged_forward)(rows, behind)
         return rows
 
