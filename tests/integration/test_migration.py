@@ -16,6 +16,7 @@ from qss_testing.http import Api
 from qss_testing.migrations import change_format, check_places
 from qss_testing.stores import Cluster, Put, configuration
 from qss_testing.timed_stores import pages
+from qss_testing.waiting import wait_until_async
 
 MINUTE = 60_000
 KEYS = [f"k{number:03}" for number in range(300)]
@@ -130,6 +131,31 @@ async def test_reads_and_writes_of_all_kinds_go_on_there_and_back(
             await traffic.read_all()
     for partition in range(cluster.partitions):
         check_places(cluster.active(partition))
+
+
+async def test_a_row_that_cannot_be_converted_holds_up_its_partition_alone_until_it_is_written(
+    start_cluster: Callable[..., Awaitable[Cluster]], api: Callable[..., Api]
+) -> None:
+    cluster = await start_cluster(partitions=2)
+    await cluster.put_values(dict.fromkeys(KEYS, 1))
+    replica = cluster.active(cluster.partition_of(b"k007"))
+    broken = replica.engine.batch()
+    broken.put("rows-Timestamped-0", b"k007", b"short")
+    replica.engine.write(broken)
+    await change_format(cluster, "TimestampedWithHeaders")
+    async with migrators(cluster):
+        others = [cluster.active(p) for p in range(2) if p != replica.partition]
+        await wait_until_async(lambda: replica.migration.failure)
+        await wait_until_async(lambda: all(one.migration_report() is None for one in others))
+        report = replica.migration_report()
+        assert report is not None
+        assert report.error is not None
+        assert "write the row again" in report.error
+        (await api(cluster).get("/state/stores/words/k007")).problem(500, "STORE_EXCEPTION")
+        assert (await api(cluster).get("/state/stores/words/k008")).json()["value"] == 1
+        await cluster.put_values({"k007": 2})
+        await wait_until_async(lambda: is_done(cluster))
+    assert len(await api(cluster).rows("/state/stores/words?limit=1000")) == len(KEYS)
 
 
 async def test_an_answer_has_the_format_at_once_and_unknown_is_said(

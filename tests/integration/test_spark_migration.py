@@ -54,6 +54,7 @@ def test_a_stream_goes_on_with_the_columns_that_it_had(
     )
     sink = StoreSink(cluster.store, url=cluster.url)
     read: list[tuple[int, list[str]]] = []
+    frames: list[DataFrame] = []
 
     def changing(rows: DataFrame, batch: int) -> None:
         """After the first batch another format, after the third one the way back."""
@@ -70,6 +71,7 @@ def test_a_stream_goes_on_with_the_columns_that_it_had(
             .load()
         )
         read.append((frame.count(), frame.columns))
+        frames.append(frame)
 
     stream.run(changing)
     wanted = ROWS * 10
@@ -79,6 +81,9 @@ def test_a_stream_goes_on_with_the_columns_that_it_had(
         (wanted, ["key", "value", "timestamp", "headers"]),
         (wanted, ["key", "value"]),
     ]
+    # What was planned with columns that are not kept any more has null there.
+    early = frames[1].where("timestamp is null and headers is null")
+    assert early.count() == wanted
     values = held(cluster, "k")
     assert values == {
         f"k{number}": f"{max(batch for batch in range(1, BATCHES) if number % batch == 0)}"
