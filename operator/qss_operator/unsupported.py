@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from qss_core.formats import Format
+from qss_core.formats import lost_between
 from qss_core.model import Isolation, StoreType
 from qss_core.spec import (
     AccessSpec,
@@ -20,6 +20,7 @@ from qss_core.spec import (
     WhenDeleted,
 )
 from qss_operator.errors import UnsupportedError
+from qss_operator.planning.formats import lossy_message
 
 _KUBERNETES_ONLY = "is only for Kubernetes: a local pod is a process of this machine"
 _NO_MOVES = "has no effect yet: replicas do not move between pods"
@@ -35,7 +36,7 @@ def refuse_unsupported_locally(spec: StoreSpec, old: StoreSpec | None = None) ->
         raise UnsupportedError("\n".join(lines), problems=lines)
 
 
-def supported_spec(spec: StoreSpec, stored_as: Format | None) -> tuple[StoreSpec, list[str]]:
+def supported_spec(spec: StoreSpec) -> tuple[StoreSpec, list[str]]:
     """What a cluster can do of a spec, and a line for each field that it cannot.
 
     A store that exists keeps what it has, so an edit that asks for too much changes nothing; one
@@ -46,15 +47,7 @@ def supported_spec(spec: StoreSpec, stored_as: Format | None) -> tuple[StoreSpec
     kept = msgspec.structs.replace(
         spec, standbys=0, isolation=Isolation.READ_COMMITTED, rebalance=usual
     )
-    if stored_as is not None and stored_as is not spec.format:
-        lines.append(f"spec.store.format: {_no_migration(stored_as, spec.format)}")
-        rows = msgspec.structs.replace(spec.store, format=stored_as)
-        kept = msgspec.structs.replace(kept, store=rows)
     return kept, lines
-
-
-def _no_migration(old: Format, new: Format) -> str:
-    return f"cannot change from {old} to {new} yet: rows are not migrated"
 
 
 def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
@@ -98,11 +91,9 @@ def _not_locally(spec: StoreSpec) -> Iterator[tuple[str, str]]:
 def _changes(spec: StoreSpec, old: StoreSpec | None) -> Iterator[tuple[str, str]]:
     if old is None:
         return
-    if spec.format is not old.format:
-        yield (
-            "spec.store.format",
-            _no_migration(old.format, spec.format),
-        )
+    lost = lost_between(old.format, spec.format)
+    if lost and not spec.store.allow_lossy_migration:
+        yield "spec.store.format", lossy_message(old.format, spec.format, lost)
     if spec.replicas != old.replicas:
         yield (
             "spec.replicas",

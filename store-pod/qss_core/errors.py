@@ -322,6 +322,14 @@ class TooManyWritersError(StoreError):
     code, http_status = "TOO_MANY_WRITERS", 409
 
 
+def unreadable(error: MalformedBytesError) -> StoreError:
+    """A stored row that the store's own serdes and format cannot read: not the client's mistake."""
+    return StoreError(
+        f"a stored row is not of the store's types: {error.message}. Its writer used other serdes "
+        "or another format: write the row again"
+    )
+
+
 def _concrete(base: type[StoreError]) -> list[type[StoreError]]:
     return [base, *(leaf for sub in base.__subclasses__() for leaf in _concrete(sub))]
 

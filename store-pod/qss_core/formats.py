@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import assert_never
 
 from qss_core.errors import MalformedBytesError, MalformedRequestError
@@ -50,6 +51,7 @@ class Record:
 RowEncoder = Callable[[bytes, int, Headers], bytes]
 # A row's headers block (not looked into), timestamp in milliseconds (None: not kept) and value.
 RowSplitter = Callable[[bytes], tuple[bytes, int | None, bytes]]
+RowConverter = Callable[[bytes], bytes]
 
 
 def encoder_of(row_format: Format) -> RowEncoder:
@@ -126,6 +128,41 @@ def convert_row(row: bytes, source: Format, target: Format) -> bytes:
         case Format.PlainWithHeaders:
             return encode_varint(len(block)) + block + value
     assert_never(target)
+
+
+def converter_of(source: Format, target: Format) -> RowConverter:
+    """The function that does what `convert_row` does, made for the inner loop of scans."""
+    match source, target:
+        case Format.Plain, Format.Timestamped:
+            return _UNKNOWN.__add__
+        case Format.Plain, Format.TimestampedWithHeaders:
+            return (_NO_HEADERS + _UNKNOWN).__add__
+        case Format.Plain, Format.PlainWithHeaders:
+            return _NO_HEADERS.__add__
+        case Format.Timestamped, Format.Plain:
+            return partial(decode_value, Format.Timestamped)
+        case Format.Timestamped, Format.TimestampedWithHeaders:
+            return _with_no_headers
+    return partial(convert_row, source=source, target=target)
+
+
+def lost_between(source: Format, target: Format) -> tuple[str, ...]:
+    """What rows of one format hold and those of another cannot: headers, timestamps."""
+    return tuple(
+        what
+        for what, formats in (("timestamps", _WITH_TIMESTAMP), ("headers", _WITH_HEADERS))
+        if source in formats and target not in formats
+    )
+
+
+def _with_no_headers(timestamped: bytes) -> bytes:
+    if len(timestamped) < TIMESTAMP_BYTES:
+        raise _too_short(timestamped)
+    return _NO_HEADERS + timestamped
+
+
+_WITH_TIMESTAMP = (Format.Timestamped, Format.TimestampedWithHeaders)
+_WITH_HEADERS = (Format.TimestampedWithHeaders, Format.PlainWithHeaders)
 
 
 def _encode_plain(value: bytes, _timestamp: int, _headers: Headers) -> bytes:

@@ -76,8 +76,23 @@ def error_of(problem: Problem) -> StoreError:
 # --- Control: operator and pod.
 
 
+class MigrationReport(Wire, frozen=True, kw_only=True):
+    """How far a replica's rows are moved out of older formats.
+
+    `rows_left` is an estimate; `error` says why it does not go on.
+    """
+
+    formats: tuple[str, ...]  # That rows still have.
+    rows_moved: int
+    rows_left: int
+    error: str | None = None
+
+
 class ReplicaReport(Wire, frozen=True, kw_only=True):
-    """What a pod holds of one partition. `state` is opening, serving or failed."""
+    """What a pod holds of one partition. `state` is opening, serving or failed.
+
+    `format` is the one that it answers and writes in; `migration` tells of rows in older ones.
+    """
 
     configuration: PartitionConfiguration
     role: Role
@@ -86,6 +101,8 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     end_offset: Offset
     sequence: Sequence
     error: str | None = None
+    format: str | None = None
+    migration: MigrationReport | None = None
 
 
 class ReplicasReport(Wire, frozen=True, kw_only=True):

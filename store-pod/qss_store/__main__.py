@@ -25,6 +25,7 @@ from qss_store.http.ops_app import make_ops_app
 from qss_store.http.query_app import discovery_routes, make_query_app
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
+from qss_store.migrator import Migrator
 from qss_store.peers import Peers, PeerSession
 from qss_store.pod import Pod
 from qss_store.protection import protected
@@ -93,6 +94,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
             stack.push_async_callback(runner.cleanup)
         await pod.start()
         tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))
+        migrator = asyncio.create_task(Migrator(pod, settings).run(), name="migrator")
+        stack.push_async_callback(_cancel, [migrator])
         _LOG.info("pod %s serves %d replicas", pod.name, len(pod.replicas))
         _collect_garbage_less_often()
         await stop.wait()

@@ -6,13 +6,14 @@ commit again before it serves, which the log makes possible and puts and deletes
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from qss_core.errors import CorruptionError
-from qss_core.formats import Format
 from qss_core.model import Offset
 from qss_store.applying import Payload, StoreSlice, store_slices
 from qss_store.engine.base import META, PAYLOAD, Batch, Engine
+from qss_store.families import Families
 from qss_store.places import Placing
 from qss_store.replication.entries import encode_offset
 from qss_store.transactions.participant import CommitPlan
@@ -35,18 +36,22 @@ class CommitWriter:
     def __init__(
         self,
         engine: Engine,
-        store_format: Format,
+        families: Families,
         placing: Placing,
         gate: asyncio.Lock,
         decoded: Callable[[Offset], Payload | None],
     ) -> None:
-        """Writes rows in `store_format` where `placing` says; holds `gate` while it does.
+        """Writes rows in the format of `families` where `placing` says.
 
+        It holds `gate` while it does. Meanwhile nobody else may move rows, or change their format.
         `decoded` has the rows of an entry that need not be read again.
         """
         self._engine = engine
         self._decoded = decoded
-        self._format = store_format
+        self._format = families.format
+        self._sources: dict[str, list[str]] = defaultdict(list)
+        for source in families.sources(engine.families()):
+            self._sources[source.target].append(source.family)
         self._placing = placing
         self._gate = gate
 
@@ -102,3 +107,6 @@ class CommitWriter:
         for part in self._placing.split(rows.keys, rows.values, rows.places):
             self._engine.create_family(part.family)
             batch.put_rows(part.family, part.keys, part.values)
+            # A row is in one family only: where an older format has it, it is there no more.
+            for family in self._sources.get(part.family, ()):
+                batch.put_rows(family, part.keys, [None] * len(part.keys))

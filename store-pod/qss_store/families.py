@@ -5,16 +5,21 @@ A Window or Session partition has one for each segment that holds rows,
 `rows-<format>-<generation>-<segment id>`, so that expiry drops a family and rewrites nothing.
 A Versioned partition has both: its latest versions, which never expire, in the one, those that were
 replaced in the segments of their ends.
+
+Where the format was changed, rows may still lie in families of the older formats, each row in one
+family. Every family of an older format then has the one in the store's format beside it.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from qss_core.formats import Format
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.segments import Segments, segments_of
+from qss_core.spec import formats_of
 from qss_store.engine.base import Engine, Snapshot
+from qss_store.engine.migrating import MigratingSnapshot, Older
 from qss_store.engine.segmented import SegmentedSnapshot
 from qss_store.engine.versioned import VersionedSnapshot
 
@@ -23,18 +28,41 @@ _ROWS = "rows-"
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A family whose rows are of an older format, and the one that they move to."""
+
+    family: str
+    format: Format
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class Families:
     """The families of one partition's rows in one generation."""
 
     name: str
     segments: Segments | None
+    format: Format
+    # The names in the formats that rows may still have, the one they are written in left out.
+    older: tuple[tuple[str, Format], ...] = ()
     has_latest: bool = False  # Whether there are rows beside those of the segments.
 
     @classmethod
     def of(cls, definition: StoreDefinition, generation: int) -> "Families":
         """Those of a store's partition."""
-        name = f"{_ROWS}{definition.format}-{generation}"
-        return cls(name, segments_of(definition), definition.type is StoreType.VERSIONED)
+        written = Format(definition.format)
+        older = tuple(
+            (_name(one, generation), one)
+            for one in formats_of(definition.type)
+            if one is not written
+        )
+        return cls(
+            name=_name(written, generation),
+            segments=segments_of(definition),
+            format=written,
+            older=older,
+            has_latest=definition.type is StoreType.VERSIONED,
+        )
 
     def of_segment(self, segment: int) -> str:
         """The family of a segment."""
@@ -42,8 +70,17 @@ class Families:
 
     def segments_in(self, present: Iterable[str]) -> list[tuple[int, str]]:
         """Those of `present` that are segments, with their numbers."""
-        start = f"{self.name}-"
-        return [(int(one.removeprefix(start)), one) for one in present if one.startswith(start)]
+        return _segments(self.name, present)
+
+    def sources(self, present: Iterable[str]) -> list[Source]:
+        """Those of `present` whose rows have an older format, in order."""
+        present = sorted(present)
+        return [
+            Source(family, one, f"{self.name}{family.removeprefix(name)}")
+            for name, one in self.older
+            for family in present
+            if _is_of(family, name)
+        ]
 
     def live(
         self, present: Iterable[str], stream_time: int, *, is_applying: bool = False
@@ -70,30 +107,65 @@ class Families:
         """
         present = tuple(present)
         keeps_ahead = is_applying and self.has_latest
-        kept = set(self.live(present, stream_time, is_applying=keeps_ahead).values())
-        kept.update(self._lasting())
+        kept = {
+            name
+            for one in self._each()
+            for name in (
+                *one.live(present, stream_time, is_applying=keeps_ahead).values(),
+                *one.lasting(),
+            )
+        }
         return sorted(name for name in present if name.startswith(_ROWS) and name not in kept)
 
-    def _lasting(self) -> tuple[str, ...]:
+    def _each(self) -> "list[Families]":
+        """These, and those of the older formats."""
+        of_older = [
+            Families(name, self.segments, one, has_latest=self.has_latest)
+            for name, one in self.older
+        ]
+        return [self, *of_older]
+
+    def lasting(self) -> tuple[str, ...]:
         """The family whose rows do not expire, where there is one."""
         return (self.name,) if self.segments is None or self.has_latest else ()
 
     def of_generation(self, present: Iterable[str]) -> list[str]:
         """Those of `present` that an interrupted attempt at this generation has left."""
-        start = f"{self.name}-"
-        return sorted(name for name in present if name == self.name or name.startswith(start))
+        names = (self.name, *(name for name, _ in self.older))
+        return sorted(one for one in present if any(_is_of(one, name) for name in names))
 
     def open(self, engine: Engine) -> None:
-        """Makes the family whose rows do not expire; segments come with their rows."""
-        for name in self._lasting():
+        """Makes the family whose rows do not expire, and those that rows are to move to.
+
+        Segments come with their rows.
+        """
+        for name in (*self.lasting(), *(one.target for one in self.sources(engine.families()))):
             engine.create_family(name)
 
-    def snapshot(self, engine: Engine, stream_time: int) -> Snapshot:
-        """The rows as of now."""
+    def snapshot(self, engine: Engine, stream_time: int, moved: Mapping[str, bytes]) -> Snapshot:
+        """The rows as of now; `moved` says below which keys families of older formats are empty."""
+        present = engine.families()
+        older: dict[str, list[Source]] = {}
+        for source in self.sources(present):
+            older.setdefault(source.target, []).append(source)
+
+        def rows_of(family: str) -> Snapshot:
+            rows = engine.snapshot(family)
+            if family not in older:
+                return rows
+            return MigratingSnapshot(
+                rows,
+                [
+                    Older(engine.snapshot(one.family), one.format, moved.get(one.family, b""))
+                    for one in older[family]
+                ],
+                self.format,
+            )
+
         if self.segments is None:
-            return engine.snapshot(self.name)
-        live = self.live(engine.families(), stream_time)
-        snapshots = {number: engine.snapshot(family) for number, family in live.items()}
+            return rows_of(self.name)
+        live = self.live(present, stream_time)
+        snapshots = {number: rows_of(family) for number, family in live.items()}
         segmented = SegmentedSnapshot(self.segments, snapshots, stream_time)
         if not self.has_latest:
             return segmented
@@ -104,5 +176,21 @@ class Families:
 
         Of versions only the latest count.
         """
-        counted = self._lasting() or self.live(engine.families(), stream_time).values()
-        return sum(map(engine.approximate_count, counted))
+        present = engine.families()
+        counted = {*self.lasting()} or {*self.live(present, stream_time).values()}
+        older = (one.family for one in self.sources(present) if one.target in counted)
+        return sum(map(engine.approximate_count, (*counted, *older)))
+
+
+def _name(written: Format, generation: int) -> str:
+    return f"{_ROWS}{written}-{generation}"
+
+
+def _is_of(family: str, name: str) -> bool:
+    """Whether a family is the one of that name or a segment of it."""
+    return family == name or family.startswith(f"{name}-")
+
+
+def _segments(name: str, present: Iterable[str]) -> list[tuple[int, str]]:
+    start = f"{name}-"
+    return [(int(one.removeprefix(start)), one) for one in present if one.startswith(start)]

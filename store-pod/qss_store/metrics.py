@@ -148,6 +148,17 @@ class Metrics:
             "Rows of applied batches that were dropped: their segment is expired.",
             registry=self.registry,
         )
+        self.migrated_records = Counter(
+            "qss_migrated_records",
+            "Rows that were moved from another format into the store's.",
+            registry=self.registry,
+        )
+        self.migration_records_left = Gauge(
+            "qss_migration_records_left",
+            "About how many rows still have another format than the store's.",
+            ["partition"],
+            registry=self.registry,
+        )
         self._commit_average = self._gauge(
             "qss_commit_latency_average_seconds", "Average time to apply a batch."
         )

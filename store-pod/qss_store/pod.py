@@ -7,11 +7,13 @@ to it. What is on the volume names its store id: a volume of another store is ne
 import asyncio
 import logging
 import os
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
 from qss_core.errors import (
     DiskFullError,
+    MalformedRequestError,
     NotPresentError,
     NotReadyError,
     PartitionDoesNotExistError,
@@ -29,12 +31,15 @@ from qss_core.model import (
     StoreAssignment,
     StoreName,
 )
+from qss_core.spec import formats_of
 from qss_core.wire import ReplicasReport, decode, encode
 from qss_store.clock import Clock
 from qss_store.engine.base import Engine
 from qss_store.metrics import Metrics
 from qss_store.recent import RecentRows
-from qss_store.replica import Replica, Surroundings
+from qss_store.replica import Replica
+from qss_store.reports import report_of
+from qss_store.surroundings import Surroundings
 from qss_store.syncs import Syncs
 
 _LOG = logging.getLogger(__name__)
@@ -78,6 +83,7 @@ class Pod:
         self._gate = asyncio.Lock()
         self.recent = RecentRows()
         self._syncs = Syncs()
+        self.rows_to_move = asyncio.Event()  # Set when rows may have come to be in older formats.
 
     # --- Life
 
@@ -115,14 +121,30 @@ class Pod:
                 elif configuration.partition in self.replicas:
                     self.replicas[configuration.partition].reconfigure(configuration)
             if changed:
-                self._keep(assignment)
+                await self._take(assignment)
                 await self.touch()
         return self.report()
+
+    async def _take(self, assignment: StoreAssignment) -> None:
+        """Keeps an assignment; all replicas take its definition in the turn in which readers do."""
+        definition = assignment.definition
+        changed = [one for one in self.replicas.values() if one.definition != definition]
+        async with AsyncExitStack() as stack:
+            for replica in changed:
+                await stack.enter_async_context(replica.redefining(definition))
+            self._keep(assignment)
+            for replica in changed:
+                replica.redefine(definition)
+        self.rows_to_move.set()
 
     def _check_store(self, assignment: StoreAssignment) -> None:
         definition = assignment.definition
         if definition.name != self.store:
             raise WrongStoreError(f"this pod serves store {self.store}, not {definition.name}")
+        if definition.format not in formats_of(definition.type):
+            raise MalformedRequestError(
+                f"a store of type {definition.type} has no format {definition.format}"
+            )
         held = self.assignment
         if held and held.definition.store_id != definition.store_id:
             raise WrongStoreError(
@@ -204,7 +226,7 @@ class Pod:
             incarnation=self._incarnation,
             version=self._version,
             ready=self.is_ready,
-            replicas=tuple(self.replicas[number].report() for number in sorted(self.replicas)),
+            replicas=tuple(report_of(self.replicas[number]) for number in sorted(self.replicas)),
         )
 
     async def touch(self) -> None:

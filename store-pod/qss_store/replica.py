@@ -7,30 +7,32 @@ when its rows are durable.
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from qss_core.errors import CorruptionError, DiskFullError, StoreError
-from qss_core.formats import Format
+from qss_core.errors import DiskFullError, StoreError
 from qss_core.model import (
     Offset,
-    Ordinal,
     PartitionConfiguration,
     Role,
     Sequence,
     StoreDefinition,
-    StoreSettings,
 )
-from qss_core.wire import ReplicaReport, decode, encode
+from qss_core.wire import MigrationReport
 from qss_store.changelog import Changelog
-from qss_store.clock import Clock
 from qss_store.committing import APPLIED, APPLYING, CommitWriter, put_or_delete
-from qss_store.engine.base import META, Engine
+from qss_store.engine.base import META, Batch, Engine, Snapshot
 from qss_store.families import Families
-from qss_store.metrics import Metrics
+from qss_store.identity import (
+    is_kept,
+    newest_configuration,
+    put_configuration,
+    put_definition,
+)
+from qss_store.migration import Migration, Step
 from qss_store.placing import placing_of
-from qss_store.recent import Batches, RecentRows
+from qss_store.recent import Batches
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
     Barrier,
@@ -39,27 +41,13 @@ from qss_store.replication.entries import (
     Entry,
     encode_offset,
 )
-from qss_store.syncs import Syncs
+from qss_store.surroundings import Surroundings
 from qss_store.transactions.machine import Machine, Outcome
+from qss_store.transactions.participant import CommitPlan
 from qss_store.view import View
 
 _LOG = logging.getLogger(__name__)
-_CONFIGURATION = b"configuration"
-_DEFINITION = b"definition"
 _DISK_FULL_RETRY_S = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all replicas of a pod share."""
-
-    pod: Ordinal
-    clock: Clock
-    syncs: Syncs
-    gate: asyncio.Lock  # One replica at a time writes rows, so that readers wait for one slice.
-    metrics: Metrics
-    settings: StoreSettings
-    recent: RecentRows
 
 
 @dataclass(slots=True)
@@ -86,42 +74,36 @@ class Replica:
         self.view: View | None = None
         self.failure: StoreError | None = None
         self._surroundings = surroundings
-        self._format = Format(definition.format)
         self._recent_key = object()  # Not the replica, which would be kept with its database.
         self._pending: dict[Offset, _Pending] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._waiting_for_state: set[asyncio.Event] = set()
+        # Held from a commit's first row until readers see it, by who moves rows, and by who says
+        # in which format they are.
+        self._changing = asyncio.Lock()
         meta = dict(engine.scan(META))
-        self._check_identity(meta, configuration)
-        if _CONFIGURATION in meta:
-            held = decode(meta[_CONFIGURATION], PartitionConfiguration)
-            configuration = max(held, configuration, key=lambda one: one.epoch)
+        configuration = newest_configuration(meta, definition, configuration)
         self.machine = Machine.load(configuration.partition, meta)
+        self._generation = self.machine.participant.data_generation  # Of the rows that are shown.
+        self.migration = Migration(engine, meta)
         self._changelog = Changelog(
             engine, surroundings.pod, configuration, meta, surroundings.clock
         )
 
     # --- Opening
 
-    def _check_identity(self, meta: dict[bytes, bytes], wanted: PartitionConfiguration) -> None:
-        if _DEFINITION not in meta:
-            return
-        held = decode(meta[_DEFINITION], StoreDefinition)
-        partition = decode(meta[_CONFIGURATION], PartitionConfiguration).partition
-        if (held.store_id, partition) != (self.definition.store_id, wanted.partition):
-            raise CorruptionError(
-                f"these files are partition {partition} of store {held.store_id}, not partition "
-                f"{wanted.partition} of {self.definition.store_id}: the volume was mixed up"
-            )
-
     @property
     def _families(self) -> Families:
+        """Those of the rows as they are to be: a commit may still be on its way into them."""
         return Families.of(self.definition, self.machine.participant.data_generation)
+
+    def _shown_families(self) -> Families:
+        return Families.of(self.definition, self._generation)
 
     async def start(self) -> None:
         """Finishes the commit that was being applied, applies the log's durable tail, serves."""
-        if not self._is_kept():
+        if not is_kept(self.engine, self.definition, self.log.configuration):
             self._write_configuration()
         await self._sync()  # What goes now is not needed by any state that could come back.
         families = self._families
@@ -136,15 +118,11 @@ class Replica:
         self._show_state()
         self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
 
-    def _is_kept(self) -> bool:
-        """Whether the engine has the configuration: a full disk can be opened and read."""
-        kept = (self.engine.get(META, _CONFIGURATION), self.engine.get(META, _DEFINITION))
-        return kept == (encode(self.log.configuration), encode(self.definition))
-
     def _write_configuration(self) -> None:
         batch = self.engine.batch()
-        batch.put(META, _CONFIGURATION, encode(self.log.configuration))
-        batch.put(META, _DEFINITION, encode(self.definition))
+        put_configuration(batch, self.log.configuration)
+        put_definition(batch, self.definition)
+        self.migration.keep_only(batch, self._shown_families())
         self.engine.write(batch)
 
     async def close(self) -> None:
@@ -186,18 +164,9 @@ class Replica:
         stream_time = self.machine.participant.stream_time
         return self._families.approximate_count(self.engine, stream_time)
 
-    def report(self) -> ReplicaReport:
-        """What the operator is told."""
-        state = "failed" if self.failure else "serving" if self.view else "opening"
-        return ReplicaReport(
-            configuration=self.log.configuration,
-            role=self.role or Role.LEARNER,
-            state=state,
-            applied_offset=self.log.applied,
-            end_offset=self.log.end,
-            sequence=self.machine.participant.sequence,
-            error=self.failure.message if self.failure else None,
-        )
+    def migration_report(self) -> MigrationReport | None:
+        """How far rows of older formats were moved; None where there are none."""
+        return self.migration.report(self._shown_families())
 
     def reconfigure(self, configuration: PartitionConfiguration) -> bool:
         """Takes a newer configuration; False where it is the one held. StaleEpochError if older."""
@@ -255,10 +224,8 @@ class Replica:
         Their apply ends with a sync of its own before anybody is told or shown anything: append and
         apply are then made durable together.
         """
-        new = range(self.log.watermark, end)
-        return logs.is_sole(self.log) and all(
-            isinstance(self._pending[Offset(offset)].entry.command, Commit) for offset in new
-        )
+        new = (self._pending[Offset(one)].entry for one in range(self.log.watermark, end))
+        return logs.is_sole(self.log) and all(isinstance(one.command, Commit) for one in new)
 
     async def _sync(self) -> None:
         await self._surroundings.syncs.sync(self.engine)
@@ -319,7 +286,14 @@ class Replica:
             self.engine.write(batch)
             return
         started = self._surroundings.clock.monotonic()
-        plan = outcome.plan
+        async with self._changing:
+            expired = await self._commit(offset, outcome.plan, batch)
+        self._surroundings.metrics.committed(
+            self._surroundings.clock.monotonic() - started, outcome.plan.records, expired
+        )
+
+    async def _commit(self, offset: Offset, plan: CommitPlan, batch: Batch) -> int:
+        """Writes the rows, with `batch`, and shows them; how many have expired."""
         if self.view:
             self.view.snapshot.pin()
         families = self._families
@@ -328,7 +302,7 @@ class Replica:
             families.open(self.engine)
         placing = placing_of(self.definition, families, plan, self.engine)
         writer = CommitWriter(
-            self.engine, self._format, placing, self._surroundings.gate, self._recent_rows
+            self.engine, families, placing, self._surroundings.gate, self._recent_rows
         )
         expired = await writer.write(offset, plan, batch)
         await self._sync()
@@ -336,9 +310,7 @@ class Replica:
         # The commit is done, and is not done again: what stays is dropped by the next one.
         with suppress(DiskFullError):
             await self._drop(families.leftovers(self.engine.families(), plan.stream_time))
-        self._surroundings.metrics.committed(
-            self._surroundings.clock.monotonic() - started, plan.records, expired
-        )
+        return expired
 
     def _recent_rows(self, offset: Offset) -> Batches | None:
         return self._surroundings.recent.take(self._recent_key, offset)
@@ -351,19 +323,37 @@ class Replica:
     def _show_state(self, applied: Offset | None = None) -> None:
         """Puts readers on the state as it is now."""
         participant = self.machine.participant
-        shown = self.view
-        self.view = View.of(
-            self._families.snapshot(self.engine, participant.stream_time),
-            store_format=self._format,
-            applied=self.log.applied if applied is None else applied,
-            sequence=participant.sequence,
-            position=participant.position,
-            stream_time=participant.stream_time,
+        self._generation = participant.data_generation
+        self._show(
+            View.of(
+                self._snapshot(participant.stream_time),
+                store_format=self._families.format,
+                applied=self.log.applied if applied is None else applied,
+                sequence=participant.sequence,
+                position=participant.position,
+                stream_time=participant.stream_time,
+            )
         )
-        if shown:
-            shown.snapshot.close()
         for waiting in self._waiting_for_state:
             waiting.set()
+
+    def _show_again(self) -> None:
+        """Puts readers on the same state as its rows lie now.
+
+        The state machine may be ahead of it: a commit may wait for us.
+        """
+        if self.view:
+            rows = self._snapshot(self.view.stream_time)
+            self._show(self.view.with_rows(rows, self._shown_families().format))
+
+    def _snapshot(self, stream_time: int) -> Snapshot:
+        moved_below = self.migration.moved_below
+        return self._shown_families().snapshot(self.engine, stream_time, moved_below)
+
+    def _show(self, view: View) -> None:
+        shown, self.view = self.view, view
+        if shown:
+            shown.snapshot.close()
 
     async def wait_until_shown(self, sequence: Sequence) -> None:
         """Waits until readers see that batch, durable; raises what stopped the replica."""
@@ -377,6 +367,44 @@ class Replica:
                 changed.clear()
         finally:
             self._waiting_for_state.discard(changed)
+
+    # --- Formats
+
+    @asynccontextmanager
+    async def redefining(self, definition: StoreDefinition) -> AsyncIterator[None]:
+        """Prepares another definition on the disk; inside, `redefine` may be called.
+
+        DiskFullError: nothing has changed for readers and writers, and the disk serves both.
+        """
+        async with self._changing:
+            self.migration.prepare(definition, Families.of(definition, self._generation))
+            await self._sync()
+            yield
+
+    def redefine(self, definition: StoreDefinition) -> None:
+        """From now on rows are written and shown in another format, those that are there too."""
+        assert self._changing.locked(), "`redefining` prepares it"
+        self.definition = definition
+        self._show_again()
+
+    async def move_rows(self, rows_max: int) -> Step | None:
+        """Moves rows out of an older format, so many at most; None where none is left.
+
+        Answers stay what they are, so the position stays. Raises StoreError where it cannot go on.
+        """
+        async with self._changing:
+            families = self._shown_families()
+            shown = self.view and self.view.snapshot
+            step = self.migration.step(shown, families, rows_max) if shown else None
+            if step and step.emptied:
+                # The drop is durable at once, so what was moved has to be so before.
+                await self._sync()
+                await self._drop([step.emptied])
+                self.migration.finish(families)
+            if step:
+                # What is held as it was takes memory and disk, and is read less quickly.
+                self._show_again()
+            return step
 
     def truncate(self) -> None:
         """Deletes what the changelog's retention no longer asks for."""

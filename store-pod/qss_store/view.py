@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
-from qss_core.formats import Format
+from qss_core.formats import Format, converter_of
 from qss_core.model import Offset, Sequence
 from qss_core.positions import Position, encode_token
 from qss_store.engine.base import Snapshot
+from qss_store.engine.migrating import ConvertedSnapshot
+from qss_store.engine.segmented import SegmentedSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +36,21 @@ class View:
         """A view; its token is made once, not for each answer."""
         token = encode_token(position)
         return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
+
+    def with_rows(self, snapshot: Snapshot, store_format: Format) -> "View":
+        """The same state, its rows elsewhere or in another format."""
+        return View.of(
+            snapshot,
+            store_format=store_format,
+            applied=self.applied,
+            sequence=self.sequence,
+            position=self.position,
+            stream_time=self.stream_time,
+        )
+
+    def shown_in(self, wanted: Format) -> "View":
+        """The same state in another format, for who asked when the store had that one."""
+        convert, rows = converter_of(self.format, wanted), self.snapshot
+        if isinstance(rows, SegmentedSnapshot):
+            return self.with_rows(rows.converted(convert), wanted)
+        return self.with_rows(ConvertedSnapshot(rows, convert), wanted)

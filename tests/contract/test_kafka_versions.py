@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from qss_core.formats import Format
 from qss_core.model import PartitionId
 from qss_core.parameters import ReadOptions
 from qss_core.positions import Position
@@ -88,7 +89,7 @@ async def put(cluster: Cluster, *versions: tuple[int | None, str | None]) -> Non
 
 
 def reading_of(cluster: Cluster) -> Reading:
-    return open_reading(cluster.nodes[0].pod, PartitionId(0), ReadOptions())
+    return open_reading(cluster.nodes[0].pod, PartitionId(0), ReadOptions(), Format.Plain)
 
 
 def as_of(cluster: Cluster, time: int | None = None) -> str | None:

@@ -7,6 +7,7 @@ from random import Random  # noqa: TID251 the seed is the test's id.
 
 import pytest
 
+from qss_core.formats import Format
 from qss_core.model import PartitionId
 from qss_core.parameters import ReadOptions
 from qss_store.reads.replicas import Reading, open_reading
@@ -45,7 +46,7 @@ async def make(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 def reading_of(cluster: Cluster) -> Reading:
     (node,) = cluster.nodes.values()
-    return open_reading(node.pod, PartitionId(0), ReadOptions())
+    return open_reading(node.pod, PartitionId(0), ReadOptions(), Format.Plain)
 
 
 def some_puts(random: Random, around: int) -> list[Put]:

@@ -236,8 +236,9 @@ async def test_an_edit_that_asks_for_too_much_changes_nothing_and_is_told(
     await cluster.settle()
     degraded = cluster.condition("Degraded")
     assert degraded["reason"] == "Unsupported"
-    assert "cannot change from Timestamped to Plain" in degraded["message"]
-    assert "spec.standbys" in degraded["message"]
+    assert degraded["message"].startswith("spec.standbys")
+    assert cluster.condition("FormatMigrating")["reason"] == "LossyMigrationNotAllowed"
+    assert cluster.get(STORES, STORE)["status"]["format"] == "Timestamped"
     assert cluster.condition("Ready")["status"] == "True"
 
 

@@ -5,11 +5,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from qss_bench import ingest, reads, recovery, report, scans, spark
+from qss_bench import ingest, migrating, reads, recovery, report, scans, spark
 
 PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "reads": reads.measure,
     "scans": scans.measure,
+    "migrating": migrating.measure,
     "ingest": ingest.measure,
     "recovery": recovery.measure,
     "spark": spark.measure,

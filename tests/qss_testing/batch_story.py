@@ -7,6 +7,7 @@ partition may get nothing. Every row of a state is known, so that a half-applied
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random  # noqa: TID251 a network without faults rolls no dice.
 from typing import Any
@@ -53,6 +54,7 @@ class Story:
     faults: Faults | None = None
     acknowledged: int = 0
     runs: int = 0
+    between: Callable[[int], Awaitable[None]] | None = None  # What happens behind a batch.
     assignment: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +87,7 @@ class Story:
         request = OpenWriterRequest(
             query_id="query", run_id=f"run-{self.runs}", open_id=f"open-{self.runs}"
         )
-        opened = await self._ask(lambda: coordination.open(WRITER, request))
+        opened = await self.ask(lambda: coordination.open(WRITER, request))
         for number in range(self.acknowledged, len(self.plot.batches)):
             chunks = {}
             if opened.last_batch is None or number > opened.last_batch:
@@ -100,12 +102,14 @@ class Story:
             await self._commit(opened, number, commit)
             self.acknowledged = number + 1
             self.check_readers(at_least=self.acknowledged)
+            if self.between is not None:
+                await self.ask(partial(self.between, number))
 
     async def _commit(self, opened: WriterOpened, number: int, commit: CommitRequest) -> None:
         assert self.services is not None
         coordination = self.services.coordination
         epoch = opened.writer_epoch
-        answer = await self._ask(lambda: coordination.commit(WRITER, epoch, number, commit))
+        answer = await self.ask(lambda: coordination.commit(WRITER, epoch, number, commit))
         assert answer.sequence == number + 1
         assert answer.position == position_at(number + 1)
 
@@ -140,9 +144,9 @@ class Story:
             if failure := answer.partitions[str(one.partition)].failure:
                 raise error_of(failure)
 
-        await self._ask(staged)
+        await self.ask(staged)
 
-    async def _ask(self, request: Callable[[], Awaitable[Any]]) -> Any:
+    async def ask(self, request: Callable[[], Awaitable[Any]]) -> Any:
         """A request that ends with the process, repeated as the client's rules say."""
         assert self.services is not None
         assert self.faults is not None

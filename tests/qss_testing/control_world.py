@@ -19,7 +19,7 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.spec import StoreSpec, decode_spec
-from qss_core.wire import ReplicaReport, ReplicasReport
+from qss_core.wire import MigrationReport, ReplicaReport, ReplicasReport
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import (
     ClusterState,
@@ -91,6 +91,9 @@ class SimulatedPod:
     held: tuple[PartitionConfiguration, ...] = ()
     written: set[int] = field(default_factory=set)  # Partitions whose replica here has entries.
     state: str = "serving"
+    format: str | None = None
+    # Rows of older formats that its replicas hold, by partition.
+    migrations: dict[int, MigrationReport] = field(default_factory=dict)
     is_opening: bool = False
 
     @property
@@ -120,6 +123,7 @@ class SimulatedPod:
             if entry.epoch <= own.epoch and entry != own:
                 raise StaleEpochError("a configuration is not above the one held")
         self.store_id = definition.store_id
+        self.format = definition.format
         self.held = tuple(
             entry
             for entry in assignment.partitions
@@ -136,6 +140,8 @@ class SimulatedPod:
                 end_offset=Offset(2 * (entry.partition in self.written)),
                 sequence=Sequence(int(entry.partition in self.written)),
                 error="the checksum is wrong" if self.state == "failed" else None,
+                format=self.format,
+                migration=self.migrations.get(entry.partition),
             )
             for entry in self.held
         ]

@@ -68,7 +68,7 @@ class PodProcess:
         self.ops = f"http://127.0.0.1:{self.ports[2]}"
         self.process: subprocess.Popen[bytes] | None = None
         self._store = store
-        self._environment = {**os.environ, **environment}
+        self.environment = {**os.environ, **environment}
         self._prefix = command
         self._arguments = arguments
         self._operator = operator or {}
@@ -104,7 +104,7 @@ class PodProcess:
                 ],
                 stdout=log,
                 stderr=log,
-                env=self._environment,
+                env=self.environment,
             )
 
     def as_operator(self) -> SyncHttp:

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from qss_core.formats import Format
 from qss_core.model import StoreName
 from qss_core.spec import decode_spec
 from qss_operator.crd import ADOPT_VOLUMES_ANNOTATION, without_nulls
@@ -77,7 +76,7 @@ def resource_of(found: Object) -> StoreResource:
         uid=metadata["uid"],
         generation=metadata["generation"],
         version=metadata["resourceVersion"],
-        spec=supported_spec(decode_spec(without_nulls(found["spec"])), stored_as(status))[0],
+        spec=supported_spec(decode_spec(without_nulls(found["spec"])))[0],
         adopt_volumes=(metadata.get("annotations") or {}).get(ADOPT_VOLUMES_ANNOTATION),
         status=status,
     )
@@ -86,7 +85,7 @@ def resource_of(found: Object) -> StoreResource:
 def unsupported_lines(found: Object) -> list[str]:
     """A line for each field of the spec that asks for what does not exist yet."""
     spec = decode_spec(without_nulls(found["spec"]))
-    return supported_spec(spec, stored_as(decode_status(found.get("status"))))[1]
+    return supported_spec(spec)[1]
 
 
 def decode_status(status: Any) -> StoreStatus | None:
@@ -98,10 +97,3 @@ def decode_status(status: Any) -> StoreStatus | None:
     except msgspec.ValidationError:
         # Of an older operator, or a hand: the pods know what holds.
         return None
-
-
-def stored_as(status: StoreStatus | None) -> Format | None:
-    """The format of the rows there are; None while there are none."""
-    if status is None or status.assignment is None or status.format is None:
-        return None
-    return Format(status.format)

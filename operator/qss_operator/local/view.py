@@ -57,7 +57,7 @@ def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
 def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:
     """A table of stores."""
     table = Table(box=None, pad_edge=False, header_style="")
-    for title in ("NAME", "READY", "ASSIGNED", "STATUS", "ENDPOINT"):
+    for title in ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT"):
         table.add_column(title, no_wrap=True)
     for name, status in statuses.items():
         ready = status.condition(ConditionType.READY)
@@ -66,12 +66,19 @@ def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:
             status.ready or "",
             status.assigned or "",
             ready.reason if ready else "",
+            _format_of(status),
             (status.endpoints.query if status.endpoints else None) or "",
         )
     console = Console(width=_WIDTH, file=io.StringIO(), color_system=None)
     with console.capture() as capture:
         console.print(table)
     return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
+
+
+def _format_of(status: StoreStatus) -> str:
+    """The format, and how much of the rows has it while they are moved."""
+    shown = status.format or ""
+    return f"{shown} ({status.migrated})" if status.migrated else shown
 
 
 def _resource(state: StateDirectory, name: StoreName, status: StoreStatus) -> dict[str, Any]:

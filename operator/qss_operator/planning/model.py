@@ -83,6 +83,7 @@ class StoreStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     ready_replicas: int | None = None
     selector: str | None = None
     format: str | None = None
+    migrated: str | None = None
     ready: str | None = None
     assigned: str | None = None
     moving: str | None = None

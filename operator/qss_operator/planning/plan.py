@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from qss_core.model import PartitionConfiguration, StoreAssignment
 from qss_core.spec import definition_of, settings_of
 from qss_core.wire import ReplicasReport
+from qss_operator.planning.formats import with_decided_format
 from qss_operator.planning.knowledge import (
     Known,
     Unknown,
@@ -63,7 +64,7 @@ def assignment_of(observation: Observation, known: Known) -> StoreAssignment:
     """All that the pods are told."""
     resource = observation.resource
     return StoreAssignment(
-        definition=definition_of(resource.name, known.store_id, resource.spec),
+        definition=definition_of(resource.name, known.store_id, with_decided_format(observation)),
         settings=settings_of(resource.spec),
         pods=tuple(pod.address for pod in observation.cluster.pods),
         partitions=known.partitions,
@@ -91,4 +92,14 @@ def _has_to_be_told(observation: Observation, pod: PodState, assignment: StoreAs
         and sent.incarnation == report.incarnation
         and sent.assignment == assignment
     )
-    return not is_told or report.store_id is None or not holds(report, assignment.partitions)
+    return (
+        not is_told
+        or report.store_id is None
+        or not holds(report, assignment.partitions)
+        or not _writes(report, assignment.definition.format)
+    )
+
+
+def _writes(report: ReplicasReport, row_format: str) -> bool:
+    """Whether a pod's replicas have that format; another operator may have told them otherwise."""
+    return all(replica.format in (None, row_format) for replica in report.replicas)

@@ -7,6 +7,7 @@ import msgspec
 
 from qss_core.model import PartitionConfiguration
 from qss_core.wire import ReplicaReport
+from qss_operator.planning.formats import decide_format, migrating, progress_of
 from qss_operator.planning.knowledge import (
     CREATING,
     HIBERNATED,
@@ -61,13 +62,15 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
         and report.ready
     ]
     served = _served(observation, known)
+    progress = progress_of(observation)
     return StoreStatus(
         observed_generation=resource.generation,
         store_id=known.store_id if isinstance(known, Known) else before.store_id,
         replicas=sum(pod.is_running for pod in cluster.pods),
         ready_replicas=len(ready_pods),
         selector=cluster.selector,
-        format=resource.spec.format.value,
+        format=decide_format(observation).format.value,
+        migrated=f"{progress.percent}%" if progress else None,
         ready=f"{len(ready_pods)}/{resource.spec.replicas}",
         assigned=f"{len(served)}/{resource.spec.partitions}",
         moving="0/0",
@@ -163,7 +166,7 @@ def _conditions(
         if scaling
         else (no, "NoScaleDown", "no pod is to be removed"),
         ConditionType.STORAGE_RESIZING: (no, "NoResize", "no volume is to grow"),
-        ConditionType.FORMAT_MIGRATING: (no, "NoMigration", "every row has the store's format"),
+        ConditionType.FORMAT_MIGRATING: migrating(observation),
     }
     for kind, finding in observation.cluster.findings.items():
         # What partitions and pods say of themselves comes first.

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import repeat
 from pathlib import Path
 
 from rocksdict import (
@@ -21,14 +21,14 @@ from rocksdict import (
     DBRecoveryMode,
     Options,
     Rdict,
-    RdictIter,
     WriteBatch,
     WriteBufferManager,
 )
 from rocksdict import Snapshot as RocksSnapshot
 
-from qss_core.errors import CorruptionError, DiskFullError, StoreError
+from qss_core.errors import DiskFullError
 from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch
+from qss_store.engine.rocksdb_scans import FULL, Held, backward, forward, translated
 
 _DEFAULT_FAMILY = "default"
 _WRITE_BUFFER_BYTES = 16 * 1024 * 1024
@@ -39,8 +39,6 @@ _BLOOM_BITS_PER_KEY = 10
 _BLOCK_BYTES = 16 * 1024
 _KEYS_PER_HASH_SLOT = 0.75
 _MISSING = "key not found"
-_FULL = "the volume is full: free space or make it larger; nothing is lost"
-_FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
 _FULL_BELOW_BYTES = 32 * 1024 * 1024
 
 
@@ -102,18 +100,23 @@ class RocksDbSnapshot:
     def __init__(self, family: Rdict) -> None:
         self._family: Rdict | None = family
         self._raw: RocksSnapshot | None = family.snapshot()
-        self._cursor: _Held | None = None
+        self._cursor: Held | None = None
         self._is_newest = True  # Until `pin`: the family is as it was.
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
-        assert self._raw is not None, "the snapshot is closed"
+        raw = self._raw
+        assert raw is not None, "the snapshot is closed"
         try:
-            value: bytes = self._raw[key]
+            if self._is_newest:  # Quicker, above all where there is no such key.
+                assert self._family is not None, "closed with the snapshot"
+                newest: bytes | None = self._family.get(key)
+                return newest
+            value: bytes = raw[key]
         except Exception as error:
             if str(error) == _MISSING:
                 return None
-            raise _translated(error) from error
+            raise translated(error) from error
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -132,7 +135,7 @@ class RocksDbSnapshot:
                 values.append(raw[key])
             except Exception as error:
                 if str(error) != _MISSING:
-                    raise _translated(error) from error
+                    raise translated(error) from error
                 values.append(None)
         return values
 
@@ -141,7 +144,7 @@ class RocksDbSnapshot:
         try:
             values: list[bytes | None] = self._family.get([*keys])  # type: ignore[assignment]
         except Exception as error:
-            raise _translated(error) from error
+            raise translated(error) from error
         return values
 
     def pin(self) -> None:
@@ -149,7 +152,7 @@ class RocksDbSnapshot:
         self._held()
         self._is_newest = False
 
-    def _held(self) -> "_Held":
+    def _held(self) -> "Held":
         if self._cursor is None:
             assert self._family is not None, "the snapshot is closed"
             self._cursor = (self._family.iter(), self._family)
@@ -160,74 +163,13 @@ class RocksDbSnapshot:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper in key order."""
         cursor = self._held()
-        return _backward(cursor, lower, upper) if reverse else _forward(cursor, lower, upper)
+        return backward(cursor, lower, upper) if reverse else forward(cursor, lower, upper)
 
     def close(self) -> None:
         """Lets go of the moment; a scan that runs keeps the iterator."""
         self._family = None
         self._raw = None
         self._cursor = None
-
-
-# An iterator reads freed memory where nobody else holds its family and the family was dropped.
-_Held = tuple[RdictIter, Rdict]
-
-
-def _forward(
-    held: _Held, lower: bytes | None, upper: bytes | None
-) -> Iterator[tuple[bytes, bytes]]:
-    """Rows in order, in stretches: between two of them another scan may use the cursor."""
-    cursor, _family = held
-    start = lower if lower is not None else b""
-    for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
-        cursor.seek(start)
-        rows: list[tuple[bytes, bytes]] = []
-        while len(rows) < stretch and cursor.valid():
-            key = cursor.key()
-            if upper is not None and key >= upper:
-                break
-            rows.append((key, cursor.value()))
-            cursor.next()
-        _check_status(cursor)
-        yield from rows
-        if len(rows) < stretch:
-            return
-        start = rows[-1][0] + b"\x00"
-
-
-def _backward(
-    held: _Held, lower: bytes | None, upper: bytes | None
-) -> Iterator[tuple[bytes, bytes]]:
-    """As `_forward`, from the last row on."""
-    cursor, _family = held
-    below = upper  # The rows still to come have smaller keys; None: all rows.
-    for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
-        if below is None:
-            cursor.seek_to_last()
-        else:
-            cursor.seek_for_prev(below)
-            if cursor.valid() and cursor.key() == below:
-                cursor.prev()
-        rows: list[tuple[bytes, bytes]] = []
-        while len(rows) < stretch and cursor.valid():
-            key = cursor.key()
-            if lower is not None and key < lower:
-                break
-            rows.append((key, cursor.value()))
-            cursor.prev()
-        _check_status(cursor)
-        yield from rows
-        if len(rows) < stretch:
-            return
-        below = rows[-1][0]
-
-
-def _check_status(cursor: RdictIter) -> None:
-    """A damaged block also ends an iteration; only the status tells."""
-    try:
-        cursor.status()
-    except Exception as error:
-        raise _translated(error) from error
 
 
 class RocksDbEngine:
@@ -248,7 +190,7 @@ class RocksDbEngine:
                 column_families={name: self._options(name) for name in named},
             )
         except Exception as error:
-            raise _translated(error) from error
+            raise translated(error) from error
         self._families = {name: self._db.get_column_family(name) for name in named}
         self._handles = {name: self._db.get_column_family_handle(name) for name in named}
         self._assert_options_took_effect()
@@ -295,7 +237,7 @@ class RocksDbEngine:
         try:
             self._db.write(batch.raw)
         except Exception as error:
-            raise _translated(error) from error
+            raise translated(error) from error
 
     def _check_room(self, more_bytes: int) -> None:
         """Refuses what would fill the volume to its end.
@@ -305,7 +247,7 @@ class RocksDbEngine:
         """
         volume = os.statvfs(self._path)
         if volume.f_bavail * volume.f_frsize < _FULL_BELOW_BYTES + more_bytes:
-            raise DiskFullError(_FULL)
+            raise DiskFullError(FULL)
 
     def sync(self) -> None:
         """Makes all earlier writes durable; releases the interpreter's lock."""
@@ -313,14 +255,14 @@ class RocksDbEngine:
             try:
                 self._db.flush_wal(True)  # noqa: FBT003
             except Exception as error:
-                raise _translated(error) from error
+                raise translated(error) from error
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """The newest value, or None."""
         try:
             value: bytes | None = self._families[family].get(key)
         except Exception as error:
-            raise _translated(error) from error
+            raise translated(error) from error
         return value
 
     def scan(
@@ -328,7 +270,7 @@ class RocksDbEngine:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper, as of the call."""
         rows = self._families[family]
-        return _forward((rows.iter(), rows), lower, upper)
+        return forward((rows.iter(), rows), lower, upper)
 
     def snapshot(self, family: str) -> RocksDbSnapshot:
         """The family as of now."""
@@ -346,7 +288,7 @@ class RocksDbEngine:
         try:
             self._families[family] = self._db.create_column_family(family, self._options(family))
         except Exception as error:
-            raise _translated(error) from error
+            raise translated(error) from error
         self._handles[family] = self._db.get_column_family_handle(family)
 
     def drop_family(self, family: str) -> None:
@@ -358,7 +300,7 @@ class RocksDbEngine:
             try:
                 self._db.drop_column_family(family)
             except Exception as error:
-                raise _translated(error) from error
+                raise translated(error) from error
 
     def flush(self) -> None:
         """Writes all memtables to files; releases the interpreter's lock."""
@@ -386,15 +328,3 @@ class RocksDbEngine:
             self._db.close()
             # Where families were made, the object holds the files' lock also when it is closed.
             del self._db
-
-
-def _translated(error: Exception) -> StoreError:
-    """Our error for one of RocksDB's, which come as bare exceptions with a text."""
-    text = str(error)
-    if "No space left" in text or "NoSpace" in text:
-        return DiskFullError(_FULL)
-    if "Corruption" in text:
-        return CorruptionError(f"the replica's files are damaged: {text[:200]}")
-    if "previous error" in text:
-        return StoreError("the volume was full during a write: make room, then restart the pod")
-    return StoreError(f"RocksDB failed: {text[:200]}")

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
 from operator import itemgetter
 
+from qss_core.formats import RowConverter
 from qss_core.segments import Segments, encode_time
 from qss_core.timed_keys import TIME_MAX
 from qss_store.engine.base import Snapshot
+from qss_store.engine.migrating import ConvertedSnapshot, Row
 
 _ROW_KEY = itemgetter(0)
-
-Row = tuple[bytes, bytes]
 
 
 class SegmentedSnapshot:
@@ -30,6 +30,7 @@ class SegmentedSnapshot:
     ) -> None:
         """Owns `snapshots`, by segment id; `stream_time` is that of the moment."""
         self._segments = segments
+        self._stream_time = stream_time
         self._snapshots = {number: snapshots[number] for number in sorted(snapshots)}
         self._interval_ms = segments.interval_ms
         self._earliest = segments.earliest_visible(stream_time)
@@ -60,6 +61,13 @@ class SegmentedSnapshot:
     def _home_of(self, key: bytes) -> Snapshot | None:
         time = self._segments.time_of(key)
         return None if time < self._earliest else self._snapshots.get(time // self._interval_ms)
+
+    def converted(self, convert: RowConverter) -> "SegmentedSnapshot":
+        """The same rows in another format; it owns nothing."""
+        snapshots = {
+            number: ConvertedSnapshot(rows, convert) for number, rows in self._snapshots.items()
+        }
+        return SegmentedSnapshot(self._segments, snapshots, self._stream_time)
 
     def pin(self) -> None:
         """Holds the rows of all segments as they are."""

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from qss_core.segments import encode_time
 from qss_core.timed_keys import VERSION_SUFFIX_BYTES, encode_version_key
 from qss_store.engine.base import Snapshot
-from qss_store.engine.segmented import Row, SegmentedSnapshot
+from qss_store.engine.migrating import Row
+from qss_store.engine.segmented import SegmentedSnapshot
 
 _AFTER_ALL_TIMES = b"\xff" * 8
 

@@ -211,7 +211,11 @@ def _same(found: Any) -> Any:
     return found
 
 
-def _headers(found: list[dict[str, str | None]]) -> list[tuple[str | None, bytes | None]]:
+def _headers(
+    found: list[dict[str, str | None]] | None,
+) -> list[tuple[str | None, bytes | None]]:
+    # A pod that was not told of the format yet gives none.
     return [
-        (one["key"], None if (value := one["value"]) is None else b64decode(value)) for one in found
+        (one["key"], None if (value := one["value"]) is None else b64decode(value))
+        for one in found or ()
     ]

@@ -24,6 +24,7 @@ from qss_store.pod import Pod
 from qss_store.reads.plans import key_of_text, partition_of_key
 from qss_store.reads.rows import codec_of
 from qss_store.replica import Replica
+from qss_store.reports import state_of
 
 
 class StoreSummary(Wire, frozen=True, kw_only=True):
@@ -148,7 +149,7 @@ def _lag(replica: Replica, role: Role) -> Lag:
     return Lag(
         role=role,
         epoch=log.configuration.epoch,
-        state=replica.report().state,
+        state=state_of(replica),
         applied_offset=log.applied,
         end_offset=log.end,
         lag_offsets=max(0, log.end - log.applied),

@@ -142,7 +142,7 @@ class Lane:
         reader.check_isolation(options)
         plan = PointPlan(key_of_text(key.decode(), codec), codec.shape)
         partition = partition_of_key(plan.key, None, codec)
-        reading = open_reading(reader.pod, partition, options)
+        reading = open_reading(reader.pod, partition, options, codec.format)
         body = local.read_point(reading, plan, reader.writer)
         return None if body is None else (self._state_head(reading), body)
 

@@ -17,6 +17,9 @@ def make_ops_app(pod: Pod, batches: Batches, maintenance: Maintenance) -> web.Ap
         pod.metrics.staged_bytes.set(batches.staged_bytes())
         for partition, replica in pod.replicas.items():
             pod.metrics.applied_offset.labels(str(partition)).set(replica.log.applied)
+            migration = replica.migration_report()
+            left = pod.metrics.migration_records_left.labels(str(partition))
+            left.set(migration.rows_left if migration else 0)
 
     async def metrics(_: web.Request) -> web.Response:
         body = pod.metrics.render(refresh)

@@ -72,7 +72,9 @@ class PointApi:
         failure: StoreError | None = None
         if ask.partition in reader.pod.replicas or ask.options.scope is Scope.LOCAL:
             try:
-                return self._answer(ask, open_reading(reader.pod, ask.partition, ask.options))
+                return self._answer(
+                    ask, open_reading(reader.pod, ask.partition, ask.options, ask.codec.format)
+                )
             except StoreError as error:
                 failure = error
         return await self._pass_on(ask, failure)
@@ -146,7 +148,7 @@ class PointApi:
             pod: Ordinal, partitions: list[PartitionId], timeout_s: float
         ) -> dict[PartitionId, web.Response | StoreError]:
             if pod == here:
-                reading = open_reading(reader.pod, ask.partition, ask.options)
+                reading = open_reading(reader.pod, ask.partition, ask.options, ask.codec.format)
                 return {ask.partition: self._answer(ask, reading)}
             request = _peer_request(ask, timeout_s)
             answer = await reader.peers.ask(reader.pod.address(pod), request, timeout_s)
@@ -164,9 +166,11 @@ class PointApi:
 def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
     """The headers of a point answer that tell which state it is from."""
     view = reading.view
+    # Another format shows the same state in other words.
+    etag = f"{view.format}-{_ETAG_NAMES[media]}"
     return {
         hdrs.CONTENT_TYPE: media,
-        hdrs.ETAG: f'W/"{codec.store_id}-{reading.partition}-{view.applied}-{_ETAG_NAMES[media]}"',
+        hdrs.ETAG: f'W/"{codec.store_id}-{reading.partition}-{view.applied}-{etag}"',
         hdrs.VARY: "Accept",
         "Queryable-State-Position": view.token,
         "Queryable-State-Partition": str(reading.partition),

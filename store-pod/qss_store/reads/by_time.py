@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.model import Ordinal, PartitionId
 from qss_core.parameters import ReadOptions
 from qss_core.queries import PartitionAnswer, failure_of
@@ -23,7 +23,7 @@ from qss_store.reads.cursors import Piece, encode_cursor
 from qss_store.reads.execution import Execution
 from qss_store.reads.local import CHUNK_ROWS_MAX
 from qss_store.reads.peers import PeerReads
-from qss_store.reads.rows import Codec, unreadable
+from qss_store.reads.rows import Codec
 from qss_store.reads.scanning import (
     PEER_SHARE_OF_TIME,
     Event,
@@ -181,7 +181,7 @@ class TimeScan:
         """The first rows of a replica here: looks at all of them, in turns with others."""
         execution = Execution(self.pod.clock, wanted=self.options.execution_info)
         started = self.pod.clock.monotonic()
-        reading = open_reading_since(self.pod, piece, self.options)
+        reading = open_reading_since(self.pod, piece, self.options, self.codec.format)
         plan = visible(reading, self._narrowed(piece))
         rows = open_rows(reading, plan)
         row = next(rows, None)  # Before others have their turn: now the scan holds the state.

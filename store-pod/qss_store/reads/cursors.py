@@ -61,7 +61,7 @@ def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]
         raise MalformedCursorError(f"the cursor is of another store: {_WHAT_TO_DO}")
     if digest != plan.digest:
         raise MalformedCursorError(
-            "the cursor is of another query: bounds, order and type have to stay the same, or "
+            "the cursor is of another query: bounds and order have to stay the same, or "
             + _WHAT_TO_DO
         )
     pieces = tuple(_read_pieces(rest))

@@ -92,7 +92,9 @@ class Gathering:
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
         try:
             with execution.layer("Replica.open"):
-                reading = open_reading(self._reader.pod, partition, self._options)
+                reading = open_reading(
+                    self._reader.pod, partition, self._options, self._codec.format
+                )
             with execution.layer(type(self._plan).__name__):
                 assert not isinstance(self._plan, FoldPlan), "it takes turns"
                 if isinstance(self._plan, CountPlan):

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.formats import RowSplitter
 from qss_core.model import Sequence
 from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
 from qss_store.reads.plans import OnePlan, PointPlan, ScanPlan
 from qss_store.reads.replicas import Reading
-from qss_store.reads.rows import RowWriter, unreadable
+from qss_store.reads.rows import RowWriter
 from qss_store.reads.versions import find_version, versions_in
 
 CHUNK_ROWS_MAX = 500

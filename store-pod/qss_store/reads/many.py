@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from qss_core.errors import MalformedBytesError, StoreError, TooLargeError
+from qss_core.errors import MalformedBytesError, StoreError, TooLargeError, unreadable
 from qss_core.model import Ordinal, PartitionId
 from qss_core.parameters import ReadOptions, Scope
 from qss_core.queries import (
@@ -25,7 +25,7 @@ from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import keys_of_json, partitions_of_keys
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import Reading, open_reading
-from qss_store.reads.rows import Codec, RowWriter, make_row_writer, unreadable
+from qss_store.reads.rows import Codec, RowWriter, make_row_writer
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
 
@@ -92,7 +92,7 @@ class ManyKeys:
             return None
         found: dict[PartitionId, _Part | StoreError] = {}
         for partition, places in self._places.items():
-            reading = open_reading(self._reader.pod, partition, self._options)
+            reading = open_reading(self._reader.pod, partition, self._options, self._codec.format)
             keys = [self._keys[place] for place in places]
             rows = self._rows(reading, keys)
             results = self._found_at_once(partition, keys, rows)
@@ -159,7 +159,7 @@ class ManyKeys:
 
     async def _read(self, partition: PartitionId) -> _Part:
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
-        reading = open_reading(self._reader.pod, partition, self._options)
+        reading = open_reading(self._reader.pod, partition, self._options, self._codec.format)
         places = self._places[partition]
         with execution.layer("PointPlan"):
             # All rows at once, from one state; what takes longer, their JSON, in turns with others.

@@ -14,6 +14,7 @@ from qss_core.errors import (
     NotUpToBoundError,
     TooStaleError,
 )
+from qss_core.formats import Format
 from qss_core.model import PartitionConfiguration, PartitionId, PodName, Role
 from qss_core.parameters import ReadOptions
 from qss_core.positions import UnmetComponent, unmet_components
@@ -49,8 +50,10 @@ class Reading:
         )
 
 
-def open_reading(pod: Pod, partition: PartitionId, options: ReadOptions) -> Reading:
-    """The local replica's state for a read.
+def open_reading(
+    pod: Pod, partition: PartitionId, options: ReadOptions, asked_in: Format
+) -> Reading:
+    """The local replica's state for a read, its rows in the format that the read was planned for.
 
     Take what is needed of `view.snapshot` before the next await: a commit closes it.
     """
@@ -69,6 +72,8 @@ def open_reading(pod: Pod, partition: PartitionId, options: ReadOptions) -> Read
         _check_staleness(replica, options.max_staleness_s)
     if options.bound.topics and (unmet := unmet_components(view.position, options.bound)):
         raise _behind(view, unmet)
+    if view.format is not asked_in:
+        view = view.shown_in(asked_in)
     return Reading(partition, pod.name, role, replica.log.configuration, view, replica)
 
 

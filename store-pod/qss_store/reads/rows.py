@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.errors import MalformedBytesError
 from qss_core.formats import TIMESTAMP_BYTES, Format, splitter_of
 from qss_core.headers import decode_headers
 from qss_core.model import Partitioner, StoreDefinition, StoreId, StoreName, StoreType
@@ -139,12 +139,4 @@ def headers_json(block: bytes) -> bytes:
             {"key": key, "value": None if value is None else b64encode(value).decode()}
             for key, value in decode_headers(block)
         ]
-    )
-
-
-def unreadable(error: MalformedBytesError) -> StoreError:
-    """A stored row that the store's own serdes and format cannot read: not the client's mistake."""
-    return StoreError(
-        f"a stored row is not of the store's types: {error.message}. Its writer used other serdes "
-        "or another format: write the row again"
     )

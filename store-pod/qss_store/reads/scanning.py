@@ -146,7 +146,7 @@ class Scan:
         return await self._open_remote(ordinal, piece, timeout_s)
 
     def _open_local(self, piece: Piece, timeout_s: float) -> Source:
-        reading = open_reading_since(self.pod, piece, self.options)
+        reading = open_reading_since(self.pod, piece, self.options, self.codec.format)
         execution = Execution(self.pod.clock, wanted=self.options.execution_info)
         with execution.layer("open"):
             scan = open_scan(reading, self.plan, piece, self.codec, self.pod.metrics)

@@ -17,6 +17,7 @@ from qss_core.errors import (
     NotUpToBoundError,
     UnreachableError,
 )
+from qss_core.formats import Format
 from qss_core.parameters import ReadOptions
 from qss_core.queries import (
     MARK_START,
@@ -64,9 +65,9 @@ class Source(Protocol):
         """Lets go of the replica's state."""
 
 
-def open_reading_since(pod: Pod, piece: Piece, options: ReadOptions) -> Reading:
+def open_reading_since(pod: Pod, piece: Piece, options: ReadOptions, asked_in: Format) -> Reading:
     """The local replica's state, not an older one than the cursor's rows came from."""
-    reading = open_reading(pod, piece.partition, options)
+    reading = open_reading(pod, piece.partition, options, asked_in)
     if reading.view.sequence < piece.sequence:
         raise NotUpToBoundError(
             f"the replica is at sequence {reading.view.sequence}, older than the state "

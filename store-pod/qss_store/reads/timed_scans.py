@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from qss_core.errors import MalformedBytesError
+from qss_core.errors import MalformedBytesError, unreadable
 from qss_core.model import Sequence, StoreType
 from qss_core.timed_keys import STILL_VALID
 from qss_store.engine.segmented import SegmentedSnapshot
@@ -12,7 +12,7 @@ from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
 from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.reads.replicas import Reading
-from qss_store.reads.rows import Codec, unreadable
+from qss_store.reads.rows import Codec
 from qss_store.reads.timed_bounds import make_filter, row_bounds
 from qss_store.reads.timed_plans import TimedPlan
 from qss_store.reads.timed_rows import make_timed_writer

@@ -11,11 +11,13 @@ from qss_core.formats import (
     Format,
     Record,
     convert_row,
+    converter_of,
     decode_row,
     decode_timestamp,
     decode_value,
     encode_row,
     encoder_of,
+    lost_between,
 )
 from qss_core.headers import Headers
 
@@ -61,7 +63,8 @@ def test_a_conversion_is_the_same_as_decoding_and_encoding(
     source: Format, target: Format, record: Record
 ) -> None:
     row = encode_row(source, record)
-    assert convert_row(row, source, target) == encode_row(target, kept(record, source))
+    wanted = encode_row(target, kept(record, source))
+    assert convert_row(row, source, target) == converter_of(source, target)(row) == wanted
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,23 @@ def test_a_conversion_writes_minus_one_and_no_headers_for_what_is_missing(
     source: Format, target: Format, row: str, converted: str
 ) -> None:
     assert convert_row(bytes.fromhex(row), source, target) == bytes.fromhex(converted)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "lost"),
+    [
+        ("Plain", "TimestampedWithHeaders", ()),
+        ("Timestamped", "TimestampedWithHeaders", ()),
+        ("TimestampedWithHeaders", "Timestamped", ("headers",)),
+        ("TimestampedWithHeaders", "Plain", ("timestamps", "headers")),
+        ("TimestampedWithHeaders", "PlainWithHeaders", ("timestamps",)),
+        ("PlainWithHeaders", "Timestamped", ("headers",)),
+    ],
+)
+def test_what_another_format_cannot_hold_is_lost(
+    source: str, target: str, lost: tuple[str, ...]
+) -> None:
+    assert lost_between(Format(source), Format(target)) == lost
 
 
 @pytest.mark.parametrize("row_format", FORMATS)
@@ -145,3 +165,5 @@ def assert_refused_by_every_reader(row_format: Format, row: bytes) -> None:
     for target in Format:
         with pytest.raises(MalformedBytesError):
             convert_row(row, row_format, target)
+        with pytest.raises(MalformedBytesError):
+            converter_of(row_format, target)(row)

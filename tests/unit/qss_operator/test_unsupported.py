@@ -40,7 +40,7 @@ def test_versions_are_taken() -> None:
 def test_windows_and_sessions_are_taken(rows: dict[str, Any], store_format: str | None) -> None:
     spec = spec_of(rows | ({"format": store_format} if store_format else {}))
     refuse_unsupported_locally(spec)
-    assert supported_spec(spec_of(rows | {"format": "Plain"}), None)[1] == []
+    assert supported_spec(spec_of(rows | {"format": "Plain"}))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,19 @@ def test_another_number_of_pods_is_refused_until_partitions_can_move() -> None:
     assert message.startswith("spec.replicas: cannot change from 3 to 4 yet")
 
 
-def test_another_format_is_refused_until_rows_can_migrate() -> None:
+def test_a_format_that_holds_less_is_refused_unless_the_loss_is_allowed() -> None:
     message = refusal_of(spec_of({"format": "Plain"}), spec_of())
-    assert message.startswith("spec.store.format: cannot change from Timestamped to Plain yet")
+    assert message == (
+        "spec.store.format: the rows stay Timestamped: Plain cannot hold their timestamps. To give "
+        "those up, set spec.store.allowLossyMigration: true; to keep them, set spec.store.format: "
+        "Timestamped"
+    )
+    allowed = {"format": "Plain", "allowLossyMigration": True}
+    refuse_unsupported_locally(spec_of(allowed), spec_of())
+
+
+def test_a_format_that_holds_more_is_taken() -> None:
+    refuse_unsupported_locally(spec_of({"format": "TimestampedWithHeaders"}), spec_of())
 
 
 def test_writing_the_default_format_out_is_no_change() -> None:

@@ -139,10 +139,15 @@ def test_a_digest_tells_queries_apart() -> None:
         '{"type":"RangeQuery","lower":"a"}',
         '{"type":"RangeQuery","upper":"a"}',
         '{"type":"RangeQuery","order":"DESCENDING"}',
-        '{"type":"TimestampedRangeQuery"}',
     ]
     digests = {found.digest for found in map(plan, texts) if isinstance(found, ScanPlan)}
     assert len(digests) == len(texts)
+
+
+def test_a_cursor_goes_on_in_another_format() -> None:
+    """What rows show beside their key and value is no part of where a scan is."""
+    plain, timestamped = codec(format="Plain"), codec(format="Timestamped")
+    assert plan_scan({"from": "a"}, plain).digest == plan_scan({"from": "a"}, timestamped).digest
 
 
 def test_a_key_says_its_partition_unless_the_partitioner_is_explicit() -> None:

@@ -1,0 +1,164 @@
+"""In which format a store's rows are to be, and how far those are that still have another one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from qss_core.formats import Format, lost_between
+from qss_core.spec import StoreSpec
+from qss_core.wire import ReplicaReport
+from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
+
+LOSSY_MIGRATION_NOT_ALLOWED = "LossyMigrationNotAllowed"
+_QUIET: Finding = (ConditionStatus.FALSE, "NoMigration", "every row has the store's format")
+_DIGITS_SHOWN = 2
+_ERRORS_SHOWN_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FormatDecision:
+    """The format that pods are told; `lost` is why it is not the one that the spec asks for."""
+
+    format: Format
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the rows of all replicas are: `percent` is below 100 until all are moved."""
+
+    percent: int
+    partitions_done: int
+    rows_left: int
+    sources: tuple[Format, ...]
+    errors: tuple[str, ...]
+
+
+def decide_format(observation: Observation) -> FormatDecision:
+    """The spec's format, or the one there is while a change would lose what nobody has given up."""
+    spec = observation.resource.spec
+    stored = _stored_formats(observation)
+    refused = [one for one in stored if lost_between(one, spec.format)]
+    if spec.store.allow_lossy_migration or not refused:
+        return FormatDecision(spec.format)
+    # What the status says comes first among them.
+    return FormatDecision(refused[0], _lost(refused, spec.format))
+
+
+def with_decided_format(observation: Observation) -> StoreSpec:
+    """The spec that the pods are told of."""
+    spec = observation.resource.spec
+    rows = msgspec.structs.replace(spec.store, format=decide_format(observation).format)
+    return msgspec.structs.replace(spec, store=rows)
+
+
+def lossy_message(old: Format, new: Format, lost: Sequence[str]) -> str:
+    """What to do about a change of format that was not done."""
+    return (
+        f"the rows stay {old}: {new} cannot hold their {' and '.join(lost)}. To give those up, set "
+        f"spec.store.allowLossyMigration: true; to keep them, set spec.store.format: {old}"
+    )
+
+
+def migrating(observation: Observation) -> Finding:
+    """The condition FormatMigrating."""
+    decision = decide_format(observation)
+    progress = progress_of(observation)
+    if progress is not None:
+        return _running(decision.format, progress, observation)
+    if decision.lost:
+        wanted = observation.resource.spec.format
+        message = lossy_message(decision.format, wanted, decision.lost)
+        return ConditionStatus.FALSE, LOSSY_MIGRATION_NOT_ALLOWED, message
+    return _unheard(observation) or _QUIET
+
+
+def progress_of(observation: Observation) -> Progress | None:
+    """How far the migration is; None where no pod tells of one."""
+    target = decide_format(observation).format
+    replicas = _replicas(observation)
+    moving = [one for one in replicas if one.migration or one.format not in (None, target)]
+    if not moving:
+        return None
+    shares = [_share_moved(one, target) for one in replicas]
+    told = [one.migration for one in moving if one.migration]
+    formats = {Format(name) for one in told for name in one.formats}
+    formats |= {Format(one.format) for one in moving if one.format}
+    errors = {one.error: None for one in told if one.error}
+    return Progress(
+        percent=min(99, int(100 * sum(shares) / len(shares))),
+        partitions_done=len(replicas) - len(moving),
+        rows_left=sum(one.rows_left for one in told),
+        sources=tuple(sorted(formats - {target})),
+        errors=tuple(errors)[:_ERRORS_SHOWN_MAX],
+    )
+
+
+def _running(target: Format, progress: Progress, observation: Observation) -> Finding:
+    replicas = len(_replicas(observation))
+    lost = _lost(progress.sources, target)
+    message = (
+        f"rows are moved from {' and '.join(progress.sources)} to {target}: {progress.percent}%, "
+        f"{progress.partitions_done} of {replicas} partitions, about "
+        f"{_rounded(progress.rows_left)} rows left"
+    )
+    if lost:
+        message += f"; their {' and '.join(lost)} are lost, as spec.store.allowLossyMigration says"
+    if progress.errors:
+        message += "; it does not go on: " + "; ".join(progress.errors)
+        return ConditionStatus.TRUE, "MigrationStalled", message
+    return ConditionStatus.TRUE, "MovingRows", message
+
+
+def _unheard(observation: Observation) -> Finding | None:
+    """A pod that does not answer may still have rows to move."""
+    status = observation.resource.status
+    before = status.condition(ConditionType.FORMAT_MIGRATING) if status else None
+    silent = [
+        pod.address.name
+        for pod in observation.cluster.pods
+        if pod.ordinal not in observation.reports
+    ]
+    if before is None or before.status is not ConditionStatus.TRUE or not silent:
+        return None
+    message = f"waiting for {silent[0]} to tell whether rows are left"
+    return ConditionStatus.TRUE, before.reason, message
+
+
+def _replicas(observation: Observation) -> list[ReplicaReport]:
+    status = observation.resource.status
+    store_id = status.store_id if status else None
+    return [
+        replica
+        for report in observation.reports.values()
+        if store_id in (None, report.store_id)
+        for replica in report.replicas
+    ]
+
+
+def _stored_formats(observation: Observation) -> list[Format]:
+    """Those that rows may have: what the status says, and then what the pods say."""
+    status = observation.resource.status
+    # A hand may have written anything there.
+    published = [one for one in Format if status and status.assignment and status.format == one]
+    told = sorted({Format(one.format) for one in _replicas(observation) if one.format})
+    return [*published, *(one for one in told if one not in published)]
+
+
+def _share_moved(replica: ReplicaReport, target: Format) -> float:
+    if replica.format not in (None, target):
+        return 0.0
+    if replica.migration is None:
+        return 1.0
+    moved, left = replica.migration.rows_moved, replica.migration.rows_left
+    return moved / (moved + left) if moved + left else 0.0
+
+
+def _lost(sources: Sequence[Format], target: Format) -> tuple[str, ...]:
+    return tuple(sorted({what for one in sources for what in lost_between(one, target)}))
+
+
+def _rounded(rows: int) -> int:
+    """To two digits: a status that changes with each row would be written with each row."""
+    return round(rows, _DIGITS_SHOWN - len(str(rows))) if rows else 0

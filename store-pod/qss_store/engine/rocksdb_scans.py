@@ -1,0 +1,96 @@
+"""Scans over an iterator of RocksDB, which others may use between two stretches of rows."""
+
+from collections.abc import Iterator
+from itertools import chain, repeat
+
+from rocksdict import Rdict, RdictIter
+
+from qss_core.errors import CorruptionError, DiskFullError, StoreError
+
+FULL = "the volume is full: free space or make it larger; nothing is lost"
+_FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
+
+# An iterator reads freed memory where nobody else holds its family and the family was dropped.
+Held = tuple[RdictIter, Rdict]
+
+
+def forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    """Rows in order, in stretches: between two of them another scan may use the cursor."""
+    cursor, _family = held
+    start = lower if lower is not None else b""
+    for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
+        cursor.seek(start)
+        rows: list[tuple[bytes, bytes]] = []
+        while len(rows) < stretch and cursor.valid():
+            key = cursor.key()
+            if upper is not None and key >= upper:
+                break
+            rows.append((key, cursor.value()))
+            cursor.next()
+        _check_status(cursor)
+        yield from rows
+        if len(rows) < stretch:
+            return
+        start = rows[-1][0] + b"\x00"
+
+
+def backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    """As `forward`, from the last row on."""
+    cursor, _family = held
+    below = upper  # The rows still to come have smaller keys; None: all rows.
+    first = _first_from(cursor, lower)
+    if lower is not None and (first is None or (upper is not None and first >= upper)):
+        return
+    for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
+        if below is None:
+            cursor.seek_to_last()
+        else:
+            cursor.seek_for_prev(below)
+            if cursor.valid() and cursor.key() == below:
+                cursor.prev()
+        rows: list[tuple[bytes, bytes]] = []
+        while len(rows) < stretch and cursor.valid():
+            key = cursor.key()
+            rows.append((key, cursor.value()))
+            if key == first:
+                break
+            cursor.prev()
+        _check_status(cursor)
+        yield from rows
+        if len(rows) < stretch or rows[-1][0] == first:
+            return
+        below = rows[-1][0]
+
+
+def _first_from(cursor: RdictIter, lower: bytes | None) -> bytes | None:
+    """The first key that a scan with a lower bound has.
+
+    A scan backward ends there and does not look for one before it: where a million rows before it
+    were deleted, that would take a second.
+    """
+    if lower is None:
+        return None
+    cursor.seek(lower)
+    _check_status(cursor)
+    key: bytes | None = cursor.key() if cursor.valid() else None
+    return key
+
+
+def _check_status(cursor: RdictIter) -> None:
+    """A damaged block also ends an iteration; only the status tells."""
+    try:
+        cursor.status()
+    except Exception as error:
+        raise translated(error) from error
+
+
+def translated(error: Exception) -> StoreError:
+    """Our error for one of RocksDB's, which come as bare exceptions with a text."""
+    text = str(error)
+    if "No space left" in text or "NoSpace" in text:
+        return DiskFullError(FULL)
+    if "Corruption" in text:
+        return CorruptionError(f"the replica's files are damaged: {text[:200]}")
+    if "previous error" in text:
+        return StoreError("the volume was full during a write: make room, then restart the pod")
+    return StoreError(f"RocksDB failed: {text[:200]}")

@@ -1,0 +1,23 @@
+"""What all replicas of a pod share."""
+
+import asyncio
+from dataclasses import dataclass
+
+from qss_core.model import Ordinal, StoreSettings
+from qss_store.clock import Clock
+from qss_store.metrics import Metrics
+from qss_store.recent import RecentRows
+from qss_store.syncs import Syncs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all replicas of a pod share."""
+
+    pod: Ordinal
+    clock: Clock
+    syncs: Syncs
+    gate: asyncio.Lock  # One replica at a time writes rows, so that readers wait for one slice.
+    metrics: Metrics
+    settings: StoreSettings
+    recent: RecentRows

@@ -1,0 +1,168 @@
+"""The pod crashes, or meets a full disk, at each single thing that it writes while rows move.
+
+Between the batches of a story the format changes, there, back and elsewhere; some rows are moved
+before the next batch, some after it. The process may end at each write of all that.
+"""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qss_core.spec import formats_of
+from qss_store.pod import OpenEngine, Pod
+from qss_testing.batch_story import Story
+from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
+from qss_testing.migrations import STEP_ROWS, check_places, sources_of
+from qss_testing.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT, Plot
+from qss_testing.stores import open_rocksdb
+
+PLOTS = {
+    "KeyValue": KEY_VALUE_PLOT,
+    "Window with duplicates": DUPLICATES_PLOT,
+    "Session": SESSION_PLOT,
+}
+STEPS_BETWEEN = 3
+STEPS_MAX = 600  # More than any story has.
+
+
+class Migrations:
+    """After each batch of a story another format, and a few rows that move."""
+
+    def __init__(self, directory: Path, plot: Plot) -> None:
+        """A story of that plot."""
+        self.story = Story(directory, plot, between=self._change)
+        self._formats = formats_of(plot.definition.type)
+
+    @property
+    def pod(self) -> Pod:
+        """The story's pod."""
+        assert self.story.services is not None
+        return self.story.services.pod
+
+    async def _change(self, number: int) -> None:
+        """The next format; rows of the one before are still left."""
+        story = self.story
+        target = self._formats[number % len(self._formats)]
+        definition = msgspec.structs.replace(story.assignment.definition, format=target)
+        story.assignment = msgspec.structs.replace(story.assignment, definition=definition)
+        await self.pod.assign(story.assignment)
+        for replica in self.pod.replicas.values():
+            for _ in range(STEPS_BETWEEN):
+                await replica.move_rows(STEP_ROWS)
+
+    async def move_the_rest(self) -> None:
+        """As the pod does in the background."""
+        for replica in self.pod.replicas.values():
+            while await replica.move_rows(STEP_ROWS):
+                self.story.check_readers()
+
+    def check_end(self) -> None:
+        """One row for each key, and every one in its format."""
+        self.story.check_end()
+        for replica in self.pod.replicas.values():
+            check_places(replica)
+            assert sources_of(replica) == []
+
+
+async def tell(migrations: Migrations, open_engine: OpenEngine, faults: Faults) -> bool:
+    """Starts the pod and a run of the query; tells whether both came through."""
+    story = migrations.story
+    faults.look = story.check_readers
+    try:
+        await story.start(failing(open_engine, faults), faults)
+        story.check_readers(at_least=story.acknowledged)
+        await story.drive()
+        await story.ask(migrations.move_the_rest)
+    except Crash:
+        return False
+    finally:
+        if faults.is_dead:
+            await story.stop()
+    return True
+
+
+async def tell_to_the_end(migrations: Migrations, open_engine: OpenEngine) -> None:
+    """Without faults: what was begun is finished, and a restart finds the same."""
+    story = migrations.story
+    assert await tell(migrations, open_engine, Faults())
+    migrations.check_end()
+    await story.stop()
+    await story.start(open_engine, Faults())
+    migrations.check_end()
+    await story.stop()
+
+
+# Every write of the one, and every third of the others.
+@pytest.mark.parametrize(
+    ("kind", "stride"), [("KeyValue", 1), ("Window with duplicates", 3), ("Session", 3)]
+)
+@pytest.mark.parametrize("power", ["kept", "lost"])
+async def test_a_crash_at_any_write_of_a_migration_loses_no_row_and_shows_none_twice(
+    power: str, kind: str, stride: int, tmp_path: Path
+) -> None:
+    came_through = False
+    crash_at = 0
+    while not came_through:
+        crash_at += stride
+        disk = MemoryDisk()
+        migrations = Migrations(tmp_path / str(crash_at), PLOTS[kind])
+        came_through = await tell(migrations, disk.open, Faults(crash_at=crash_at))
+        if came_through:
+            await migrations.story.stop()
+        else:
+            if power == "lost":
+                disk.lose_power()
+            # And once more while it recovers.
+            await tell(migrations, disk.open, Faults(crash_at=1 + crash_at % 17))
+            await migrations.story.stop()
+            if power == "lost":
+                disk.lose_power()
+        await tell_to_the_end(migrations, disk.open)
+    assert 100 < crash_at < STEPS_MAX
+
+
+# In memory each write is met; RocksDB takes its time, and meets some of them.
+@pytest.mark.parametrize(("kind", "stride"), [("KeyValue", 7), ("Session", 23)])
+async def test_a_crash_at_any_write_of_a_migration_is_survived_on_rocksdb(
+    kind: str, stride: int, tmp_path: Path
+) -> None:
+    open_engine = open_rocksdb()
+    came_through = False
+    crash_at = 0
+    while not came_through:
+        crash_at += stride
+        migrations = Migrations(tmp_path / str(crash_at), PLOTS[kind])
+        came_through = await tell(
+            migrations, open_engine, Faults(crash_at=crash_at, counts_syncs=False)
+        )
+        if came_through:
+            await migrations.story.stop()
+        await tell_to_the_end(migrations, open_engine)
+    assert crash_at > 70
+
+
+@pytest.mark.parametrize("kind", PLOTS)
+async def test_a_full_disk_at_any_write_of_a_migration_is_tried_again_and_nothing_is_lost(
+    kind: str, tmp_path: Path
+) -> None:
+    async def run(full_at: int) -> bool:
+        disk = MemoryDisk()
+        migrations = Migrations(tmp_path / str(full_at), PLOTS[kind])
+        story = migrations.story
+        await story.start(disk.open, Faults())
+        await story.stop()
+        faults = Faults(look=story.check_readers)
+        await story.start(failing(disk.open, faults), faults)
+        faults.full_at, faults.full_times = faults.steps + full_at, 2
+        await story.drive()
+        await story.ask(migrations.move_the_rest)
+        met = faults.steps >= faults.full_at
+        migrations.check_end()
+        await story.stop()
+        await tell_to_the_end(migrations, disk.open)
+        return met
+
+    met = await asyncio.gather(*(run(full_at) for full_at in range(1, STEPS_MAX, 9)))
+    assert not met[-1], "the disk was full at each write of the story"
