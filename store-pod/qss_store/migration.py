@@ -6,6 +6,7 @@ so no key below that place is left in it; readers and the next step begin there,
 walks over what was deleted.
 """
 
+import asyncio
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class Migration:
             if name.startswith(_BELOW)
         }
         self._rows = _NUMBER.unpack(meta[_COUNT])[0] if _COUNT in meta else 0
+        # Families that rows come back to, below these keys full of deleted ones.
+        self._hollow: dict[str, bytes] = {}
 
     # --- On its way
 
@@ -92,6 +95,15 @@ class Migration:
         self.moved_below[source.family] = below
         self._rows += len(keys)
 
+    async def compact(self) -> None:
+        """Clears what was deleted in families that rows come back to, in a thread.
+
+        Each scan that begins there would walk over it, and hold the event loop meanwhile.
+        """
+        while self._hollow:
+            family, below = self._hollow.popitem()
+            await asyncio.to_thread(self._engine.compact_family, family, below)
+
     # --- Beginning and end
 
     def prepare(self, definition: StoreDefinition, families: Families) -> None:
@@ -116,6 +128,7 @@ class Migration:
         """
         sources = families.sources(self._engine.families())
         held = {source.family for source in sources}
+        self._hollow |= {one: key for one, key in self.moved_below.items() if one not in held}
         self.moved_below = {one: key for one, key in self.moved_below.items() if one in held}
         # What the disk says counts: an earlier attempt may have been cut off before it was written.
         for name, _ in self._engine.scan(META, lower=_BELOW, upper=_BELOW + b"\xff"):

@@ -52,6 +52,7 @@ class Migrator:
         clock, metrics = self._pod.clock, self._pod.metrics
         has_moved = False
         try:
+            await replica.migration.compact()
             started = clock.monotonic()
             while step := await replica.move_rows(self._settings.migration_step_rows):
                 has_moved = True

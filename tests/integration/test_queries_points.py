@@ -31,7 +31,7 @@ async def test_a_row_with_the_state_it_is_from(
     assert answer.headers["Queryable-State-Sequence"] == "1"
     position = decode_token(answer.headers["Queryable-State-Position"])
     assert position == Position.of({"in": {0: 41}, "@batch.test": {0: 0}})
-    assert answer.headers["ETag"] == f'W/"store-1-{partition}-2-json"'
+    assert answer.headers["ETag"] == f'W/"store-1-{partition}-2-Timestamped-json"'
 
 
 async def test_an_absent_key_is_told_from_an_absent_store_and_says_the_position(

@@ -83,6 +83,12 @@ class Engine(Protocol):
     def drop_family(self, family: str) -> None:
         """Removes a family and its rows; an absent one is no error. Blocks, as `sync` does."""
 
+    def compact_family(self, family: str, below: bytes) -> None:
+        """Makes a family forget the deleted rows below a key, so that no scan walks over them.
+
+        Blocks for long; an absent family is no error. Nobody may drop it meanwhile.
+        """
+
     def approximate_count(self, family: str) -> int:
         """About how many rows a family has."""
 

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from rocksdict import (
     BlockBasedOptions,
+    BottommostLevelCompaction,
     Cache,
     ColumnFamily,
+    CompactOptions,
     DataBlockIndexType,
     DBRecoveryMode,
     Options,
@@ -180,6 +182,7 @@ class RocksDbEngine:
         self._path = path
         self._budget = budget
         self._syncing = threading.Lock()
+        self._compacting = threading.Lock()
         path.mkdir(parents=True, exist_ok=True)
         present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
         named = present | {_DEFAULT_FAMILY, *FIXED_FAMILIES}
@@ -302,6 +305,16 @@ class RocksDbEngine:
             except Exception as error:
                 raise translated(error) from error
 
+    def compact_family(self, family: str, below: bytes) -> None:
+        """Rewrites the files of that range; releases the interpreter's lock."""
+        # Otherwise a lone file is moved to the last level as it is.
+        how = CompactOptions()
+        how.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        how.set_exclusive_manual_compaction(False)
+        with self._compacting:
+            if rows := self._families.get(family):
+                rows.compact_range(None, below, how)
+
     def flush(self) -> None:
         """Writes all memtables to files; releases the interpreter's lock."""
         for family in self._families.values():
@@ -321,8 +334,11 @@ class RocksDbEngine:
         )
 
     def close(self) -> None:
-        """Closes the database; a sync whose caller has gone is waited for: it cannot be ended."""
-        with self._syncing:
+        """Closes the database; what runs for a caller that has gone is waited for: it has no end.
+
+        That is a sync, or a compaction.
+        """
+        with self._compacting, self._syncing:
             self._families.clear()
             self._handles.clear()
             self._db.close()
