@@ -8,6 +8,7 @@ import msgspec
 from qss_core.model import PartitionConfiguration
 from qss_core.wire import ReplicaReport
 from qss_operator.planning.knowledge import (
+    ASSIGNMENT_UNKNOWN,
     CREATING,
     HIBERNATED,
     NO_IN_SYNC_REPLICA,
@@ -128,7 +129,7 @@ def _none_of(count: str | None) -> str | None:
 
 
 def _served(observation: Observation, known: Known | Unknown) -> list[PartitionConfiguration]:
-    """The partitions whose active serves them, in the configuration that holds."""
+    """The partitions whose active serves them, in the configuration that certainly holds."""
     if isinstance(known, Unknown):
         return []
     held = {
@@ -146,7 +147,7 @@ def _served(observation: Observation, known: Known | Unknown) -> list[PartitionC
             and replica.configuration.epoch == entry.epoch
         )
 
-    return [entry for entry in known.partitions if is_served(entry)]
+    return [entry for entry in known.certain if is_served(entry)]
 
 
 def _conditions(
@@ -283,6 +284,8 @@ def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[s
         return RETAINED_VOLUMES_FOUND, retained_message(foreign)
     if isinstance(known, Unknown):
         return None
+    if known.unclear:
+        return ASSIGNMENT_UNKNOWN, shown(list(known.unclear.values()))
     emptied = emptied_pods(observation, known)
     if emptied:
         return NO_IN_SYNC_REPLICA, emptied_message(emptied)
