@@ -9,6 +9,9 @@ from qss_testing.waiting import wait_until
 RELEASE = "qss"
 OWN_NAMESPACES = "qss-e2e-"
 OPERATOR = f"deployment/{RELEASE}-queryable-state"
+_CLUSTER_KINDS = "clusterrole,clusterrolebinding"
+_OWN_KINDS = "all,lease,role,rolebinding,networkpolicy,pdb,configmap,secret,serviceaccount"
+_USUAL = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
 OPERATOR_PODS = ("pods", "--selector", "app.kubernetes.io/name=queryable-state-operator")
 
 
@@ -78,6 +81,29 @@ def metrics(system: Cluster) -> list[str]:
     """The lines that the leader shows to Prometheus."""
     path = f"/api/v1/namespaces/{system.namespace}/pods/{leader(system)}:8082/proxy/metrics"
     return system.kubectl("get", "--raw", path).splitlines()
+
+
+def own_objects(system: Cluster) -> set[str]:
+    """What is in the release's namespace, without what every namespace has."""
+    return set(system.kubectl("get", _OWN_KINDS, "--output", "name").split()) - _USUAL
+
+
+def kept_objects(system: Cluster) -> set[str]:
+    """What callers and stores need while there is no release."""
+    pods = f"{system.namespace}-qss-queryable-state-store-pods"
+    rights = "rbac.authorization.k8s.io"
+    roles = ("view", "edit", "scale", "reader", "writer")
+    return {
+        f"clusterrole.{rights}/{pods}",
+        f"clusterrolebinding.{rights}/{pods}",
+        *(f"clusterrole.{rights}/queryablestate-{role}" for role in roles),
+    }
+
+
+def cluster_objects(cluster: Cluster) -> set[str]:
+    """What any release has made beside namespaces."""
+    found = cluster.kubectl("get", _CLUSTER_KINDS, "--output", "name").split()
+    return {one for one in found if "quer" in one or "qss" in one}
 
 
 def _repository(image: str) -> str:
