@@ -1,12 +1,15 @@
-"""Pods that are killed, at moments that are counted by what happens to a store."""
+"""Pods and processes that are killed, at moments that are counted by what happens to a store."""
 
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from e2e.kubectl import Cluster
-from e2e.releases import leader
+from e2e.releases import holder, leader
 from qss_testing.waiting import wait_until
 
 _QUIET_S = 5.0
@@ -26,17 +29,40 @@ def let_happen(here: Cluster, store: str, changes: int) -> None:
             wait_until(partial(_has_changed, here, store, before), _QUIET_S)
 
 
+def kill_process(pod: str, program: str) -> None:
+    """A pod's process on the test bed, with SIGKILL; none where its node has lost its power."""
+    for process in _processes_of(pod, program):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
 def without_its_operator(
     act: Callable[[], object], moment: int, system: Cluster, here: Cluster, store: str
 ) -> None:
-    """Does it while the leader is killed, after so many changes; returns when another leads."""
+    """Does it while the leader is killed, after so many changes; returns when another leads.
+
+    The leader has no time to give its Lease back: until that runs out nobody leads.
+    """
     first = leader(system)
+    identity = holder(system)
     with ThreadPoolExecutor(max_workers=1) as beside:
         acting = beside.submit(act)
         let_happen(here, store, moment)
-        kill(system, first)
+        kill_process(first, "qss_operator")
         acting.result()
-    wait_until(lambda: leader(system) != first, _NEXT_LEADER_S)
+    wait_until(lambda: holder(system) != identity and leader(system), _NEXT_LEADER_S)
+
+
+def _processes_of(pod: str, program: str) -> Iterator[int]:
+    """As this machine numbers them."""
+    for directory in Path("/proc").iterdir():
+        with suppress(OSError):
+            if (
+                directory.name.isdigit()
+                and program.encode() in (directory / "cmdline").read_bytes()
+                and f"HOSTNAME={pod}".encode() in (directory / "environ").read_bytes().split(b"\0")
+            ):
+                yield int(directory.name)
 
 
 def _state_of(here: Cluster, store: str) -> str:

@@ -57,15 +57,21 @@ def _check_no_other_release(system: Cluster) -> None:
     )
 
 
+def holder(system: Cluster) -> str:
+    """The identity in the Lease: of one process alone, also after a restart; empty for nobody."""
+    lease = system.get("lease", f"{RELEASE}-queryable-state")
+    identity: str = lease.get("spec", {}).get("holderIdentity", "")
+    return identity
+
+
 def leader(system: Cluster) -> str:
     """The pod that holds the Lease, as soon as there is one."""
 
-    def holder() -> str | None:
-        lease = system.get("lease", f"{RELEASE}-queryable-state")
-        name: str = lease.get("spec", {}).get("holderIdentity", "").partition("_")[0]
+    def pod() -> str | None:
+        name = holder(system).partition("_")[0]
         return name if name in running(system) else None
 
-    return wait_until(holder, 60.0)
+    return wait_until(pod, 60.0)
 
 
 def running(system: Cluster) -> list[str]:
