@@ -57,6 +57,14 @@ def pods_of(here: Cluster, store: str) -> list[Object]:
     return sorted(found, key=lambda pod: int(pod["metadata"]["name"].rpartition("-")[2]))
 
 
+def is_up(pod: Object) -> bool:
+    """Whether the pod is ready, and to stay."""
+    return "deletionTimestamp" not in pod["metadata"] and any(
+        one["type"] == "Ready" and one["status"] == "True"
+        for one in pod["status"].get("conditions", ())
+    )
+
+
 def uids_of(here: Cluster, store: str) -> dict[str, str]:
     """Which pod, by name."""
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in pods_of(here, store)}

@@ -10,7 +10,7 @@ from e2e.environment import Images
 from e2e.kubectl import Cluster, Object
 from e2e.namespaces import fresh_namespace
 from e2e.releases import install
-from e2e.stores import condition, is_ready, pods_of, says, small_store, uids_of
+from e2e.stores import condition, is_ready, is_up, pods_of, says, small_store, uids_of
 from qss_testing.waiting import wait_until
 
 CHILDREN = (
@@ -168,13 +168,6 @@ def test_a_change_of_the_pods_restarts_them_one_at_a_time(
     assert max(away) == 1
     for pod in pods_of(here, words):
         assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "25m"
-
-
-def is_up(pod: Object) -> bool:
-    return "deletionTimestamp" not in pod["metadata"] and any(
-        one["type"] == "Ready" and one["status"] == "True"
-        for one in pod["status"].get("conditions", ())
-    )
 
 
 def test_a_wrong_image_stops_at_the_first_pod_and_says_so(

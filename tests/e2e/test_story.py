@@ -26,6 +26,7 @@ from e2e.stores import (
     claims_of,
     has_grown,
     is_ready,
+    is_up,
     pods_of,
     says,
     settled,
@@ -202,12 +203,6 @@ _DISTURBANCES = (
     drain_a_node,
     upgrade_the_release,
 )
-
-
-def is_up(pod: Any) -> bool:
-    """Whether the pod is ready."""
-    conditions = pod["status"].get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from qss_core.model import PartitionConfiguration, PartitionId
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
+from qss_operator.planning.claims import Claim, told_of_unclear
 from qss_operator.planning.knowledge import (
     ASSIGNMENT_UNKNOWN,
     NO_IN_SYNC_REPLICA,
@@ -214,3 +215,16 @@ def test_a_pod_that_every_configuration_places_an_unclear_partition_on_is_left_a
     hold(world, 1, configuration(0, 1, others=(0, 2)), is_written=True)
     world.sent.clear()
     assert told(world) == [0, 1], "pod 2 would make the partition, empty"
+
+
+def test_an_unclear_partition_is_never_told_with_a_pod_that_has_no_address() -> None:
+    elsewhere = Claim(pod=Ordinal(0), configuration=configuration(0, 7), is_empty=False)
+    here = Claim(pod=Ordinal(1), configuration=configuration(0, 1), is_empty=True)
+    pods = frozenset(map(Ordinal, range(3)))
+
+    def say_to(pod: int) -> PartitionConfiguration | None:
+        return told_of_unclear(Ordinal(pod), (elsewhere, here), configuration(0, 1), pods)
+
+    assert say_to(0) is None, "it keeps what it has"
+    assert say_to(1) == here.configuration
+    assert say_to(2) == here.configuration, "a hint that every pod can follow"
