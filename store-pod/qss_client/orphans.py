@@ -14,11 +14,12 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 def ending_with_its_parent(command: list[str]) -> list[str]:
-    """The command, ended by the kernel with the thread that starts it; as it is without Linux.
+    """The command, ended by the kernel with the thread that starts it.
 
     A launcher asks for that, and becomes the command: what runs between fork and exec in a program
-    with threads may hang. It costs 20 ms.
+    with threads may hang. It costs 20 ms. Without Linux, and in a program that does not know its
+    own Python, the command stays as it is.
     """
-    if not sys.platform.startswith("linux"):
+    if not sys.platform.startswith("linux") or not sys.executable:
         return command
     return [sys.executable, "-ISc", _LAUNCH, str(os.getpid()), *command]
