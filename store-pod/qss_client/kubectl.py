@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from qss_client.orphans import ending_with_its_parent
 from qss_core.errors import (
     MalformedRequestError,
     StoreError,
@@ -101,23 +102,22 @@ def forwarded(
 
 
 class _PortForward:
-    """`kubectl port-forward` while the block runs; what it says is read, lest it wait for that."""
+    """`kubectl port-forward` while the block runs; what it says is read, lest it wait for that.
+
+    One thread starts it and reads it: on Linux the kernel ends a process with the thread that
+    started it, so this one lives as long as its process, whoever opens and closes the block.
+    """
 
     def __init__(self, command: list[str]) -> None:
         self._said: deque[str] = deque(maxlen=5)
         self._port: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        except FileNotFoundError as error:
-            raise _missing() from error
-        self._reader = threading.Thread(target=self._read, name="kubectl", daemon=True)
-        self._reader.start()
+        self._process: subprocess.Popen[str] | None = None
+        self._is_started = threading.Event()
+        self._keeper = threading.Thread(
+            target=self._keep, args=(command,), name="kubectl", daemon=True
+        )
+        self._keeper.start()
+        self._is_started.wait()
 
     def __enter__(self) -> int:
         """The port on this machine."""
@@ -135,18 +135,35 @@ class _PortForward:
         self._stop()
 
     def _stop(self) -> None:
-        self._process.terminate()
-        self._process.wait()
-        self._reader.join()
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+        self._keeper.join()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None, "a pipe was asked for"
-        with self._process.stdout as lines:
+    def _keep(self, command: list[str]) -> None:
+        try:
+            self._process = subprocess.Popen(
+                ending_with_its_parent(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        except OSError as error:
+            self._said.append(str(error))
+        finally:
+            self._is_started.set()
+        if self._process is not None:
+            self._read(self._process)
+        self._port.put(None)
+
+    def _read(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None, "a pipe was asked for"
+        with process.stdout as lines:
             for line in lines:
                 self._said.append(line)
                 if found := _FORWARDING.search(line):
                     self._port.put(int(found["port"]))
-        self._port.put(None)
 
 
 class _Tokens:

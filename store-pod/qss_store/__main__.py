@@ -73,9 +73,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         coordination = Coordination(pod, batches, peers, settings)
         maintenance = Maintenance(pod, coordination, peers, settings)
         api = InternalApi(pod, batches, coordination, session, settings)
-        guard = protection.guard
-        internal_app = make_internal_app(api, pod.metrics, discovery_routes(pod), guard)
-        query_app = make_query_app(pod, session, settings, guard, load_extensions())
+        internal_app = make_internal_app(api, pod.metrics, discovery_routes(pod), protection.guard)
+        query_app = make_query_app(pod, session, settings, protection.guard, load_extensions())
         apps = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
             (make_ops_app(pod, batches, maintenance), arguments.ops_port, None),
@@ -94,8 +93,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
             stack.push_async_callback(runner.cleanup)
         await pod.start()
         tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))
-        migrator = asyncio.create_task(Migrator(pod, settings).run(), name="migrator")
-        stack.push_async_callback(_cancel, [migrator])
+        stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
         _LOG.info("pod %s serves %d replicas", pod.name, len(pod.replicas))
         _collect_garbage_less_often()
         await stop.wait()

@@ -124,40 +124,30 @@ class Metrics:
         self.registry.register(self.requests)
         self.access = AccessMetrics()
         self.registry.register(self.access)
-        self.certificate_loads = Counter(
-            "qss_certificate_loads",
-            "Changed certificate files, loaded or refused.",
-            ["result"],
-            registry=self.registry,
+        self.certificate_loads = self._counter(
+            "qss_certificate_loads", "Changed certificate files, loaded or refused.", "result"
         )
-        self.open_iterators = Gauge("qss_open_iterators", "Open scans.", registry=self.registry)
+        self.open_iterators = self._gauge("qss_open_iterators", "Open scans.")
         self.staged_bytes = self._gauge("qss_staged_bytes", "Staged rows on disk, in no commit.")
         self.uncommitted_bytes = self._gauge(
             "qss_uncommitted_bytes", "Memory held for chunks that are being staged."
         )
-        self.applied_offset = Gauge(
-            "qss_applied_offset",
-            "The next changelog offset to apply.",
-            ["partition"],
-            registry=self.registry,
+        self.applied_offset = self._gauge(
+            "qss_applied_offset", "The next changelog offset to apply.", "partition"
         )
-        self._commits = Counter("qss_commits", "Batches applied.", registry=self.registry)
-        self._records = Counter("qss_committed_records", "Rows applied.", registry=self.registry)
-        self._expired = Counter(
+        self._commits = self._counter("qss_commits", "Batches applied.")
+        self._records = self._counter("qss_committed_records", "Rows applied.")
+        self._expired = self._counter(
             "qss_expired_records",
             "Rows of applied batches that were dropped: their segment is expired.",
-            registry=self.registry,
         )
-        self.migrated_records = Counter(
-            "qss_migrated_records",
-            "Rows that were moved from another format into the store's.",
-            registry=self.registry,
+        self.migrated_records = self._counter(
+            "qss_migrated_records", "Rows that were moved from another format into the store's."
         )
-        self.migration_records_left = Gauge(
+        self.migration_records_left = self._gauge(
             "qss_migration_records_left",
             "About how many rows still have another format than the store's.",
-            ["partition"],
-            registry=self.registry,
+            "partition",
         )
         self._commit_average = self._gauge(
             "qss_commit_latency_average_seconds", "Average time to apply a batch."
@@ -179,8 +169,11 @@ class Metrics:
         self._longest_s = 0.0
         self._longest_stall_s = 0.0
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(name, text, registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
 
     def committed(self, seconds: float, records: int, expired: int) -> None:
         """A batch was applied in one partition; `expired` of its records were dropped."""

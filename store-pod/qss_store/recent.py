@@ -14,6 +14,23 @@ _GENERATION_BYTES_MAX = 4 * 1024 * 1024
 Batches = tuple[pa.RecordBatch, ...]
 
 
+class RecentEntries:
+    """Those of one log."""
+
+    def __init__(self, recent: "RecentRows") -> None:
+        """Nothing is there of it yet."""
+        self._recent = recent
+
+    def keep(self, offset: Offset, rows: Batches) -> None:
+        """Keeps the rows of the entry at `offset` for a while, if there are some."""
+        if rows:
+            self._recent.keep(self, offset, rows)
+
+    def take(self, offset: Offset) -> Batches | None:
+        """Those rows, once; None where they are not here (any more)."""
+        return self._recent.take(self, offset)
+
+
 class RecentRows:
     """The rows of a pod's small chunks: two generations, of which the older one is forgotten.
 

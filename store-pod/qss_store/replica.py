@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from qss_core.errors import DiskFullError, StoreError
 from qss_core.model import (
@@ -19,7 +19,6 @@ from qss_core.model import (
     Sequence,
     StoreDefinition,
 )
-from qss_core.wire import MigrationReport
 from qss_store.changelog import Changelog
 from qss_store.committing import APPLIED, APPLYING, CommitWriter, put_or_delete
 from qss_store.engine.base import META, Batch, Engine, Snapshot
@@ -32,7 +31,7 @@ from qss_store.identity import (
 )
 from qss_store.migration import Migration, Step
 from qss_store.placing import placing_of
-from qss_store.recent import Batches
+from qss_store.recent import Batches, RecentEntries
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
     Barrier,
@@ -50,12 +49,9 @@ _LOG = logging.getLogger(__name__)
 _DISK_FULL_RETRY_S = 1.0
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(NamedTuple):
     entry: Entry
-    outcome: "asyncio.Future[Outcome]" = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    outcome: "asyncio.Future[Outcome]"
 
 
 class Replica:
@@ -74,7 +70,7 @@ class Replica:
         self.view: View | None = None
         self.failure: StoreError | None = None
         self._surroundings = surroundings
-        self._recent_key = object()  # Not the replica, which would be kept with its database.
+        self._recent = RecentEntries(surroundings.recent)
         self._pending: dict[Offset, _Pending] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -98,7 +94,8 @@ class Replica:
         """Those of the rows as they are to be: a commit may still be on its way into them."""
         return Families.of(self.definition, self.machine.participant.data_generation)
 
-    def _shown_families(self) -> Families:
+    def shown_families(self) -> Families:
+        """Those of the rows that readers see."""
         return Families.of(self.definition, self._generation)
 
     async def start(self) -> None:
@@ -122,7 +119,7 @@ class Replica:
         batch = self.engine.batch()
         put_configuration(batch, self.log.configuration)
         put_definition(batch, self.definition)
-        self.migration.keep_only(batch, self._shown_families())
+        self.migration.keep_only(batch, self.shown_families())
         self.engine.write(batch)
 
     async def close(self) -> None:
@@ -164,10 +161,6 @@ class Replica:
         stream_time = self.machine.participant.stream_time
         return self._families.approximate_count(self.engine, stream_time)
 
-    def migration_report(self) -> MigrationReport | None:
-        """How far rows of older formats were moved; None where there are none."""
-        return self.migration.report(self._shown_families())
-
     def reconfigure(self, configuration: PartitionConfiguration) -> bool:
         """Takes a newer configuration; False where it is the one held. StaleEpochError if older."""
         log, became_active = logs.reconfigure(self.log, configuration)
@@ -193,11 +186,11 @@ class Replica:
         if self.failure:
             raise self.failure
         offset, entry = self._changelog.append(command, payload)
-        if decoded:
-            self._surroundings.recent.keep(self._recent_key, offset, decoded)
-        pending = self._pending[offset] = _Pending(entry)
+        self._recent.keep(offset, decoded)
+        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._pending[offset] = _Pending(entry, outcome)
         self._wake.set()
-        return pending.outcome
+        return outcome
 
     async def _run(self) -> None:
         while True:
@@ -301,9 +294,8 @@ class Replica:
             await self._drop(families.of_generation(self.engine.families()))
             families.open(self.engine)
         placing = placing_of(self.definition, families, plan, self.engine)
-        writer = CommitWriter(
-            self.engine, families, placing, self._surroundings.gate, self._recent_rows
-        )
+        common = self._surroundings
+        writer = CommitWriter(self.engine, families, placing, common.gate, self._recent.take)
         expired = await writer.write(offset, plan, batch)
         await self._sync()
         self._show_state(applied=Offset(offset + 1))
@@ -311,9 +303,6 @@ class Replica:
         with suppress(DiskFullError):
             await self._drop(families.leftovers(self.engine.families(), plan.stream_time))
         return expired
-
-    def _recent_rows(self, offset: Offset) -> Batches | None:
-        return self._surroundings.recent.take(self._recent_key, offset)
 
     async def _drop(self, families: Iterable[str]) -> None:
         """In a thread: it takes as long as a few syncs."""
@@ -344,11 +333,10 @@ class Replica:
         """
         if self.view:
             rows = self._snapshot(self.view.stream_time)
-            self._show(self.view.with_rows(rows, self._shown_families().format))
+            self._show(self.view.with_rows(rows, self.shown_families().format))
 
     def _snapshot(self, stream_time: int) -> Snapshot:
-        moved_below = self.migration.moved_below
-        return self._shown_families().snapshot(self.engine, stream_time, moved_below)
+        return self.shown_families().snapshot(self.engine, stream_time, self.migration.moved_below)
 
     def _show(self, view: View) -> None:
         shown, self.view = self.view, view
@@ -393,7 +381,7 @@ class Replica:
         Answers stay what they are, so the position stays. Raises StoreError where it cannot go on.
         """
         async with self._changing:
-            families = self._shown_families()
+            families = self.shown_families()
             shown = self.view and self.view.snapshot
             step = self.migration.step(shown, families, rows_max) if shown else None
             if step and step.emptied:

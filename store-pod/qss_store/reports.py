@@ -16,7 +16,7 @@ def report_of(replica: Replica) -> ReplicaReport:
         sequence=replica.machine.participant.sequence,
         error=replica.failure.message if replica.failure else None,
         format=replica.definition.format,
-        migration=replica.migration_report(),
+        migration=replica.migration.report(replica.shown_families()),
     )
 
 

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from e2e.environment import CRD, Images, alone, find_cluster, find_images, is_own_bed
+from e2e.environment import (
+    CRD,
+    Images,
+    alone,
+    find_cluster,
+    find_images,
+    find_next_store_image,
+    is_own_bed,
+)
 from e2e.kubectl import Cluster
 from e2e.namespaces import clean, fresh_namespace
 
@@ -36,6 +44,12 @@ def cluster() -> Iterator[Cluster]:
 def images(cluster: Cluster) -> Images:
     """The images, which the nodes can start."""
     return find_images()
+
+
+@pytest.fixture(scope="session")
+def next_store_image(images: Images) -> str:
+    """Another image of the store's programs, which the nodes can start too."""
+    return find_next_store_image()
 
 
 @pytest.fixture(scope="session")

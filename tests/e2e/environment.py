@@ -61,6 +61,11 @@ def find_images(environment: Mapping[str, str] = os.environ) -> Images:
     )
 
 
+def find_next_store_image() -> str:
+    """The store's image with one more layer, in the nodes of the test bed."""
+    return _output(str(_IMAGES), "load-next").strip().partition("=")[2]
+
+
 def on_testbed(*arguments: str) -> str:
     """A command of the test bed."""
     return _output(str(TESTBED), *arguments)

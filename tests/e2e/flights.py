@@ -1,6 +1,9 @@
 """The flights' job on Kubernetes: its manifests, how far it is, and whether the store is right."""
 
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -17,13 +20,25 @@ DRIVERS = ("pods", "--selector", "batch.kubernetes.io/job-name=aircraft-stats")
 EXECUTORS = ("pods", "--selector", "spark-role=executor")
 _MANIFESTS = ROOT / "spark-jobs" / "kubernetes"
 _JOB_TIMEOUT_S = 600.0
-_BEGIN_TIMEOUT_S = 180.0
+_BEGIN_TIMEOUT_S = 300.0
 
 
 def start(here: Cluster, images: Images) -> None:
     """The store, and the job once that is ready."""
-    here.apply(*documents(_MANIFESTS / "aircraft-stats-store.yaml", images))
+    start_store(here, images)
     here.wait(f"qss/{STORE}", "condition=Ready")
+    start_job(here, images)
+
+
+def start_store(here: Cluster, images: Images, **storage: str) -> None:
+    """The store, and the job's right to write it; `storage` is added to the store's."""
+    store, *others = documents(_MANIFESTS / "aircraft-stats-store.yaml", images)
+    store["spec"]["storage"] |= storage
+    here.apply(store, *others)
+
+
+def start_job(here: Cluster, images: Images) -> None:
+    """The job alone."""
     here.apply(*documents(_MANIFESTS / "aircraft-stats-job.yaml", images))
 
 
@@ -58,10 +73,37 @@ def wait_for_batches(here: Cluster, count: int) -> None:
     wait_until(committed, _BEGIN_TIMEOUT_S)
 
 
+def wait_for_executors(here: Cluster) -> dict[str, str]:
+    """The node of each executor, as soon as two run."""
+
+    def placed() -> dict[str, str] | None:
+        nodes = {
+            one["metadata"]["name"]: one["spec"]["nodeName"]
+            for one in here.items(*EXECUTORS)
+            if one["status"].get("phase") == "Running"
+        }
+        return nodes if len(nodes) == 2 else None
+
+    return wait_until(placed, _BEGIN_TIMEOUT_S)
+
+
+def wait_for_end(here: Cluster) -> None:
+    """Returns when the job is complete."""
+    here.wait(JOB, "condition=Complete", _JOB_TIMEOUT_S)
+
+
 def compare(here: Cluster, client: PodClient) -> None:
     """The job ends, and the store holds what a computation without Spark says, key by key."""
-    here.wait(JOB, "condition=Complete", _JOB_TIMEOUT_S)
-    expected = expected_aircraft_stats()
-    held = list(client.read(STORE).items())
-    assert differences(expected, held) == []
-    assert len(held) == len(expected) == KEYS
+    wait_for_end(here)
+    check_rows(client.read(STORE))
+
+
+def check_rows(held: Mapping[str, Any]) -> None:
+    """Whether every key has the value that a computation without Spark says, and no other is."""
+    assert differences(_expected(), list(held.items())) == []
+    assert len(held) == len(_expected()) == KEYS
+
+
+@cache
+def _expected() -> dict[str, dict[str, Any]]:
+    return expected_aircraft_stats()

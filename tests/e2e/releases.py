@@ -9,6 +9,9 @@ from qss_testing.waiting import wait_until
 RELEASE = "qss"
 OWN_NAMESPACES = "qss-e2e-"
 OPERATOR = f"deployment/{RELEASE}-queryable-state"
+_CLUSTER_KINDS = "clusterrole,clusterrolebinding"
+_OWN_KINDS = "all,lease,role,rolebinding,networkpolicy,pdb,configmap,secret,serviceaccount"
+_USUAL = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
 OPERATOR_PODS = ("pods", "--selector", "app.kubernetes.io/name=queryable-state-operator")
 
 
@@ -54,15 +57,21 @@ def _check_no_other_release(system: Cluster) -> None:
     )
 
 
+def holder(system: Cluster) -> str:
+    """The identity in the Lease: of one process alone, also after a restart; empty for nobody."""
+    lease = system.get("lease", f"{RELEASE}-queryable-state")
+    identity: str = lease.get("spec", {}).get("holderIdentity", "")
+    return identity
+
+
 def leader(system: Cluster) -> str:
     """The pod that holds the Lease, as soon as there is one."""
 
-    def holder() -> str | None:
-        lease = system.get("lease", f"{RELEASE}-queryable-state")
-        name: str = lease.get("spec", {}).get("holderIdentity", "").partition("_")[0]
+    def pod() -> str | None:
+        name = holder(system).partition("_")[0]
         return name if name in running(system) else None
 
-    return wait_until(holder, 60.0)
+    return wait_until(pod, 60.0)
 
 
 def running(system: Cluster) -> list[str]:
@@ -78,6 +87,29 @@ def metrics(system: Cluster) -> list[str]:
     """The lines that the leader shows to Prometheus."""
     path = f"/api/v1/namespaces/{system.namespace}/pods/{leader(system)}:8082/proxy/metrics"
     return system.kubectl("get", "--raw", path).splitlines()
+
+
+def own_objects(system: Cluster) -> set[str]:
+    """What is in the release's namespace, without what every namespace has."""
+    return set(system.kubectl("get", _OWN_KINDS, "--output", "name").split()) - _USUAL
+
+
+def kept_objects(system: Cluster) -> set[str]:
+    """What callers and stores need while there is no release."""
+    pods = f"{system.namespace}-qss-queryable-state-store-pods"
+    rights = "rbac.authorization.k8s.io"
+    roles = ("view", "edit", "scale", "reader", "writer")
+    return {
+        f"clusterrole.{rights}/{pods}",
+        f"clusterrolebinding.{rights}/{pods}",
+        *(f"clusterrole.{rights}/queryablestate-{role}" for role in roles),
+    }
+
+
+def cluster_objects(cluster: Cluster) -> set[str]:
+    """What any release has made beside namespaces."""
+    found = cluster.kubectl("get", _CLUSTER_KINDS, "--output", "name").split()
+    return {one for one in found if "quer" in one or "qss" in one}
 
 
 def _repository(image: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from e2e.kubectl import Cluster, Object
+from qss_testing.waiting import wait_until
 
 _RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}}
 
@@ -56,6 +57,47 @@ def pods_of(here: Cluster, store: str) -> list[Object]:
     return sorted(found, key=lambda pod: int(pod["metadata"]["name"].rpartition("-")[2]))
 
 
+def is_up(pod: Object) -> bool:
+    """Whether the pod is ready, and to stay."""
+    return "deletionTimestamp" not in pod["metadata"] and any(
+        one["type"] == "Ready" and one["status"] == "True"
+        for one in pod["status"].get("conditions", ())
+    )
+
+
 def uids_of(here: Cluster, store: str) -> dict[str, str]:
     """Which pod, by name."""
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in pods_of(here, store)}
+
+
+def claims_of(here: Cluster, store: str) -> list[Object]:
+    """The store's volumes, as it has claimed them."""
+    return here.items("pvc", "--selector", f"queryablestate.dev/store={store}")
+
+
+def has_grown(here: Cluster, store: str, size: str) -> bool:
+    """Whether all volumes have this size, and those of later pods will."""
+    sizes = {one["status"].get("capacity", {}).get("storage") for one in claims_of(here, store)}
+    made = here.find(f"statefulset/{store}")
+    return (
+        sizes == {size}
+        and made is not None
+        and made["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]
+        == {"storage": size}
+    )
+
+
+def settled(here: Cluster, store: str) -> None:
+    """All pods are of the newest template, and serve."""
+
+    def is_settled() -> bool:
+        found = here.find(f"statefulset/{store}")
+        pods = pods_of(here, store)
+        if found is None or len(pods) != 3:
+            return False
+        mark = "queryablestate.dev/template"
+        wanted = found["spec"]["template"]["metadata"]["annotations"][mark]
+        return all(one["metadata"]["annotations"].get(mark) == wanted for one in pods)
+
+    wait_until(is_settled, 180.0)
+    here.until(f"qss/{store}", is_ready, 180.0)

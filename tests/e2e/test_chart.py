@@ -12,11 +12,17 @@ from e2e.clients import start_client
 from e2e.environment import CHART, CRD, Images
 from e2e.kubectl import Cluster, CommandError
 from e2e.namespaces import fresh_namespace
-from e2e.releases import OPERATOR, install, metrics, running
+from e2e.releases import (
+    OPERATOR,
+    cluster_objects,
+    install,
+    kept_objects,
+    metrics,
+    own_objects,
+    running,
+)
 from e2e.stores import small_store
 from qss_testing.waiting import wait_until
-
-_CLUSTER_KINDS = "clusterrole,clusterrolebinding"
 
 
 def templated(cluster: Cluster, *settings: str) -> dict[tuple[str, str], Object]:
@@ -117,33 +123,12 @@ def test_a_release_lives_and_leaves_nothing(
         install(system, images, values=values)
         namespace.kubectl("delete", "qss", name, "--timeout=90s", timeout_s=100)
         system.helm("uninstall", "qss", "--wait", "--timeout=60s")
-        kinds = "all,lease,role,rolebinding,networkpolicy,pdb,configmap,secret,serviceaccount"
-        usual = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
-        wait_until(
-            lambda: set(system.kubectl("get", kinds, "--output", "name").split()) <= usual, 60.0
-        )
+        wait_until(lambda: not own_objects(system), 60.0)
     kept = kept_objects(system)
     assert cluster_objects(cluster) - before <= kept
     cluster.kubectl("delete", *kept, "--ignore-not-found")
     assert cluster_objects(cluster) == before - kept
     assert cluster.find("crd", "queryablestatestores.queryablestate.dev") is not None
-
-
-def kept_objects(system: Cluster) -> set[str]:
-    """What callers and stores need while there is no release."""
-    pods = f"{system.namespace}-qss-queryable-state-store-pods"
-    rights = "rbac.authorization.k8s.io"
-    roles = ("view", "edit", "scale", "reader", "writer")
-    return {
-        f"clusterrole.{rights}/{pods}",
-        f"clusterrolebinding.{rights}/{pods}",
-        *(f"clusterrole.{rights}/queryablestate-{role}" for role in roles),
-    }
-
-
-def cluster_objects(cluster: Cluster) -> set[str]:
-    found = cluster.kubectl("get", _CLUSTER_KINDS, "--output", "name").split()
-    return {one for one in found if "quer" in one or "qss" in one}
 
 
 def pod_uids(here: Cluster, store: str) -> list[str]:

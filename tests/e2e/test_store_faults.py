@@ -1,4 +1,4 @@
-"""Nodes, the operator and the API server go away under a store of three pods; its data does not."""
+"""The operator and the API server go away under a store of three pods; its data does not."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,11 +8,12 @@ from functools import partial
 import pytest
 
 from e2e.clients import PodClient, start_client
+from e2e.disturbances import kill, let_happen
 from e2e.environment import Images, on_testbed
 from e2e.kubectl import Cluster, CommandError
 from e2e.namespaces import fresh_namespace
 from e2e.releases import install, leader
-from e2e.stores import is_ready, pods_of, small_store, uids_of
+from e2e.stores import is_ready, settled, small_store
 from qss_testing.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_bed")
@@ -76,26 +77,6 @@ def wipe_the_status(here: Cluster) -> None:
     here.patch("qss/words", {"status": None}, "--subresource=status")
 
 
-def state_of(here: Cluster) -> str:
-    """Changes whenever the operator, or whoever follows it, does something to the store."""
-    kinds = "qss,statefulset,pods,services,pvc"
-    selector = ("--selector", "queryablestate.dev/store=words")
-    found = here.kubectl("get", kinds, *selector, "--output", "jsonpath={..resourceVersion}")
-    return found + here.kubectl("get", "qss/words", "--output", "jsonpath={..resourceVersion}")
-
-
-def let_happen(here: Cluster, changes: int) -> None:
-    """Returns after so many changes, or when nothing happens any more."""
-    for _ in range(changes):
-        before = state_of(here)
-        with suppress(AssertionError):
-            wait_until(partial(has_changed, here, before), 5.0)
-
-
-def has_changed(here: Cluster, before: str) -> bool:
-    return state_of(here) != before
-
-
 @pytest.mark.parametrize("moment", [0, 1, 3])
 @pytest.mark.parametrize(
     "act",
@@ -111,65 +92,11 @@ def test_an_operator_killed_in_the_middle_is_no_matter(
 ) -> None:
     first = leader(system)
     act(namespace)
-    let_happen(namespace, moment)
-    system.kubectl("delete", "pod", first, "--grace-period=0", "--force")
+    let_happen(namespace, words, moment)
+    kill(system, first)
     assert leader(system) != first
     settled(namespace, words)
     assert has_all(client, words)
-
-
-def settled(here: Cluster, store: str) -> None:
-    """All pods are of the newest template, and serve."""
-
-    def is_settled() -> bool:
-        found = here.find(f"statefulset/{store}")
-        pods = pods_of(here, store)
-        if found is None or len(pods) != 3:
-            return False
-        mark = "queryablestate.dev/template"
-        wanted = found["spec"]["template"]["metadata"]["annotations"][mark]
-        return all(one["metadata"]["annotations"].get(mark) == wanted for one in pods)
-
-    wait_until(is_settled, 180.0)
-    here.until(f"qss/{store}", is_ready, 180.0)
-
-
-def test_a_drain_moves_pods_one_at_a_time_and_ends(
-    namespace: Cluster, system: Cluster, words: str, client: PodClient
-) -> None:
-    node = pods_of(namespace, words)[0]["spec"]["nodeName"]
-    try:
-        namespace.kubectl(
-            "drain",
-            node,
-            "--ignore-daemonsets",
-            "--delete-emptydir-data",
-            "--timeout=240s",
-            "--pod-selector=queryablestate.dev/store=words",
-            timeout_s=260,
-        )
-        namespace.until(f"qss/{words}", is_ready, 180.0)
-        assert node not in {one["spec"]["nodeName"] for one in pods_of(namespace, words)}
-        assert has_all(client, words)
-    finally:
-        namespace.kubectl("uncordon", node)
-
-
-def test_a_node_loses_its_power_and_comes_back(
-    namespace: Cluster, system: Cluster, words: str, client: PodClient
-) -> None:
-    # The client has to survive: the other node is cut.
-    own = namespace.get("pod", "client")["spec"]["nodeName"]
-    index = "1" if own.endswith("0") else "0"
-    uids = uids_of(namespace, words)
-    on_testbed("node-down", index)
-    try:
-        namespace.wait(f"node/node{index}", "condition=Ready=Unknown", 90.0)
-    finally:
-        on_testbed("node-up", index)
-    namespace.until(f"qss/{words}", is_ready, 240.0)
-    assert has_all(client, words)
-    assert set(uids_of(namespace, words)) == set(uids)
 
 
 def answers(here: Cluster) -> bool:

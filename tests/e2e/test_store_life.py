@@ -1,19 +1,16 @@
 """A store's life under an operator that the chart installed: status, drift, restarts, scaling."""
 
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from e2e.clients import PodClient, start_client
+from e2e.disturbances import kill_process
 from e2e.environment import Images
 from e2e.kubectl import Cluster, Object
 from e2e.namespaces import fresh_namespace
 from e2e.releases import install
-from e2e.stores import condition, is_ready, pods_of, says, small_store, uids_of
+from e2e.stores import condition, is_ready, is_up, pods_of, says, small_store, uids_of
 from qss_testing.waiting import wait_until
 
 CHILDREN = (
@@ -123,23 +120,10 @@ def test_a_process_that_is_killed_comes_back_with_its_rows(
     here: Cluster, words: str, client: PodClient
 ) -> None:
     before = restarts(here, words)
-    os.kill(process_of("words-1"), signal.SIGKILL)
+    kill_process("words-1", "qss_store")
     wait_until(lambda: restarts(here, words) > before, 90.0)
     here.until(f"qss/{words}", is_ready)
     assert kept(client, words)
-
-
-def process_of(pod: str) -> int:
-    """The store's process in a pod of the test bed, as this machine numbers it."""
-    for directory in Path("/proc").iterdir():
-        with suppress(OSError):
-            if (
-                directory.name.isdigit()
-                and b"qss_store" in (directory / "cmdline").read_bytes()
-                and f"HOSTNAME={pod}".encode() in (directory / "environ").read_bytes().split(b"\0")
-            ):
-                return int(directory.name)
-    raise AssertionError(f"no process of {pod}")
 
 
 def restarts(here: Cluster, store: str) -> int:
@@ -184,13 +168,6 @@ def test_a_change_of_the_pods_restarts_them_one_at_a_time(
     assert max(away) == 1
     for pod in pods_of(here, words):
         assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "25m"
-
-
-def is_up(pod: Object) -> bool:
-    return "deletionTimestamp" not in pod["metadata"] and any(
-        one["type"] == "Ready" and one["status"] == "True"
-        for one in pod["status"].get("conditions", ())
-    )
 
 
 def test_a_wrong_image_stops_at_the_first_pod_and_says_so(

@@ -9,7 +9,7 @@ from e2e.environment import Images
 from e2e.kubectl import Cluster, CommandError
 from e2e.namespaces import fresh_namespace
 from e2e.releases import OPERATOR, install, leader
-from e2e.stores import condition, is_ready, pods_of, says, small_store
+from e2e.stores import condition, has_grown, is_ready, pods_of, says, small_store
 from qss_testing.waiting import wait_until
 
 _STORES = 50
@@ -81,19 +81,7 @@ def test_volumes_grow_under_a_running_store(here: Cluster, client: PodClient) ->
     client.write("growing", 300, 1)
     uids = {one["metadata"]["uid"] for one in pods_of(here, "growing")}
     here.patch("qss/growing", {"spec": {"storage": {"size": "2Gi"}}})
-
-    def has_grown() -> bool:
-        claims = here.items("pvc", "--selector", "queryablestate.dev/store=growing")
-        sizes = {one["status"].get("capacity", {}).get("storage") for one in claims}
-        template = here.find("statefulset/growing")
-        return (
-            sizes == {"2Gi"}
-            and template is not None
-            and template["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]
-            == {"storage": "2Gi"}
-        )
-
-    wait_until(has_grown, 90.0)
+    wait_until(lambda: has_grown(here, "growing", "2Gi"), 90.0)
     here.until("qss/growing", says("StorageResizing", "NoResize"))
     here.until("qss/growing", is_ready)
     assert {one["metadata"]["uid"] for one in pods_of(here, "growing")} == uids

@@ -15,8 +15,10 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from qss_client import Store
 from qss_core.errors import StoreError
-from qss_core.model import Ordinal, StoreName
+from qss_core.model import Epoch, Ordinal, StoreAssignment, StoreName
+from qss_core.wire import decode
 from qss_operator.crd import json_schema, resource_schema
 from qss_operator.errors import AlreadyRunningError, StartFailedError
 from qss_operator.local.cluster import end_leftovers
@@ -26,6 +28,7 @@ from qss_operator.local.stop import stop_stores
 from qss_operator.planning.model import ConditionType, Endpoints, StoreStatus
 from qss_testing.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until_async
+from qss_testing.writer import write_values
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -162,6 +165,46 @@ async def test_a_deleted_volume_is_missed_and_not_replaced_by_an_empty_one(qss: 
         # The other pod may still be opening its partitions.
         await wait_until_async(lambda: status_of(qss).assigned == "3/6")
         assert ready_reason(qss) == "NoInSyncReplica"
+
+
+@pytest.mark.parametrize("qss", [REAL_POD], indirect=True)
+async def test_a_partition_whose_data_the_status_leaves_behind_holds_up_itself_alone(
+    qss: Qss,
+) -> None:
+    async with ready_stores(qss):
+        url = endpoints_of(qss).query
+        assert url is not None
+        await asyncio.to_thread(write_values, url, STORE, {f"k{one}": one for one in range(30)})
+        status = status_of(qss)
+    first, *others = status.assignment or ()
+    assert first.active == Ordinal(0)
+    there = (Ordinal(1),)
+    moved = msgspec.structs.replace(
+        first, epoch=Epoch(2), active=Ordinal(1), in_sync=there, replicas=there
+    )
+    qss.state.write_status(STORE, msgspec.structs.replace(status, assignment=(moved, *others)))
+    newer = qss.write(manifest(changelog={"retention": "1h"}))
+    async with running_stores([newer], qss.state, qss.pod_command):
+        await wait_until_async(lambda: ready_reason(qss) == "AssignmentUnknown")
+        await wait_until_async(lambda: status_of(qss).assigned == "5/6")
+        await wait_until_async(lambda: retentions_ms(qss) == [3_600_000, 3_600_000])
+        assert ready_reason(qss) == "AssignmentUnknown"
+        # The data is served from where it is, and no empty partition stands in its place.
+        assert await asyncio.to_thread(count_rows, endpoints_of(qss).query) == 30
+        assert not (qss.state.data_directory(STORE, Ordinal(1)) / "partitions" / "0").exists()
+
+
+def retentions_ms(qss: Qss) -> list[int]:
+    """What each pod was told last of how long its changelog is kept."""
+    files = [qss.state.data_directory(STORE, Ordinal(pod)) / "assignment.json" for pod in (0, 1)]
+    kept = [decode(file.read_bytes(), StoreAssignment) for file in files]
+    return [assignment.settings.changelog_retention_ms for assignment in kept]
+
+
+def count_rows(url: str | None) -> int:
+    assert url is not None
+    with Store(url, STORE) as store:
+        return len(list(store.range()))
 
 
 async def test_another_number_of_pods_is_refused_and_nothing_starts(qss: Qss) -> None:

@@ -1,7 +1,8 @@
 """What the pods' disks say of each partition, and which of several claims holds.
 
 A configuration of an epoch is decided once, and a pod's durable copy of it is the fact. Two pods
-that hold different ones of the same epoch were told by a status that was changed by hand.
+that hold different ones of the same epoch were told by a status that was changed by hand. Such a
+partition is unclear: until a person has decided, each pod is told of it what it has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -73,3 +74,21 @@ def stranded(
         return ()
     written = {claim.pod for claim in claims if not claim.is_empty}
     return () if written & set(entry.in_sync) else tuple(sorted(written))
+
+
+def told_of_unclear(
+    pod: Ordinal,
+    claims: tuple[Claim, ...],
+    published: PartitionConfiguration,
+    pods: frozenset[Ordinal],
+) -> PartitionConfiguration | None:
+    """What changes nothing of an unclear partition on this pod; None: there is no such thing.
+
+    A pod that holds it keeps exactly its own configuration. Any other gets one that places nothing
+    on it, as a hint for callers: rather of a pod with entries than of one without.
+    """
+    own = [claim.configuration for claim in claims if claim.pod == pod]
+    ranked = sorted(claims, key=lambda claim: (claim.is_empty, -claim.configuration.epoch))
+    hints = [*(claim.configuration for claim in ranked), published]
+    fitting = own or [entry for entry in hints if entry.role_of(pod) is None]
+    return next((entry for entry in fitting if pods.issuperset(entry.replicas)), None)

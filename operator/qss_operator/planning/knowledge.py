@@ -5,8 +5,8 @@ Nothing is ever published that is below what a pod holds, or other than it in th
 such a status is corrected from the pods, and only once every pod that has a volume has answered.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire import ReplicasReport
@@ -28,10 +28,20 @@ _NAMES_SHOWN_MAX = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The assignment that holds, by partition."""
+    """The assignment that holds, by partition.
+
+    An `unclear` partition is as the status has it, which may be wrong, and why that is so; nobody
+    is told anything new of it, and all others go on.
+    """
 
     store_id: StoreId
     partitions: tuple[PartitionConfiguration, ...]
+    unclear: Mapping[PartitionId, str] = field(default_factory=dict)
+
+    @property
+    def certain(self) -> tuple[PartitionConfiguration, ...]:
+        """The partitions whose configuration is certain."""
+        return tuple(entry for entry in self.partitions if entry.partition not in self.unclear)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +102,7 @@ def is_creating(observation: Observation) -> bool:
     """Whether a volume may be empty because nothing was ever written to it."""
     status = observation.resource.status
     if status is None or status.assignment is None:
-        return not _claims(observation)
+        return not store_claims(observation)
     progressing = status.condition(ConditionType.PROGRESSING)
     return progressing is not None and progressing.reason == CREATING
 
@@ -104,7 +114,7 @@ def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:
     """
     if is_creating(observation):
         return []
-    in_sync = {ordinal for entry in known.partitions for ordinal in entry.in_sync}
+    in_sync = {ordinal for entry in known.certain for ordinal in entry.in_sync}
     return [
         pod
         for pod in observation.cluster.pods
@@ -130,7 +140,7 @@ def missing_replicas(observation: Observation, known: "Known") -> dict[PodState,
         held = {replica.configuration.partition for replica in report.replicas}
         lacking = [
             entry.partition
-            for entry in known.partitions
+            for entry in known.certain
             if pod.ordinal in entry.in_sync and entry.partition not in held
         ]
         if lacking:
@@ -150,7 +160,7 @@ def assess(observation: Observation) -> Known | Unknown:
         return Unknown(reason=PODS_STARTING, message="the pods are being made")
     status = observation.resource.status
     published = {entry.partition: entry for entry in (status.assignment if status else None) or ()}
-    claims = _claims(observation)
+    claims = store_claims(observation)
     held = {number: decided(claimed) for number, claimed in claims.items()}
     # Also where the pods disagree: what is decided then is nothing, or an epoch above them.
     is_wrong = any(
@@ -158,14 +168,13 @@ def assess(observation: Observation) -> Known | Unknown:
         for number, entry in held.items()
     )
     if len(published) == partitions and not is_wrong:
-        return _known(observation, published)
+        return _known(observation, published, {})
     silent = [pod for pod in pods if _may_hold_more(pod, observation.reports.get(pod.ordinal))]
     return (
         _retained(observation)
         or _waiting(silent, is_new=not published and not held)
-        or _disputed(observation, claims)
-        or _adopted(observation, published, {n: entry for n, entry in held.items() if entry})
-    )  # fmt: skip
+        or _adopted(observation, published, held)
+    )
 
 
 def _overrules(held: PartitionConfiguration, published: PartitionConfiguration) -> bool:
@@ -210,7 +219,8 @@ def shown(names: Sequence[str]) -> str:
     return f"{listed} and {more} more" if more > 0 else listed
 
 
-def _claims(observation: Observation) -> Claims:
+def store_claims(observation: Observation) -> Claims:
+    """What the store's pods hold, by partition."""
     return claims_of(observation.reports.values(), store_id_of(observation))
 
 
@@ -230,7 +240,7 @@ def _retained(observation: Observation) -> Unknown | None:
     if foreign:
         return Unknown(reason=RETAINED_VOLUMES_FOUND, message=retained_message(foreign))
     partitions = observation.resource.spec.partitions
-    beyond = sorted(number for number in _claims(observation) if number >= partitions)
+    beyond = sorted(number for number in store_claims(observation) if number >= partitions)
     if beyond:
         message = (
             f"the volumes hold partition {beyond[-1]}, but the resource says {partitions} "
@@ -269,19 +279,14 @@ def troubles_of(pods: Iterable[PodState]) -> list[str]:
     return [f"{shown(names)} {trouble}" for trouble, names in troubles.items()]
 
 
-def _disputed(observation: Observation, claims: Claims) -> Unknown | None:
-    """Partitions of which pods hold different configurations of one epoch, and none is certain."""
-    unclear = sorted(number for number, claimed in claims.items() if decided(claimed) is None)
-    if not unclear:
-        return None
-    number = unclear[0]
-    names = shown([_name(observation, claim.pod) for claim in claims[number]])
-    message = (
-        f"partition {shown([str(n) for n in unclear])}: {names} hold different configurations of "
-        f"one epoch, and what they wrote does not tell which is right. Nothing is assigned: save "
-        f"the volumes, then delete partitions/{number} from the one that is wrong and restart it"
+def _disputed(observation: Observation, number: PartitionId) -> str:
+    """What to do where pods hold different configurations of one epoch, and none is certain."""
+    names = shown([_name(observation, claim.pod) for claim in store_claims(observation)[number]])
+    return (
+        f"partition {number}: {names} hold different configurations of one epoch, and what they "
+        "wrote does not tell which is right. Nobody is told anything of it: save the volumes, "
+        f"then delete partitions/{number} from the one that is wrong and restart it"
     )
-    return Unknown(reason=ASSIGNMENT_UNKNOWN, message=message)
 
 
 def _name(observation: Observation, ordinal: Ordinal) -> str:
@@ -291,15 +296,22 @@ def _name(observation: Observation, ordinal: Ordinal) -> str:
 def _adopted(
     observation: Observation,
     published: dict[PartitionId, PartitionConfiguration],
-    held: dict[PartitionId, PartitionConfiguration],
+    held: dict[PartitionId, PartitionConfiguration | None],
 ) -> Known | Unknown:
     partitions = observation.resource.spec.partitions
     if not published and not held:
         return _first(observation)
     merged = dict(published)
+    unclear: dict[PartitionId, str] = {}
     for number, entry in held.items():
-        if number not in merged or _overrules(entry, merged[number]):
+        if entry is None:
+            unclear[number] = _disputed(observation, number)
+        elif number not in merged or _overrules(entry, merged[number]):
             merged[number] = entry
+    # An assignment lists every partition, so one of which nothing can be said holds all of it up.
+    lost = sorted(number for number in unclear if number not in merged)
+    if lost:
+        return Unknown(reason=ASSIGNMENT_UNKNOWN, message=unclear[lost[0]])
     missing = [str(number) for number in range(partitions) if number not in merged]
     if missing:
         # An empty replica in the place of a lost one would be data made up.
@@ -308,27 +320,29 @@ def _adopted(
             "bring the missing volume back, or delete all of the store's data to begin empty"
         )
         return Unknown(reason=ASSIGNMENT_UNKNOWN, message=message)
-    return _known(observation, merged)
+    return _known(observation, merged, unclear)
 
 
 def _known(
-    observation: Observation, entries: dict[PartitionId, PartitionConfiguration]
-) -> Known | Unknown:
-    claims, own = _claims(observation), store_id_of(observation)
+    observation: Observation,
+    entries: dict[PartitionId, PartitionConfiguration],
+    disputed: dict[PartitionId, str],
+) -> Known:
+    claims, own = store_claims(observation), store_id_of(observation)
     heard = frozenset(
         ordinal for ordinal, report in observation.reports.items() if report.store_id == own
     )
+    unclear = dict(disputed)
     for number, claimed in claims.items():
         holders = stranded(entries[number], claimed, heard)
-        if holders:
-            message = (
+        if holders and number not in unclear:
+            unclear[number] = (
                 f"partition {number}: {shown([_name(observation, pod) for pod in holders])} "
                 f"holds the data, and its configuration of epoch {entries[number].epoch} is for "
-                "others, which have none. Nothing is assigned: correct status.assignment"
+                "others, which have none. Nobody is told of it: correct status.assignment"
             )
-            return Unknown(reason=ASSIGNMENT_UNKNOWN, message=message)
     ordered = tuple(entries[number] for number in sorted(entries))
-    return Known(store_id=own, partitions=ordered)
+    return Known(store_id=own, partitions=ordered, unclear=unclear)
 
 
 def _first(observation: Observation) -> Known:

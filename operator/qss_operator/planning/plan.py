@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from qss_core.model import PartitionConfiguration, StoreAssignment
 from qss_core.spec import definition_of, settings_of
 from qss_core.wire import ReplicasReport
+from qss_operator.planning.claims import told_of_unclear
 from qss_operator.planning.formats import with_decided_format
 from qss_operator.planning.knowledge import (
     Known,
@@ -13,6 +14,7 @@ from qss_operator.planning.knowledge import (
     emptied_pods,
     foreign_pods,
     missing_replicas,
+    store_claims,
     wanted_replicas,
 )
 from qss_operator.planning.model import (
@@ -36,17 +38,19 @@ def plan(observation: Observation) -> list[Step]:
         return steps
     if not is_published(observation, known):
         steps.append(PublishAssignment(store_id=known.store_id, partitions=known.partitions))
-    assignment = assignment_of(observation, known)
     left_alone = {
         *foreign_pods(observation),
         *emptied_pods(observation, known),
         *missing_replicas(observation, known),
     }
-    steps += [
-        SendAssignment(ordinal=pod.ordinal, assignment=assignment)
-        for pod in observation.cluster.pods
-        if pod not in left_alone and _has_to_be_told(observation, pod, assignment)
-    ]
+    for pod in observation.cluster.pods:
+        assignment = assignment_of(observation, known, pod)
+        if (
+            assignment is not None
+            and pod not in left_alone
+            and _has_to_be_told(observation, pod, assignment)
+        ):
+            steps.append(SendAssignment(ordinal=pod.ordinal, assignment=assignment))
     return steps
 
 
@@ -60,15 +64,35 @@ def is_published(observation: Observation, known: Known) -> bool:
     )
 
 
-def assignment_of(observation: Observation, known: Known) -> StoreAssignment:
-    """All that the pods are told."""
+def assignment_of(observation: Observation, known: Known, pod: PodState) -> StoreAssignment | None:
+    """All that a pod is told; None where nothing can be said to it."""
     resource = observation.resource
+    partitions = _partitions_of(observation, known, pod)
+    if partitions is None:
+        return None
     return StoreAssignment(
         definition=definition_of(resource.name, known.store_id, with_decided_format(observation)),
         settings=settings_of(resource.spec),
         pods=tuple(pod.address for pod in observation.cluster.pods),
-        partitions=known.partitions,
+        partitions=partitions,
     )
+
+
+def _partitions_of(
+    observation: Observation, known: Known, pod: PodState
+) -> tuple[PartitionConfiguration, ...] | None:
+    claims = store_claims(observation) if known.unclear else {}
+    pods = frozenset(one.ordinal for one in observation.cluster.pods)
+    told = []
+    for entry in known.partitions:
+        if entry.partition in known.unclear:
+            kept = told_of_unclear(pod.ordinal, claims[entry.partition], entry, pods)
+            if kept is None:
+                return None
+            told.append(kept)
+        else:
+            told.append(entry)
+    return tuple(told)
 
 
 def holds(report: ReplicasReport, partitions: Sequence[PartitionConfiguration]) -> bool:

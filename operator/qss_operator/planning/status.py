@@ -9,6 +9,7 @@ from qss_core.model import PartitionConfiguration
 from qss_core.wire import ReplicaReport
 from qss_operator.planning.formats import decide_format, migrating, progress_of
 from qss_operator.planning.knowledge import (
+    ASSIGNMENT_UNKNOWN,
     CREATING,
     HIBERNATED,
     NO_IN_SYNC_REPLICA,
@@ -131,7 +132,7 @@ def _none_of(count: str | None) -> str | None:
 
 
 def _served(observation: Observation, known: Known | Unknown) -> list[PartitionConfiguration]:
-    """The partitions whose active serves them, in the configuration that holds."""
+    """The partitions whose active serves them, in the configuration that certainly holds."""
     if isinstance(known, Unknown):
         return []
     held = {
@@ -149,7 +150,7 @@ def _served(observation: Observation, known: Known | Unknown) -> list[PartitionC
             and replica.configuration.epoch == entry.epoch
         )
 
-    return [entry for entry in known.partitions if is_served(entry)]
+    return [entry for entry in known.certain if is_served(entry)]
 
 
 def _conditions(
@@ -286,6 +287,8 @@ def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[s
         return RETAINED_VOLUMES_FOUND, retained_message(foreign)
     if isinstance(known, Unknown):
         return None
+    if known.unclear:
+        return ASSIGNMENT_UNKNOWN, shown(list(known.unclear.values()))
     emptied = emptied_pods(observation, known)
     if emptied:
         return NO_IN_SYNC_REPLICA, emptied_message(emptied)

@@ -17,7 +17,7 @@ def make_ops_app(pod: Pod, batches: Batches, maintenance: Maintenance) -> web.Ap
         pod.metrics.staged_bytes.set(batches.staged_bytes())
         for partition, replica in pod.replicas.items():
             pod.metrics.applied_offset.labels(str(partition)).set(replica.log.applied)
-            migration = replica.migration_report()
+            migration = replica.migration.report(replica.shown_families())
             left = pod.metrics.migration_records_left.labels(str(partition))
             left.set(migration.rows_left if migration else 0)
 

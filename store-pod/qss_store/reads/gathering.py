@@ -116,7 +116,7 @@ class Gathering:
         execution = Execution(clock, wanted=self._options.execution_info)
         started = clock.monotonic()
         try:
-            reading = open_reading(reader.pod, partition, self._options)
+            reading = open_reading(reader.pod, partition, self._options, self._codec.format)
             result, told = await fold(
                 reading,
                 plan,

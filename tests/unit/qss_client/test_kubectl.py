@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from qss_core.errors import (
     UnauthenticatedError,
     UnreachableError,
 )
+from qss_testing.waiting import wait_until
 
 PLACE = KubernetesPlace(namespace="shop", store="words")
 OPEN = '{"spec": {"access": {"authentication": "None"}}}'
@@ -26,6 +29,13 @@ echo 'Forwarding from 127.0.0.1:40123 -> 8080'
 i=0
 while [ $i -lt 20000 ]; do echo 'Handling connection for 40123'; i=$((i + 1)); done
 exec sleep 60
+"""
+HOLDS = """
+import sys
+from qss_client.kubectl import KubernetesPlace, forwarded
+with forwarded(KubernetesPlace(namespace="shop", store="words")) as found:
+    print(found.url, flush=True)
+    sys.stdin.read()
 """
 
 
@@ -157,3 +167,25 @@ def test_a_machine_without_kubectl_is_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(KubectlError, match="kubectl is not on the PATH"), forwarded(PLACE):
         pass
+
+
+def test_a_forward_ends_with_its_program_however_that_ends(kubectl: Path, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    # Silent, so that no broken pipe tells it.
+    ready = "echo 'Forwarding from 127.0.0.1:40123 -> 8080'"
+    write(kubectl, forward=f"echo $$ > {pid_file}; {ready}; exec sleep 600")
+    command = [sys.executable, "-c", HOLDS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"http://127.0.0.1:40123\n"
+        forward = int(pid_file.read_text())
+        program.kill()
+    wait_until(lambda: not is_running(forward))
+
+
+def is_running(pid: int) -> bool:
+    """A process that nobody has waited for yet has ended too."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False

@@ -6,8 +6,15 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from qss_core.model import PartitionConfiguration, PartitionId
-from qss_operator.planning.knowledge import ASSIGNMENT_UNKNOWN, NO_IN_SYNC_REPLICA, Unknown, assess
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
+from qss_operator.planning.claims import Claim, told_of_unclear
+from qss_operator.planning.knowledge import (
+    ASSIGNMENT_UNKNOWN,
+    NO_IN_SYNC_REPLICA,
+    Known,
+    Unknown,
+    assess,
+)
 from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
@@ -15,7 +22,7 @@ from qss_operator.planning.model import (
     SendAssignment,
 )
 from qss_operator.planning.plan import plan
-from qss_testing.control_world import World, configuration, resource_of
+from qss_testing.control_world import World, configuration, resource_of, spec_of
 
 P0 = PartitionId(0)
 
@@ -62,6 +69,24 @@ def holders(world: World, partition: PartitionId = P0) -> list[int]:
     return [
         pod.ordinal for pod in world.pods if partition in {entry.partition for entry in pod.held}
     ]
+
+
+def first_partition(world: World) -> list[list[PartitionConfiguration]]:
+    """What each pod holds of partition 0."""
+    return [[entry for entry in pod.held if entry.partition == P0] for pod in world.pods]
+
+
+def goes_on_around_the_first_partition(world: World) -> bool:
+    """New settings reach all pods and the other partitions; partition 0 stays as each has it."""
+    before, said = first_partition(world), published(world)
+    spec = spec_of(changelog={"retention": "1h"})
+    world.resource = replace(world.resource, spec=spec, generation=2)
+    world.sent.clear()
+    world.settle()
+    assert first_partition(world) == before
+    assert published(world) == said
+    retentions = {sent.assignment.settings.changelog_retention_ms for sent in world.sent.values()}
+    return len(world.sent) == 3 and retentions == {3_600_000} and world.status().assigned == "5/6"
 
 
 def moved_by_hand() -> World:
@@ -126,16 +151,16 @@ def test_a_pod_that_opens_slowly_is_not_said_to_have_lost_its_partitions() -> No
     assert condition.status is ConditionStatus.FALSE
 
 
-def test_a_higher_epoch_that_leaves_the_data_behind_is_told_to_nobody() -> None:
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_higher_epoch_that_leaves_the_data_behind_is_told_to_nobody(*, is_made: bool) -> None:
     world = say(written_store(), configuration(0, 1, epoch=2))
-    world.sent.clear()
+    if is_made:
+        hold(world, 1, configuration(0, 1, epoch=2), is_written=False)
     found = assess(world.observation())
-    assert isinstance(found, Unknown)
-    assert found.reason == ASSIGNMENT_UNKNOWN
-    assert "partition 0: word-counts-0 holds the data" in found.message
-    assert plan(world.observation()) == []
-    hold(world, 1, configuration(0, 1, epoch=2), is_written=False)
-    assert plan(world.observation()) == []
+    assert isinstance(found, Known)
+    assert list(found.unclear) == [P0]
+    assert "partition 0: word-counts-0 holds the data" in found.unclear[P0]
+    assert goes_on_around_the_first_partition(world)
 
 
 @pytest.mark.parametrize("says", [0, 1])
@@ -156,19 +181,50 @@ def test_a_replica_with_batches_wins_over_an_empty_one_of_its_epoch(says: int) -
     ],
     ids=["both written", "both empty"],
 )
-def test_where_two_pods_hold_one_epoch_and_none_is_certain_nothing_is_assigned(
+def test_where_two_pods_hold_one_epoch_and_none_is_certain_all_else_goes_on(
     make: Callable[[], World],
 ) -> None:
     world = make()
-    world.sent.clear()
-    assert plan(world.observation()) == []
-    condition = world.status().condition(ConditionType.DEGRADED)
-    assert condition is not None
-    assert (condition.status, condition.reason) == (ConditionStatus.TRUE, ASSIGNMENT_UNKNOWN)
-    assert "partition 0: word-counts-0, word-counts-1 hold different" in condition.message
+    assert goes_on_around_the_first_partition(world)
+    for kind in (ConditionType.READY, ConditionType.DEGRADED):
+        condition = world.status().condition(kind)
+        assert condition is not None
+        assert condition.reason == ASSIGNMENT_UNKNOWN
+        assert "partition 0: word-counts-0, word-counts-1 hold different" in condition.message
 
 
 def test_entries_that_no_active_of_their_configuration_holds_do_not_win() -> None:
     world = two_hold_it(first_written=False, second_written=False)
     hold(world, 2, configuration(0, 0, others=(2,)), is_written=True)
+    assert goes_on_around_the_first_partition(world)
+
+
+def test_an_unclear_partition_of_which_the_status_says_nothing_holds_all_up() -> None:
+    world = two_hold_it(first_written=True, second_written=True)
+    world.resource = replace(world.resource, status=None)
+    world.sent.clear()
+    found = assess(world.observation())
+    assert isinstance(found, Unknown)
+    assert "partition 0: word-counts-0, word-counts-1 hold different" in found.message
     assert plan(world.observation()) == []
+
+
+def test_a_pod_that_every_configuration_places_an_unclear_partition_on_is_left_alone() -> None:
+    world = say(written_store(), configuration(0, 0, others=(2,)))
+    hold(world, 0, configuration(0, 0, others=(1, 2)), is_written=True)
+    hold(world, 1, configuration(0, 1, others=(0, 2)), is_written=True)
+    world.sent.clear()
+    assert told(world) == [0, 1], "pod 2 would make the partition, empty"
+
+
+def test_an_unclear_partition_is_never_told_with_a_pod_that_has_no_address() -> None:
+    elsewhere = Claim(pod=Ordinal(0), configuration=configuration(0, 7), is_empty=False)
+    here = Claim(pod=Ordinal(1), configuration=configuration(0, 1), is_empty=True)
+    pods = frozenset(map(Ordinal, range(3)))
+
+    def say_to(pod: int) -> PartitionConfiguration | None:
+        return told_of_unclear(Ordinal(pod), (elsewhere, here), configuration(0, 1), pods)
+
+    assert say_to(0) is None, "it keeps what it has"
+    assert say_to(1) == here.configuration
+    assert say_to(2) == here.configuration, "a hint that every pod can follow"

@@ -1,0 +1,78 @@
+"""Pods and processes that are killed, at moments that are counted by what happens to a store."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from e2e.kubectl import Cluster
+from e2e.releases import holder, leader
+from qss_testing.waiting import wait_until
+
+_QUIET_S = 5.0
+_NEXT_LEADER_S = 90.0
+
+
+def kill(here: Cluster, pod: str) -> None:
+    """At once, without a farewell."""
+    here.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+
+
+def let_happen(here: Cluster, store: str, changes: int) -> None:
+    """Returns after so many changes of the store, or when nothing happens any more."""
+    for _ in range(changes):
+        before = _state_of(here, store)
+        with suppress(AssertionError):
+            wait_until(partial(_has_changed, here, store, before), _QUIET_S)
+
+
+def kill_process(pod: str, program: str) -> None:
+    """A pod's process on the test bed, with SIGKILL; none where its node has lost its power."""
+    for process in _processes_of(pod, program):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def without_its_operator(
+    act: Callable[[], object], moment: int, system: Cluster, here: Cluster, store: str
+) -> None:
+    """Does it while the leader is killed, after so many changes; returns when another leads.
+
+    The leader has no time to give its Lease back: until that runs out nobody leads.
+    """
+    first = leader(system)
+    identity = holder(system)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        acting = beside.submit(act)
+        let_happen(here, store, moment)
+        kill_process(first, "qss_operator")
+        acting.result()
+    wait_until(lambda: holder(system) != identity and leader(system), _NEXT_LEADER_S)
+
+
+def _processes_of(pod: str, program: str) -> Iterator[int]:
+    """As this machine numbers them."""
+    for directory in Path("/proc").iterdir():
+        with suppress(OSError):
+            if (
+                directory.name.isdigit()
+                and program.encode() in (directory / "cmdline").read_bytes()
+                and f"HOSTNAME={pod}".encode() in (directory / "environ").read_bytes().split(b"\0")
+            ):
+                yield int(directory.name)
+
+
+def _state_of(here: Cluster, store: str) -> str:
+    """Changes whenever the operator, or whoever follows it, does something to the store."""
+    kinds = "qss,statefulset,pods,services,pvc"
+    selector = ("--selector", f"queryablestate.dev/store={store}")
+    found = here.kubectl("get", kinds, *selector, "--output", "jsonpath={..resourceVersion}")
+    own = ("get", f"qss/{store}", "--ignore-not-found", "--output")
+    return found + here.kubectl(*own, "jsonpath={..resourceVersion}")
+
+
+def _has_changed(here: Cluster, store: str, before: str) -> bool:
+    return _state_of(here, store) != before
