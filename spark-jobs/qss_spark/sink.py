@@ -1,12 +1,13 @@
 """`StoreSink`: a streaming query writes a store, exactly once, through `foreachBatch`.
 
-Small batches are collected and staged by the driver in one request a pod; others are staged by the
-executors through the data source. Either way the driver commits, with the position that Spark wrote
-to its offset log before the batch began.
+Small batches are collected by the driver, which stages them, or, where they are really small, sends
+them with their commit; others are staged by the executors through the data source. Either way the
+driver commits, with the position that Spark wrote to its offset log before the batch began.
 """
 
 import logging
 import threading
+from itertools import chain, islice
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from qss_spark.offset_log import RunningQuery
 from qss_spark.options import BATCH_OPTION, Access, SinkBatch
 from qss_spark.positions import read_offsets
 from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder
-from qss_spark.writer import commit_batch, give_up, stage_rows
+from qss_spark.writer import commit_batch, give_up, is_small, stage_groups, write_rows
 
 _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000
@@ -230,10 +231,14 @@ class StoreSink:
             return None
 
     def _stage_here(self, table: pa.Table, batch: SinkBatch, encoder: RowEncoder) -> None:
+        groups = encoder.slices(table.to_batches())
+        first = list(islice(groups, 2))
+        if is_small(first):
+            write_rows(self._http, batch, first)
+            return
         staged: list[Staged] = []
         try:
-            task = f"driver{batch.batch}"
-            staged = stage_rows(self._http, batch, encoder, task, iter(table.to_batches()))
+            staged = stage_groups(self._http, batch, chain(first, groups), f"driver{batch.batch}")
         except BatchClosedError:
             pass  # It was applied: the coordinator tells, by the commit, whether it was this one.
         except BaseException:

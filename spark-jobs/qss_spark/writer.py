@@ -5,7 +5,7 @@ user's process: all that they share travels in the writer itself.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,9 +13,20 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from qss_client.batch_bodies import CARRIED_ROWS_BYTES_MAX
+from qss_client.chunks import Slice
 from qss_client.http_sync import SyncHttp
 from qss_client.routing import RetryLimits
-from qss_client.writing import WRITE_LIMITS, Staged, abort, commit, discover, open_writer, stage
+from qss_client.writing import (
+    WRITE_LIMITS,
+    Staged,
+    abort,
+    commit,
+    discover,
+    open_writer,
+    stage,
+    write_batch,
+)
 from qss_core.errors import BatchClosedError, StoreError
 from qss_core.model import StoreDefinition
 from qss_spark.options import Access, SinkBatch
@@ -97,10 +108,37 @@ def stage_rows(
     batches: Iterator[pa.RecordBatch],
 ) -> list[Staged]:
     """Stages the rows of one task attempt, group after group."""
+    return stage_groups(http, batch, encoder.slices(batches), task)
+
+
+def stage_groups(
+    http: SyncHttp, batch: SinkBatch, groups: Iterable[list[Slice]], task: str
+) -> list[Staged]:
+    """The same with rows that are encoded."""
     staged: list[Staged] = []
-    for number, slices in enumerate(encoder.slices(batches)):
+    for number, slices in enumerate(groups):
         staged += stage(http, batch.run, batch.batch, f"{task}-{number}", slices)
     return staged
+
+
+def is_small(groups: list[list[Slice]]) -> bool:
+    """Whether a batch's commit may carry its rows."""
+    slices = [one for group in groups for one in group]
+    size = sum(len(one.data) for one in slices)
+    return len(groups) == 1 and size <= CARRIED_ROWS_BYTES_MAX
+
+
+def write_rows(http: SyncHttp, batch: SinkBatch, groups: list[list[Slice]]) -> None:
+    """Commits a small batch with its rows; a repeat of one that was committed changes nothing."""
+    write_batch(
+        http,
+        batch.run,
+        batch.batch,
+        [one for group in groups for one in group],
+        position=batch.position,
+        fingerprint=batch.fingerprint,
+        replace=batch.replace,
+    )
 
 
 def give_up(http: SyncHttp, batch: SinkBatch) -> None:

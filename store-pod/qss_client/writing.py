@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from qss_client.batch_bodies import BATCH_MEDIA, encode_batch
 from qss_client.chunks import Slice
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits, active_of
@@ -159,6 +160,33 @@ def commit(
     return calls.coordinator(_batch_path(run, batch) + "/commit", request, CommitAnswer)
 
 
+def write_batch(
+    http: SyncHttp,
+    run: Run,
+    batch: int,
+    rows: Sequence[Slice],
+    *,
+    position: PositionJson,
+    fingerprint: str,
+    replace: bool = False,
+    limits: RetryLimits = WRITE_LIMITS,
+) -> CommitAnswer:
+    """Commits a small batch with its rows, at most one slice a partition, in one request.
+
+    As `stage` and `commit` together, and no less exactly once: the decision carries the rows. They
+    may have `CARRIED_BYTES_MAX` bytes together, less 64 KiB; TooLargeError for more.
+    """
+    request = CommitRequest(
+        generation=run.opened.generation,
+        chunks={},
+        position=position,
+        fingerprint=fingerprint,
+        replace=replace,
+    )
+    calls = _Calls(http, run.opened.metadata, limits)
+    return calls.batch(_batch_path(run, batch) + "/commit", encode_batch(request, rows))
+
+
 def abort(http: SyncHttp, run: Run, batch: int, limits: RetryLimits = WRITE_LIMITS) -> AbortAnswer:
     """Gives the batch up and closes the run; nothing happens to a batch that was decided."""
     request = AbortRequest(generation=run.opened.generation)
@@ -192,6 +220,20 @@ class _Calls:
             url = f"{base}/changelog/stores/{self.metadata.definition.name}/{path}"
             try:
                 return self._http.post(url, message, kind, timeout_s=ANSWER_TIMEOUT_S)
+            except StoreError as error:
+                self._wait(error)
+
+    def batch(self, path: str, body: bytes) -> CommitAnswer:
+        """Sends a batch to the active of partition 0."""
+        while True:
+            base = active_of(self.metadata, PartitionId(0)).changelog
+            url = f"{base}/changelog/stores/{self.metadata.definition.name}/{path}"
+            headers = {"Content-Type": BATCH_MEDIA}
+            try:
+                answer = self._http.request(
+                    "POST", url, body=body, headers=headers, timeout_s=ANSWER_TIMEOUT_S
+                )
+                return decode(answer.body, CommitAnswer)
             except StoreError as error:
                 self._wait(error)
 

@@ -271,6 +271,17 @@ class Decision(Wire, frozen=True, kw_only=True):
     fingerprint: str
     replace: bool
     one_off: bool = False
+    carries_rows: bool = False  # They are the payload of the Decide entry, and were not staged.
+
+
+class CarriedRows(Wire, frozen=True, kw_only=True):
+    """What a Commit entry that carries its rows says of them; see `entries.Stage`."""
+
+    records: int
+    payload_bytes: int
+    deletes: int = 0
+    latest: int | None = None
+    undated: int = 0
 
 
 class PartitionCommit(Wire, frozen=True, kw_only=True):
@@ -286,21 +297,25 @@ class PartitionCommit(Wire, frozen=True, kw_only=True):
     wall_time_ms: int
     replace: bool
     one_off: bool = False
+    rows: CarriedRows | None = None  # They are the entry's payload; `chunks` is empty then.
 
 
-def partition_commit(decision: Decision, partition: PartitionId) -> PartitionCommit:
-    """A decision's part for one partition."""
+def partition_commit(
+    decision: Decision, partition: PartitionId, rows: CarriedRows | None = None
+) -> PartitionCommit:
+    """A decision's part for one partition; `rows` where the decision carries some for it."""
     return PartitionCommit(
         sequence=decision.sequence,
         writer=decision.writer,
         generation=decision.generation,
         batch=decision.batch,
         writer_epoch=decision.writer_epoch,
-        chunks=decision.chunks.get(str(partition), ()),
+        chunks=() if decision.carries_rows else decision.chunks.get(str(partition), ()),
         position=decision.position,
         wall_time_ms=decision.wall_time_ms,
         replace=decision.replace,
         one_off=decision.one_off,
+        rows=rows,
     )
 
 
@@ -314,14 +329,19 @@ class PrepareRequest(Wire, frozen=True, kw_only=True):
     batch: int
     writer_epoch: WriterEpoch
     chunks: dict[str, tuple[ChunkReference, ...]]
+    carried_bytes: int = 0  # Of rows that were not staged: the commit brings them.
 
 
 class CommitPartitionsRequest(Wire, frozen=True, kw_only=True):
-    """Tells one pod of a decision, for the partitions in `epochs`."""
+    """Tells one pod of a decision, for the partitions in `epochs`.
+
+    `rows` are the slices that the decision carries for them, as Arrow IPC streams.
+    """
 
     store_id: StoreId
     epochs: dict[str, Epoch]
     decision: Decision
+    rows: dict[str, bytes] = msgspec.field(default_factory=dict)
 
 
 class AbortPartitionsRequest(Wire, frozen=True, kw_only=True):

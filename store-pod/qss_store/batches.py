@@ -10,10 +10,11 @@ from pathlib import Path
 
 from qss_client.chunks import Slice, decode_chunk
 from qss_client.layouts import layout_of
-from qss_core.errors import DiskFullError, StoreError, WrongStoreError
+from qss_core.errors import DiskFullError, MalformedRequestError, StoreError, WrongStoreError
 from qss_core.model import Epoch, Partitioner, PartitionId, StoreId, WriterEpoch
 from qss_core.wire import (
     AbortPartitionsRequest,
+    CarriedRows,
     CommitPartitionsRequest,
     PartitionsAnswer,
     PrepareRequest,
@@ -30,6 +31,7 @@ from qss_store.replication import log as logs
 from qss_store.replication.entries import Abort, Commit, Stage
 
 _DISK_RESERVE_BYTES = 64 * 1024 * 1024
+_NO_ROWS: Mapping[PartitionId, Slice] = {}
 _ROWS_ON_DISK = 2  # A commit writes its rows to the log's memtable and to the data family.
 
 
@@ -116,7 +118,8 @@ class Batches:
     async def prepare(self, request: PrepareRequest) -> PartitionsAnswer:
         """Says for each partition whether a commit could be refused, by anything."""
         ordinal = (request.generation, request.batch)
-        needed = 0
+        needed = request.carried_bytes
+        free = self._free_bytes()
 
         def check(replica: Replica, partition: str) -> None:
             nonlocal needed
@@ -126,20 +129,38 @@ class Batches:
                 request.writer, ordinal, request.writer_epoch, request.chunks.get(partition, ())
             )
             needed += sum(chunk.payload_bytes for chunk in held)
-            if needed * _ROWS_ON_DISK > self._free_bytes():
+            if needed * _ROWS_ON_DISK > free:
                 raise DiskFullError(
                     f"the volume has no room to apply {needed} bytes: free space or make it larger"
                 )
 
         return await self._each(request.store_id, request.epochs, check)
 
-    async def commit(self, request: CommitPartitionsRequest) -> PartitionsAnswer:
-        """Commits a decision in each partition and waits until it is applied."""
+    async def commit(
+        self, request: CommitPartitionsRequest, rows: Mapping[PartitionId, Slice] = _NO_ROWS
+    ) -> PartitionsAnswer:
+        """Commits a decision in each partition and waits until it is applied.
+
+        `rows` are those that the decision carries, where they need not be read of the request.
+        """
+        decision = request.decision
+        if decision.carries_rows and not rows:
+            rows = {
+                one.partition: one for data in request.rows.values() for one in self.slices_of(data)
+            }
+        remembers = self._pod.recent.admits(sum(len(one.data) for one in rows.values()))
 
         def commit(replica: Replica, partition: str) -> Awaited:
-            part = partition_commit(request.decision, PartitionId(int(partition)))
+            number = PartitionId(int(partition))
+            carried = rows.get(number) if decision.carries_rows else None
+            if decision.carries_rows and carried is None and decision.chunks.get(partition):
+                raise MalformedRequestError("the commit comes without the rows of its decision")
+            part = partition_commit(decision, number, _described(carried))
             if replica.machine.participant.check_commit(part):
-                return append(replica, Commit(commit=part))
+                if carried is None:
+                    return append(replica, Commit(commit=part))
+                decoded = carried.batches if remembers else ()
+                return append(replica, Commit(commit=part), carried.data, decoded)
             # A copy came before: "applied" is answered when it is, and not sooner.
             shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
             return Awaited(replica, shown)
@@ -188,6 +209,18 @@ class Batches:
             except StoreError as error:
                 answers[partition] = problem_of(error)
         return PartitionsAnswer(partitions=answers)
+
+
+def _described(rows: Slice | None) -> CarriedRows | None:
+    if rows is None:
+        return None
+    return CarriedRows(
+        records=rows.records,
+        payload_bytes=len(rows.data),
+        deletes=rows.deletes,
+        latest=rows.latest,
+        undated=rows.undated,
+    )
 
 
 def _staged(one: Slice, begun: Awaited | StoreError | None) -> SliceResult:

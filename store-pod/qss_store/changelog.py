@@ -14,7 +14,6 @@ from qss_store.replication import log as logs
 from qss_store.replication.entries import (
     Command,
     Entry,
-    Stage,
     decode_entry,
     decode_offset,
     encode_entry,
@@ -64,7 +63,7 @@ class Changelog:
         data = encode_entry(entry)
         batch = self._engine.batch()
         batch.put(CHANGELOG, encode_offset(offset), data)
-        if isinstance(command, Stage):
+        if entry.payload_bytes:
             batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
         self._engine.write(batch)
         self.log = log

@@ -30,6 +30,14 @@ def put_or_delete(batch: Batch, family: str, key: bytes, value: bytes | None) ->
         batch.put(family, key, value)
 
 
+def read_payload(engine: Engine, offset: Offset) -> bytes:
+    """The rows of a changelog entry; CorruptionError where they are missing."""
+    payload = engine.get(PAYLOAD, encode_offset(offset))
+    if payload is None:
+        raise CorruptionError(f"the rows of entry {offset} are missing from the changelog")
+    return payload
+
+
 class CommitWriter:
     """Writes one commit into a replica's engine."""
 
@@ -86,10 +94,7 @@ class CommitWriter:
 
     def _payloads(self, plan: CommitPlan) -> Iterator[Payload]:
         for offset in plan.payloads:
-            payload = self._decoded(offset) or self._engine.get(PAYLOAD, encode_offset(offset))
-            if payload is None:
-                raise CorruptionError(f"the rows of entry {offset} are missing from the changelog")
-            yield payload
+            yield self._decoded(offset) or read_payload(self._engine, offset)
 
     def _mark_applying(self, offset: Offset) -> None:
         batch = self._engine.batch()

@@ -9,12 +9,13 @@ import asyncio
 import logging
 from typing import Any
 
+import msgspec
+
+from qss_client.chunks import Slice
 from qss_core.errors import (
-    BatchInProgressError,
     MalformedRequestError,
     Retry,
     StaleWriterError,
-    StoreError,
     TooLargeError,
     WrongStoreError,
 )
@@ -24,8 +25,8 @@ from qss_core.wire import (
     AbortAnswer,
     AbortPartitionsRequest,
     AbortRequest,
+    ChunkReference,
     CommitAnswer,
-    CommitPartitionsRequest,
     CommitRequest,
     Decision,
     OpenWriterRequest,
@@ -37,20 +38,32 @@ from qss_core.wire import (
     metadata_of,
 )
 from qss_store.batches import Batches
+from qss_store.finishing import Finisher, active_coordinator
 from qss_store.outcomes import outcome_of
-from qss_store.participants import MakeMessage, Participants
+from qss_store.participants import Participants
 from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.replica import Replica
-from qss_store.replication import log as logs
-from qss_store.replication.entries import CloseWriter, Complete, Decide, ForgetWriter, OpenWriter
+from qss_store.replication.entries import CloseWriter, Decide, ForgetWriter, OpenWriter
 from qss_store.settings import Settings
 from qss_store.transactions.coordinator import WRITERS_MAX, Coordinator, Writer
 from qss_store.transactions.participant import BATCH_TOPICS
 
 _LOG = logging.getLogger(__name__)
-_FIRST_RETRY_S = 0.02
-_LAST_RETRY_S = 1.0
+
+
+def _references(
+    writer_epoch: WriterEpoch, rows: tuple[Slice, ...]
+) -> dict[str, tuple[ChunkReference, ...]]:
+    """What a decision says of rows that it carries; a repeat by the same run says the same."""
+    return {
+        str(one.partition): (
+            ChunkReference(
+                id=f"{writer_epoch}.carried.0", records=one.records, checksum=one.checksum
+            ),
+        )
+        for one in rows
+    }
 
 
 class Coordination:
@@ -60,18 +73,14 @@ class Coordination:
         """Holds nothing that the log does not: locks, a running task, and who was heard when."""
         self._pod = pod
         self._participants = Participants(pod, batches, peers, settings)
+        self._finisher = Finisher(pod, batches, self._participants, settings)
         self._settings = settings
         self._deciding = asyncio.Lock()
-        self._finishing: asyncio.Task[None] | None = None
         self._commits: set[asyncio.Task[CommitAnswer]] = set()
         self._heard: dict[tuple[str, WriterEpoch], float] = {}
 
     def _active(self) -> tuple[Replica, Coordinator]:
-        replica = self._pod.local(0)
-        logs.check_active(replica.log)
-        coordinator = replica.machine.coordinator
-        assert coordinator is not None, "partition 0 has a coordinator"
-        return replica, coordinator
+        return active_coordinator(self._pod)
 
     # --- Writers
 
@@ -91,7 +100,7 @@ class Coordination:
                     one_off=request.one_off,
                 ),
             )
-        await self._finish()
+        await self._finisher.finish()
         held = coordinator.writer(name)
         if held.open_id != request.open_id:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
@@ -124,14 +133,24 @@ class Coordination:
     # --- Batches
 
     async def commit(
-        self, name: str, writer_epoch: WriterEpoch, batch: int, request: CommitRequest
+        self,
+        name: str,
+        writer_epoch: WriterEpoch,
+        batch: int,
+        request: CommitRequest,
+        rows: tuple[Slice, ...] = (),
     ) -> CommitAnswer:
         """Prepares, decides and commits a batch; answers when every partition has applied it.
 
+        `rows` are those of a small batch that were not staged: the decision carries them.
         It goes on when the driver goes away: a decision that nobody drives would wait for the next
         round of maintenance.
         """
-        task = asyncio.create_task(self._commit(name, writer_epoch, batch, request))
+        if rows:
+            if request.chunks:
+                raise MalformedRequestError("a commit lists staged chunks, or carries its rows")
+            request = msgspec.structs.replace(request, chunks=_references(writer_epoch, rows))
+        task = asyncio.create_task(self._commit(name, writer_epoch, batch, request, rows))
         self._commits.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
@@ -142,12 +161,17 @@ class Coordination:
             task.exception()  # Whoever asked has it, or went away.
 
     async def _commit(
-        self, name: str, writer_epoch: WriterEpoch, batch: int, request: CommitRequest
+        self,
+        name: str,
+        writer_epoch: WriterEpoch,
+        batch: int,
+        request: CommitRequest,
+        rows: tuple[Slice, ...],
     ) -> CommitAnswer:
         replica, coordinator = self._active()
         self._check_request(request)
         async with self._deciding:
-            await self._finish()
+            await self._finisher.finish()
             held = coordinator.check_run(name, writer_epoch, request.generation)
             self._hear(held)
             replayed = coordinator.check_replay(held, batch, request.fingerprint, request.chunks)
@@ -155,10 +179,14 @@ class Coordination:
                 return self._answer(replica, replayed.sequence, already_applied=True)
             coordinator.check_order(held, batch)
             self._check_position(replica, held, batch, request)
-            await self._prepare(held, batch, request)
-            decision = self._decision(coordinator, held, batch, request)
-            await outcome_of(replica, Decide(decision=decision))
-            await self._finish()
+            await self._prepare(held, batch, request, rows)
+            decision = self._decision(coordinator, held, batch, request, carries_rows=bool(rows))
+            payload = b"".join(one.data for one in rows)
+            self._finisher.carries(decision, rows)
+            await outcome_of(
+                replica, Decide(decision=decision, payload_bytes=len(payload)), payload
+            )
+            await self._finisher.finish()
         return self._answer(replica, decision.sequence, already_applied=False)
 
     def _check_request(self, request: CommitRequest) -> None:
@@ -192,7 +220,13 @@ class Coordination:
             )
 
     def _decision(
-        self, coordinator: Coordinator, held: Writer, batch: int, request: CommitRequest
+        self,
+        coordinator: Coordinator,
+        held: Writer,
+        batch: int,
+        request: CommitRequest,
+        *,
+        carries_rows: bool,
     ) -> Decision:
         return Decision(
             sequence=Sequence(coordinator.decided + 1),
@@ -206,6 +240,7 @@ class Coordination:
             fingerprint=request.fingerprint,
             replace=request.replace,
             one_off=held.one_off,
+            carries_rows=carries_rows,
         )
 
     def _answer(
@@ -216,7 +251,12 @@ class Coordination:
             sequence=sequence, already_applied=already_applied, position=position.to_json()
         )
 
-    async def _prepare(self, held: Writer, batch: int, request: CommitRequest) -> None:
+    async def _prepare(
+        self, held: Writer, batch: int, request: CommitRequest, rows: tuple[Slice, ...]
+    ) -> None:
+        chunks = {} if rows else request.chunks
+        carried_bytes = sum(len(one.data) for one in rows)
+
         def message(epochs: dict[str, Epoch]) -> PrepareRequest:
             return PrepareRequest(
                 store_id=self._pod.placed().definition.store_id,
@@ -226,10 +266,9 @@ class Coordination:
                 batch=batch,
                 writer_epoch=held.writer_epoch,
                 chunks={
-                    partition: listed
-                    for partition, listed in request.chunks.items()
-                    if partition in epochs
+                    partition: listed for partition, listed in chunks.items() if partition in epochs
                 },
+                carried_bytes=carried_bytes,
             )
 
         failures = await self._participants.ask("prepare", message, self._participants.everybody)
@@ -284,64 +323,11 @@ class Coordination:
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
         """What runs on its own; whoever stops the pod cancels it."""
-        return [*self._commits, *([self._finishing] if self._finishing else [])]
+        return [*self._commits, *self._finisher.tasks]
 
     def go_on(self) -> None:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""
-        if not self._pod.is_active(0) or (self._finishing and not self._finishing.done()):
-            return
-        _, coordinator = self._active()
-        if coordinator.unfinished:
-            self._finishing = asyncio.create_task(self._drive(), name="finish-decision")
-
-    async def _finish(self) -> None:
-        """Waits until no decision is incomplete; BatchInProgressError where that takes too long."""
-        self.go_on()
-        if self._finishing is None:
-            return
-        try:
-            async with asyncio.timeout(self._settings.finish_timeout_s):
-                await asyncio.shield(self._finishing)
-        except TimeoutError:
-            pass
-        _, coordinator = self._active()
-        if coordinator.unfinished:
-            raise BatchInProgressError("a decided batch is being completed: ask again")
-
-    async def _drive(self) -> None:
-        try:
-            await self._commit_everywhere()
-        except StoreError as error:
-            _LOG.warning("the decided batch is driven on later: %s", error.code)
-
-    async def _commit_everywhere(self) -> None:
-        replica, coordinator = self._active()
-        decision = coordinator.unfinished
-        if decision is None:
-            return
-        remaining = self._participants.everybody
-        delay_s = _FIRST_RETRY_S
-        while remaining:
-            failures = await self._participants.ask(
-                "commit", self._commit_message(decision), remaining
-            )
-            remaining = list(failures)
-            if remaining:
-                _LOG.info("sequence %s waits for partitions %s", decision.sequence, remaining)
-                await asyncio.sleep(delay_s)
-                delay_s = min(_LAST_RETRY_S, delay_s * 2)
-        while coordinator.unfinished is not None:
-            await outcome_of(replica, Complete(sequence=decision.sequence))
-
-    def _commit_message(self, decision: Decision) -> MakeMessage:
-        def message(epochs: dict[str, Epoch]) -> CommitPartitionsRequest:
-            return CommitPartitionsRequest(
-                store_id=self._pod.placed().definition.store_id,
-                epochs=epochs,
-                decision=decision,
-            )
-
-        return message
+        self._finisher.go_on()
 
     # --- Writers that went away
 

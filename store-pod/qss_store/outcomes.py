@@ -64,9 +64,11 @@ async def settle(awaited: Iterable[Awaited]) -> None:
                 work.cancel()
 
 
-async def outcome_of(replica: Replica, command: Command) -> Outcome:
+async def outcome_of(
+    replica: Replica, command: Command, payload: bytes | memoryview = b""
+) -> Outcome:
     """Appends an entry and waits until it was applied; raises the failure that it met there."""
-    awaited = append(replica, command)
+    awaited = append(replica, command, payload)
     await settle([awaited])
     outcome = awaited.result()
     assert outcome is not None, "an entry has an outcome"

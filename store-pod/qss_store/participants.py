@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+import msgspec
+
+from qss_client.chunks import Slice
 from qss_core.errors import StoreError, UnreachableError
-from qss_core.model import Epoch, Ordinal
+from qss_core.model import Epoch, Ordinal, PartitionId
 from qss_core.wire import (
     AbortPartitionsRequest,
     CommitPartitionsRequest,
@@ -18,6 +21,7 @@ from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.settings import Settings
 
+_NO_ROWS: Mapping[PartitionId, Slice] = {}
 Message = PrepareRequest | CommitPartitionsRequest | AbortPartitionsRequest
 MakeMessage = Callable[[dict[str, Epoch]], Message]
 
@@ -38,15 +42,25 @@ class Participants:
         return [str(partition) for partition in range(self._pod.placed().definition.partitions)]
 
     async def ask(
-        self, what: str, message: MakeMessage, partitions: list[str]
+        self,
+        what: str,
+        message: MakeMessage,
+        partitions: list[str],
+        rows: Mapping[PartitionId, Slice] = _NO_ROWS,
     ) -> dict[str, Problem]:
-        """Asks the actives of the partitions; the failures by partition."""
+        """Asks the actives of the partitions; the failures by partition.
+
+        `rows` go along with a commit, those of each pod's partitions.
+        """
         by_pod: dict[Ordinal, dict[str, Epoch]] = {}
         for partition in partitions:
             configuration = self._pod.configuration(int(partition))
             by_pod.setdefault(configuration.active, {})[partition] = configuration.epoch
         answers = await asyncio.gather(
-            *(self._ask_pod(what, ordinal, message(epochs)) for ordinal, epochs in by_pod.items())
+            *(
+                self._ask_pod(what, ordinal, message(epochs), rows)
+                for ordinal, epochs in by_pod.items()
+            )
         )
         return {
             partition: problem
@@ -56,11 +70,15 @@ class Participants:
         }
 
     async def _ask_pod(
-        self, what: str, ordinal: Ordinal, message: Message
+        self, what: str, ordinal: Ordinal, message: Message, rows: Mapping[PartitionId, Slice]
     ) -> Mapping[str, Problem | None]:
         try:
             if ordinal == self._pod.ordinal:
-                return (await self._ask_here(message)).partitions
+                return (await self._ask_here(message, rows)).partitions
+            if rows and isinstance(message, CommitPartitionsRequest):
+                theirs = {str(one.partition): bytes(one.data) for one in rows.values()}
+                theirs = {name: theirs[name] for name in message.epochs if name in theirs}
+                message = msgspec.structs.replace(message, rows=theirs)
             url = f"{self._pod.address(ordinal).changelog}/transactions/{what}"
             timeout_s = self._settings.peer_timeout_s
             answer = await self._peers.post(url, message, PartitionsAnswer, timeout_s)
@@ -70,11 +88,13 @@ class Participants:
         silent = problem_of(UnreachableError("the pod did not answer for this partition"))
         return {**answer.partitions, **dict.fromkeys(missing, silent)}
 
-    def _ask_here(self, message: Message) -> Awaitable[PartitionsAnswer]:
+    def _ask_here(
+        self, message: Message, rows: Mapping[PartitionId, Slice]
+    ) -> Awaitable[PartitionsAnswer]:
         match message:
             case PrepareRequest():
                 return self._batches.prepare(message)
             case CommitPartitionsRequest():
-                return self._batches.commit(message)
+                return self._batches.commit(message, rows)
             case AbortPartitionsRequest():
                 return self._batches.abort(message)

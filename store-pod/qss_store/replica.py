@@ -396,4 +396,4 @@ class Replica:
 
     def truncate(self) -> None:
         """Deletes what the changelog's retention no longer asks for."""
-        self._changelog.cut(self._surroundings.settings, self.machine.participant.open_floor)
+        self._changelog.cut(self._surroundings.settings, self.machine.open_floor)

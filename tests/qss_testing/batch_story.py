@@ -90,7 +90,9 @@ class Story:
         opened = await self.ask(lambda: coordination.open(WRITER, request))
         for number in range(self.acknowledged, len(self.plot.batches)):
             chunks = {}
-            if opened.last_batch is None or number > opened.last_batch:
+            rows = self._carried(number)
+            is_new = opened.last_batch is None or number > opened.last_batch
+            if is_new and not rows:
                 chunks = await self._stage(opened, number)
             commit = CommitRequest(
                 generation=opened.generation,
@@ -99,17 +101,30 @@ class Story:
                 fingerprint=f"batch-{number}",
                 replace=self.plot.batches[number].replace,
             )
-            await self._commit(opened, number, commit)
+            await self._commit(opened, number, commit, rows)
             self.acknowledged = number + 1
             self.check_readers(at_least=self.acknowledged)
             if self.between is not None:
                 await self.ask(partial(self.between, number))
 
-    async def _commit(self, opened: WriterOpened, number: int, commit: CommitRequest) -> None:
+    def _carried(self, number: int) -> tuple[Slice, ...]:
+        """The rows of a batch that its commit brings."""
+        slices = self.plot.slices[number].values()
+        if not self.plot.carries_rows or any(len(of_it) > 1 for of_it in slices):
+            return ()
+        return tuple(one for of_it in slices for one in of_it)
+
+    async def _commit(
+        self,
+        opened: WriterOpened,
+        number: int,
+        commit: CommitRequest,
+        rows: tuple[Slice, ...],
+    ) -> None:
         assert self.services is not None
         coordination = self.services.coordination
         epoch = opened.writer_epoch
-        answer = await self.ask(lambda: coordination.commit(WRITER, epoch, number, commit))
+        answer = await self.ask(lambda: coordination.commit(WRITER, epoch, number, commit, rows))
         assert answer.sequence == number + 1
         assert answer.position == position_at(number + 1)
 

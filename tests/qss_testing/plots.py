@@ -43,6 +43,7 @@ class Plot:
 
     definition: StoreDefinition
     batches: Sequence[Batch]
+    carries_rows: bool = False  # Where a batch has one chunk a partition, its commit brings them.
 
     @property
     def generation(self) -> int:
@@ -127,6 +128,17 @@ KEY_VALUE_PLOT = Plot(
         Batch({0: [_numbered(0, 501, "c")], 2: [_numbered(0, 2, "c")]}, replace=True),
         Batch({p: [[_DELETE, *_numbered(1, 4, "d")]] for p in range(PARTITIONS)}),
     ),
+)
+# Small batches after a staged one, one that has no row for a partition, and a replacing one.
+CARRIED_PLOT = Plot(
+    KEY_VALUE_PLOT.definition,
+    (
+        Batch({0: [_numbered(0, 3, "a"), _numbered(2, 5, "b")], 1: [_numbered(0, 2, "a")]}),
+        Batch({p: [[_DELETE, *_numbered(1, 4, "c")]] for p in range(PARTITIONS)}),
+        Batch({1: [_numbered(0, 2, "d")]}, replace=True),
+        Batch({0: [_numbered(0, 501, "e")], 1: [[_DELETE]]}),
+    ),
+    carries_rows=True,
 )
 
 

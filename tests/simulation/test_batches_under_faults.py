@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import encode_slice
+from qss_client.chunks import Slice, encode_slice
 from qss_core.errors import (
     BatchClosedError,
     ChunkMissingError,
@@ -88,12 +88,17 @@ class Driver:
 
     async def _write(self, opened: WriterOpened, batch: int) -> None:
         chunks: dict[str, tuple[ChunkReference, ...]] = {}
-        try:
-            for partition in range(PARTITIONS):
-                if (batch + partition) % 4:  # Some partitions get no rows of some batches.
+        rows: list[Slice] = []
+        # Some partitions get no rows of some batches.
+        partitions = [one for one in range(PARTITIONS) if (batch + one) % 4]
+        if self._random.random() < 0.5:
+            rows = [self._rows(opened, batch, partition) for partition in partitions]
+        else:
+            try:
+                for partition in partitions:
                     chunks[str(partition)] = (await self._stage(opened, batch, partition),)
-        except BatchClosedError:
-            chunks = {}
+            except BatchClosedError:
+                chunks = {}
         if self._is_mortal and self._random.random() < 0.05:
             await self._abort(opened, batch)
         request = CommitRequest(
@@ -103,13 +108,19 @@ class Driver:
             fingerprint=f"{opened.generation}/{batch}",
         )
         epoch = opened.writer_epoch
-        await self._ask(0, lambda pod: pod.coordination.commit("writer", epoch, batch, request))
+        await self._ask(
+            0,
+            lambda pod: pod.coordination.commit("writer", epoch, batch, request, tuple(rows)),
+        )
 
-    async def _stage(self, opened: WriterOpened, batch: int, partition: int) -> ChunkReference:
+    def _rows(self, opened: WriterOpened, batch: int, partition: int) -> Slice:
         key = f"{opened.generation}/{batch}".encode()
         value = self.run.encode()
         rows = pa.table({"key": pa.array([key]), "value": pa.array([value])})
-        one = encode_slice(partition, rows)
+        return encode_slice(partition, rows)
+
+    async def _stage(self, opened: WriterOpened, batch: int, partition: int) -> ChunkReference:
+        one = self._rows(opened, batch, partition)
         stage = Stage(
             writer="writer",
             generation=opened.generation,

@@ -9,11 +9,18 @@ from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.pod import OpenEngine
 from qss_testing.batch_story import Story
 from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
-from qss_testing.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT, VERSIONED_PLOT
+from qss_testing.plots import (
+    CARRIED_PLOT,
+    DUPLICATES_PLOT,
+    KEY_VALUE_PLOT,
+    SESSION_PLOT,
+    VERSIONED_PLOT,
+)
 
 # Each story has more, and less; on RocksDB half as many, since its syncs are not counted.
 STEPS = {
     "KeyValue": (KEY_VALUE_PLOT, 60, 130),
+    "Small batches": (CARRIED_PLOT, 50, 130),
     "Window with duplicates": (DUPLICATES_PLOT, 90, 190),
     "Session": (SESSION_PLOT, 90, 190),
     "Versioned": (VERSIONED_PLOT, 90, 220),
@@ -89,7 +96,8 @@ def open_engine() -> OpenEngine:
 
 # In memory each write of each plot is met; RocksDB takes its time, and meets every third of one.
 @pytest.mark.parametrize(
-    ("kind", "stride"), [("KeyValue", 1), ("Window with duplicates", 3), ("Versioned", 3)]
+    ("kind", "stride"),
+    [("KeyValue", 1), ("Small batches", 2), ("Window with duplicates", 3), ("Versioned", 3)],
 )
 async def test_a_crash_at_any_write_is_survived_on_rocksdb(
     kind: str, stride: int, open_engine: OpenEngine, tmp_path: Path

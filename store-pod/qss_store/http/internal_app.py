@@ -10,6 +10,7 @@ from typing import TypeVar
 import aiohttp
 from aiohttp import web
 
+from qss_client.batch_bodies import BATCH_MEDIA, CARRIED_BYTES_MAX, decode_batch
 from qss_core.errors import (
     MalformedRequestError,
     NotActiveError,
@@ -117,7 +118,7 @@ class InternalApi:
                 data=body,
                 headers={
                     _FORWARDED: "1",
-                    "Content-Type": "application/json",
+                    "Content-Type": request.content_type,
                     **forwarded_headers(request),
                 },
                 timeout=aiohttp.ClientTimeout(total=2 * self._settings.finish_timeout_s),
@@ -142,8 +143,13 @@ class InternalApi:
     async def commit(self, request: web.Request) -> web.Response:
         """Decides and commits a batch."""
         name, epoch, batch = _batch_of(request)
-        message = await self._read(request, CommitRequest)
-        return _json(await self._coordination.commit(name, epoch, batch, message))
+        if request.content_type != BATCH_MEDIA:
+            message = await self._read(request, CommitRequest)
+            return _json(await self._coordination.commit(name, epoch, batch, message))
+        body = await read_body(request, CARRIED_BYTES_MAX, self._pace)
+        message, chunk = decode_batch(body)
+        rows = tuple(self._batches.slices_of(chunk))
+        return _json(await self._coordination.commit(name, epoch, batch, message, rows))
 
     async def abort(self, request: web.Request) -> web.Response:
         """Gives a batch up."""

@@ -3,7 +3,8 @@
 Layout of a stored entry, integers big-endian: version (1) | kind (1) | epoch (8) | wall time in
 milliseconds (8) | bytes before (8) | the command as JSON. An entry's key is its offset (8). The
 rows of a `Stage`, the slice's Arrow IPC stream as the writer sent it, lie under the same key in a
-family of their own, so that the log can be read without them.
+family of their own, so that the log can be read without them; so do those that a small batch's
+`Decide` (all partitions') and `Commit` (this one's) carry.
 """
 
 import struct
@@ -12,7 +13,7 @@ from enum import IntEnum
 
 from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
-from qss_core.wire import Decision, PartitionCommit, decode, encode
+from qss_core.wire import CarriedRows, Decision, PartitionCommit, decode, encode
 
 _VERSION = 1
 _HEAD = struct.Struct(">BBQQQ")
@@ -64,9 +65,10 @@ class OpenWriter(Wire, frozen=True, kw_only=True):
 
 
 class Decide(Wire, frozen=True, kw_only=True):
-    """The batch will be committed, everywhere."""
+    """The batch will be committed, everywhere; its rows are the payload where it carries them."""
 
     decision: Decision
+    payload_bytes: int = 0
 
 
 class Complete(Wire, frozen=True, kw_only=True):
@@ -142,7 +144,13 @@ class Entry:
     @property
     def payload_bytes(self) -> int:
         """Bytes of the rows that the entry has in the payload family."""
-        return self.command.payload_bytes if isinstance(self.command, Stage) else 0
+        match self.command:
+            case Stage() | Decide():
+                return self.command.payload_bytes
+            case Commit(commit=PartitionCommit(rows=CarriedRows() as rows)):
+                return rows.payload_bytes
+            case _:
+                return 0
 
 
 def encode_offset(offset: int) -> bytes:

@@ -18,7 +18,7 @@ from qss_core.errors import (
     TooManyWritersError,
     UnknownWriterError,
 )
-from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
+from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
 from qss_core.wire import ChunkReference, Decision, OpenWriterRequest, decode, encode
 from qss_store.replication.entries import CloseWriter, Complete, ForgetWriter, OpenWriter
 from qss_store.transactions.participant import Changes, Rows
@@ -65,6 +65,7 @@ class _State(Wire, frozen=True, kw_only=True):
     last_epoch: WriterEpoch
     decided: Sequence
     completed: Sequence
+    decision_offset: Offset | None = None
 
 
 @dataclass(slots=True)
@@ -75,6 +76,7 @@ class Coordinator:
     last_epoch: WriterEpoch = field(default=WriterEpoch(0))
     completed: Sequence = field(default=Sequence(0))
     decision: Decision | None = None  # The last one.
+    decision_offset: Offset | None = None  # Of its entry, where the rows are that it carries.
 
     @classmethod
     def load(cls, rows: Rows) -> "Coordinator":
@@ -84,6 +86,7 @@ class Coordinator:
             state = decode(rows[_STATE], _State)
             coordinator.last_epoch = state.last_epoch
             coordinator.completed = state.completed
+            coordinator.decision_offset = state.decision_offset
         if _DECISION in rows:
             coordinator.decision = decode(rows[_DECISION], Decision)
         for key, value in rows.items():
@@ -233,7 +236,13 @@ class Coordinator:
             )
         return decided
 
-    def apply_decide(self, decision: Decision) -> Changes:
+    @property
+    def open_floor(self) -> Offset | None:
+        """The first entry whose rows are still needed: those that an incomplete one carries."""
+        decision = self.unfinished
+        return self.decision_offset if decision and decision.carries_rows else None
+
+    def apply_decide(self, offset: Offset, decision: Decision) -> Changes:
         """Takes the decision, if epoch and order still hold where it stands in the log."""
         held = self.check_run(decision.writer, decision.writer_epoch, decision.generation)
         self.check_order(held, decision.batch)
@@ -248,7 +257,7 @@ class Coordinator:
         )
         batches = {**held.batches, str(decision.batch): kept}
         recent = dict(list(batches.items())[-FINGERPRINTS_MAX:])
-        self.decision = decision
+        self.decision, self.decision_offset = decision, offset
         changes = self._keep(_replace(held, last_batch=decision.batch, batches=recent))
         return changes | {_DECISION: encode(decision), _STATE: self._state()}
 
@@ -335,7 +344,12 @@ class Coordinator:
 
     def _state(self) -> bytes:
         return encode(
-            _State(last_epoch=self.last_epoch, decided=self.decided, completed=self.completed)
+            _State(
+                last_epoch=self.last_epoch,
+                decided=self.decided,
+                completed=self.completed,
+                decision_offset=self.decision_offset,
+            )
         )
 
 

@@ -48,6 +48,13 @@ class Machine:
         coordinator = Coordinator.load(rows) if partition == 0 else None
         return cls(Participant.load(rows), coordinator)
 
+    @property
+    def open_floor(self) -> Offset | None:
+        """The first entry that something undecided or incomplete still needs."""
+        coordinated = self.coordinator.open_floor if self.coordinator else None
+        floors = (self.participant.open_floor, coordinated)
+        return min((one for one in floors if one is not None), default=None)
+
     def apply(self, offset: Offset, entry: Entry) -> Outcome:
         """Takes the next entry. The state is changed at once; the shell makes `changes` durable."""
         try:
@@ -60,7 +67,7 @@ class Machine:
             case Stage():
                 return Outcome(self.participant.apply_stage(offset, entry.wall_time_ms, command))
             case Commit():
-                plan = self.participant.plan_commit(command.commit)
+                plan = self.participant.plan_commit(offset, command.commit)
                 return Outcome(plan.changes if plan else {}, plan)
             case Abort():
                 return Outcome(self.participant.apply_abort(command))
@@ -68,13 +75,14 @@ class Machine:
                 return Outcome()
             case OpenWriter() | Decide() | Complete() | CloseWriter() | ForgetWriter():
                 assert self.coordinator is not None, "only partition 0 coordinates"
-                return self._coordinate(self.coordinator, entry, command)
+                return self._coordinate(self.coordinator, offset, entry, command)
             case _:
                 assert_never(command)
 
     def _coordinate(
         self,
         coordinator: Coordinator,
+        offset: Offset,
         entry: Entry,
         command: OpenWriter | Decide | Complete | CloseWriter | ForgetWriter,
     ) -> Outcome:
@@ -85,7 +93,7 @@ class Machine:
                     changes, writer_epoch=coordinator.writer(command.writer).writer_epoch
                 )
             case Decide():
-                return Outcome(coordinator.apply_decide(command.decision))
+                return Outcome(coordinator.apply_decide(offset, command.decision))
             case Complete():
                 return Outcome(coordinator.apply_complete(command))
             case CloseWriter():

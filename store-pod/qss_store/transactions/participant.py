@@ -18,7 +18,14 @@ from qss_core.errors import (
 from qss_core.model import Offset, Sequence, Wire, WriterEpoch
 from qss_core.positions import Position
 from qss_core.timed_keys import SEQUENCE_MAX
-from qss_core.wire import ChunkReference, PartitionCommit, PositionJson, decode, encode
+from qss_core.wire import (
+    CarriedRows,
+    ChunkReference,
+    PartitionCommit,
+    PositionJson,
+    decode,
+    encode,
+)
 from qss_store.replication.entries import Abort, Stage
 
 ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
@@ -239,8 +246,11 @@ class Participant:
         self.check_chunks(commit.writer, ordinal, commit.writer_epoch, commit.chunks)
         return True
 
-    def plan_commit(self, commit: PartitionCommit) -> CommitPlan | None:
-        """Takes the commit into the state, says how to apply it; None for one that was applied."""
+    def plan_commit(self, offset: Offset, commit: PartitionCommit) -> CommitPlan | None:
+        """Takes the commit into the state, says how to apply it; None for one that was applied.
+
+        `offset` is its entry's, which may carry its rows.
+        """
         if not self.check_commit(commit):
             return None
         ordinal = (commit.generation, commit.batch)
@@ -253,13 +263,14 @@ class Participant:
         puts_before = self.puts
         # Rows that are replaced are gone, and the time that was true of them.
         stream_time_before = -1 if commit.replace else self.stream_time
-        self._advance(commit, listed)
+        carried = () if commit.rows is None else (commit.rows,)
+        self._advance(commit, (*listed, *carried))
         changes: Changes = self._drop(dropped)
         changes |= self._forget_one_offs()
         changes[_LAST + commit.writer.encode()] = encode(self.last[commit.writer])
         changes[_STATE] = encode(self._state())
         return CommitPlan(
-            payloads=tuple(chunk.offset for chunk in listed),
+            payloads=(*(chunk.offset for chunk in listed), *(offset for _ in carried)),
             default_timestamp_ms=commit.wall_time_ms,
             data_generation=self.data_generation,
             replaces=commit.replace,
@@ -267,7 +278,7 @@ class Participant:
             stream_time_before=stream_time_before,
             puts_before=puts_before,
             changes=changes,
-            records=sum(chunk.records for chunk in listed),
+            records=sum(rows.records for rows in (*listed, *carried)),
         )
 
     def position_after(
@@ -284,7 +295,9 @@ class Participant:
             kept = _without_topics_of(kept, read)
         return kept.merge(read).with_component(batch_topic(writer), generation, batch)
 
-    def _advance(self, commit: PartitionCommit, listed: Iterable[StagedChunk]) -> None:
+    def _advance(
+        self, commit: PartitionCommit, listed: Iterable[StagedChunk | CarriedRows]
+    ) -> None:
         self.position = self.position_after(
             commit.writer,
             (commit.generation, commit.batch),
@@ -295,12 +308,12 @@ class Participant:
         self.data_generation += 1 if commit.replace else 0
         if commit.replace:
             self.stream_time = -1  # The rows that it was true of are gone.
-        for chunk in listed:
-            if chunk.undated:
+        for rows in listed:
+            if rows.undated:
                 self.stream_time = max(self.stream_time, commit.wall_time_ms)
-            if chunk.latest is not None:
-                self.stream_time = max(self.stream_time, chunk.latest)
-                self.puts = (self.puts + chunk.records - chunk.deletes) & SEQUENCE_MAX
+            if rows.latest is not None:
+                self.stream_time = max(self.stream_time, rows.latest)
+                self.puts = (self.puts + rows.records - rows.deletes) & SEQUENCE_MAX
         self.last[commit.writer] = _LastBatch(
             generation=commit.generation,
             batch=commit.batch,

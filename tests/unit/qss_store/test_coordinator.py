@@ -11,7 +11,7 @@ from qss_core.errors import (
     TooManyWritersError,
     UnknownWriterError,
 )
-from qss_core.model import Epoch, Sequence, WriterEpoch
+from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire import ChunkReference, Decision, OpenWriterRequest
 from qss_store.replication.entries import CloseWriter, Complete, ForgetWriter, OpenWriter
 from qss_store.transactions.coordinator import (
@@ -64,7 +64,7 @@ def decide(
         fingerprint=print_ or f"f{batch}",
         replace=False,
     )
-    changes = coordinator.apply_decide(decision)
+    changes = coordinator.apply_decide(Offset(7), decision)
     if complete:
         coordinator.apply_complete(Complete(sequence=decision.sequence))
     return changes
