@@ -13,6 +13,7 @@ family. Every family of an older format then has the one in the store's format b
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from qss_core.formats import Format
 from qss_core.model import StoreDefinition, StoreType
@@ -48,6 +49,7 @@ class Families:
     has_latest: bool = False  # Whether there are rows beside those of the segments.
 
     @classmethod
+    @lru_cache(maxsize=64)  # Each commit asks three times.
     def of(cls, definition: StoreDefinition, generation: int) -> "Families":
         """Those of a store's partition."""
         written = Format(definition.format)

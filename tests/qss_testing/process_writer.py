@@ -10,7 +10,7 @@ import msgspec
 from qss_client.chunks import encode_slice
 from qss_client.http_sync import SyncHttp
 from qss_client.routing import RetryLimits
-from qss_client.writing import Run, Staged, commit, open_writer, stage
+from qss_client.writing import Run, Staged, commit, open_writer, stage, write_batch
 from qss_core.partitioning import partition_of
 from qss_core.wire import CommitAnswer
 from qss_testing.gates import Gate
@@ -103,6 +103,24 @@ class ProcessWriter:
             self.run,
             batch,
             staged,
+            position={f"input-{self.name}": {"0": batch}},
+            fingerprint=f"{self.name}-{batch}",
+            limits=limits,
+        )
+
+    def write(
+        self,
+        batch: int,
+        rows: Mapping[int, Mapping[bytes, bytes | None]],
+        limits: RetryLimits = PATIENT,
+    ) -> CommitAnswer:
+        """Commits rows by partition in one request."""
+        assert self.run is not None
+        return write_batch(
+            self.http,
+            self.run,
+            batch,
+            [encode_slice(p, table_of(of_it)) for p, of_it in rows.items()],
             position={f"input-{self.name}": {"0": batch}},
             fingerprint=f"{self.name}-{batch}",
             limits=limits,

@@ -5,11 +5,10 @@ calls decides how much is written at once. Options are named for every family at
 those of an unnamed family silently become RocksDB's defaults.
 """
 
-import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 
@@ -28,9 +27,9 @@ from rocksdict import (
 )
 from rocksdict import Snapshot as RocksSnapshot
 
-from qss_core.errors import DiskFullError
 from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch
-from qss_store.engine.rocksdb_scans import FULL, Held, backward, forward, translated
+from qss_store.engine.rocksdb_scans import Held, backward, forward, translated
+from qss_store.engine.room import Room
 
 _DEFAULT_FAMILY = "default"
 _WRITE_BUFFER_BYTES = 16 * 1024 * 1024
@@ -41,16 +40,16 @@ _BLOOM_BITS_PER_KEY = 10
 _BLOCK_BYTES = 16 * 1024
 _KEYS_PER_HASH_SLOT = 0.75
 _MISSING = "key not found"
-_FULL_BELOW_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Memory that all replicas of a pod share; bytes."""
+    """What all replicas of a pod share: memory, in bytes, and the room on their volume."""
 
     cache: Cache
     cache_bytes: int
     write_buffers: WriteBufferManager
+    room: Room = field(default_factory=Room)
 
     @classmethod
     def of(cls, *, cache_bytes: int, write_buffer_bytes: int) -> "Budget":
@@ -236,21 +235,11 @@ class RocksDbEngine:
     def write(self, batch: Batch) -> None:
         """Applies a batch at once; holds the interpreter's lock while it does."""
         assert isinstance(batch, RocksBatch), "a batch belongs to its engine"
-        self._check_room(batch.raw.size_in_bytes())
+        self._budget.room.check(self._path, batch.raw.size_in_bytes())
         try:
             self._db.write(batch.raw)
         except Exception as error:
             raise translated(error) from error
-
-    def _check_room(self, more_bytes: int) -> None:
-        """Refuses what would fill the volume to its end.
-
-        A write-ahead log that has met the end once takes no write again until the database is
-        opened anew, however much room there is by then.
-        """
-        volume = os.statvfs(self._path)
-        if volume.f_bavail * volume.f_frsize < _FULL_BELOW_BYTES + more_bytes:
-            raise DiskFullError(FULL)
 
     def sync(self) -> None:
         """Makes all earlier writes durable; releases the interpreter's lock."""
@@ -287,7 +276,7 @@ class RocksDbEngine:
         """Adds an empty family."""
         if family in self._families:
             return
-        self._check_room(0)
+        self._budget.room.check(self._path, 0)
         try:
             self._families[family] = self._db.create_column_family(family, self._options(family))
         except Exception as error:

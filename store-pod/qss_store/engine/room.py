@@ -1,0 +1,37 @@
+"""Whether a volume has room for another write."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from qss_core.errors import DiskFullError
+from qss_store.engine.rocksdb_scans import FULL
+
+_FULL_BELOW_BYTES = 32 * 1024 * 1024
+# With so much room nobody can fill the volume before it is looked at again: small writes go on.
+_PLENTY_BYTES = 4 * 1024 * 1024 * 1024
+_LOOK_EVERY_S = 0.1
+_SMALL_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Room:
+    """The room on the volume of a pod, which all of its databases share."""
+
+    plenty_until_s: float = 0.0  # Monotonic.
+
+    def check(self, path: Path, more_bytes: int) -> None:
+        """Raises DiskFullError for what would fill the volume to its end.
+
+        A write-ahead log that has met the end once takes no write again until the database is
+        opened anew, however much room there is by then.
+        """
+        now_s = time.monotonic()
+        if now_s < self.plenty_until_s and more_bytes < _SMALL_BYTES:
+            return
+        volume = os.statvfs(path)
+        free = volume.f_bavail * volume.f_frsize
+        if free < _FULL_BELOW_BYTES + more_bytes:
+            raise DiskFullError(FULL)
+        self.plenty_until_s = now_s + _LOOK_EVERY_S if free > _PLENTY_BYTES else 0.0
