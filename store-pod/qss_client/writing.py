@@ -29,6 +29,7 @@ from qss_core.wire import (
     StoreMetadata,
     WriterOpened,
     decode,
+    encode,
     error_of,
 )
 
@@ -215,25 +216,22 @@ class _Calls:
 
     def coordinator(self, path: str, message: object, kind: type[Answer]) -> Answer:
         """Asks the active of partition 0."""
-        while True:
-            base = active_of(self.metadata, PartitionId(0)).changelog
-            url = f"{base}/changelog/stores/{self.metadata.definition.name}/{path}"
-            try:
-                return self._http.post(url, message, kind, timeout_s=ANSWER_TIMEOUT_S)
-            except StoreError as error:
-                self._wait(error)
+        return self._asked(path, encode(message), "application/json", kind)
 
     def batch(self, path: str, body: bytes) -> CommitAnswer:
-        """Sends a batch to the active of partition 0."""
+        """Sends it a batch with its rows."""
+        return self._asked(path, body, BATCH_MEDIA, CommitAnswer)
+
+    def _asked(self, path: str, body: bytes, media: str, kind: type[Answer]) -> Answer:
         while True:
             base = active_of(self.metadata, PartitionId(0)).changelog
             url = f"{base}/changelog/stores/{self.metadata.definition.name}/{path}"
-            headers = {"Content-Type": BATCH_MEDIA}
+            headers = {"Content-Type": media}
             try:
                 answer = self._http.request(
                     "POST", url, body=body, headers=headers, timeout_s=ANSWER_TIMEOUT_S
                 )
-                return decode(answer.body, CommitAnswer)
+                return decode(answer.body, kind)
             except StoreError as error:
                 self._wait(error)
 

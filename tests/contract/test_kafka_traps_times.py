@@ -3,10 +3,7 @@
 Numbers are those of the reference: retention ten minutes, so segments of five.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -26,30 +23,13 @@ from qss_testing.stores import (
     Put,
     commit_rows,
     make_definition,
-    open_memory,
-    open_rocksdb,
 )
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE
+STORE = {"type": StoreType.WINDOW, "retention_ms": RETENTION}
 
 Make = Callable[..., Awaitable[Cluster]]
-
-
-@pytest.fixture(params=["memory", "rocksdb"])
-async def make(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Make]:
-    """Makes a store of one partition on one pod."""
-    async with AsyncExitStack() as stack:
-
-        async def made(**members: Any) -> Cluster:
-            open_engine = open_memory() if request.param == "memory" else open_rocksdb()
-            given = {"type": StoreType.WINDOW, "retention_ms": RETENTION, **members}
-            cluster = Cluster(make_definition(1, **given), tmp_path, open_engine)
-            stack.push_async_callback(cluster.close)
-            await cluster.start(1)
-            return cluster
-
-        yield made
 
 
 async def put(cluster: Cluster, *rows: Put) -> None:

@@ -1,8 +1,6 @@
 """Versioned stores beside Kafka's: its vectors, its traps, and where it is wrong and we are not."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -27,14 +25,12 @@ from qss_testing.stores import (
     Cluster,
     Put,
     commit_rows,
-    make_definition,
-    open_memory,
-    open_rocksdb,
 )
 from qss_testing.versions import VERSIONED, stored_as_of, stored_between
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE
+STORE = {**VERSIONED, "history_retention_ms": RETENTION}
 KINDS = ("versioned_key", "versioned_latest_value", "versioned_segment_value")
 Make = Callable[..., Awaitable[Cluster]]
 
@@ -65,22 +61,6 @@ def test_kafkas_layouts_are_read_and_written_byte_for_byte(vector: Vector) -> No
         assert encode_segment(versions_of(given["records_oldest_first"])) == data
         values = [one for one in decode_segment(data) if one.value is not None]
         assert values == versions_of(vector["find_all_newest_first"])
-
-
-@pytest.fixture(params=["memory", "rocksdb"])
-async def make(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Make]:
-    """Makes a store of one partition on one pod."""
-    async with AsyncExitStack() as stack:
-
-        async def made(**members: object) -> Cluster:
-            open_engine = open_memory() if request.param == "memory" else open_rocksdb()
-            given = {**VERSIONED, "history_retention_ms": RETENTION, **members}
-            cluster = Cluster(make_definition(1, **given), tmp_path, open_engine)
-            stack.push_async_callback(cluster.close)
-            await cluster.start(1)
-            return cluster
-
-        yield made
 
 
 async def put(cluster: Cluster, *versions: tuple[int | None, str | None]) -> None:

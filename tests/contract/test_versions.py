@@ -1,8 +1,6 @@
 """A Versioned partition holds what its puts say, in whatever order they came, on every engine."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from random import Random  # noqa: TID251 the seed is the test's id.
 
 import pytest
@@ -15,33 +13,16 @@ from qss_testing.stores import (
     Cluster,
     Put,
     commit_rows,
-    make_definition,
-    open_memory,
-    open_rocksdb,
 )
 from qss_testing.versions import VERSIONED, Versions, stored_as_of, stored_between
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE
+STORE = {**VERSIONED, "history_retention_ms": RETENTION}
 WALL = 1_700_000_000_000
 # Keys that begin one another, with bytes between that times have too.
 KEYS = [b"a", b"a\x00", b"a\x00\x00\x00\x00\x00\x01", b"aa", b"b"]
 Make = Callable[..., Awaitable[Cluster]]
-
-
-@pytest.fixture(params=["memory", "rocksdb"])
-async def make(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Make]:
-    async with AsyncExitStack() as stack:
-
-        async def made(**members: object) -> Cluster:
-            open_engine = open_memory() if request.param == "memory" else open_rocksdb()
-            given = {**VERSIONED, "history_retention_ms": RETENTION, **members}
-            cluster = Cluster(make_definition(1, **given), tmp_path, open_engine)
-            stack.push_async_callback(cluster.close)
-            await cluster.start(1)
-            return cluster
-
-        yield made
 
 
 def reading_of(cluster: Cluster) -> Reading:
