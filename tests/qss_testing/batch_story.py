@@ -7,7 +7,7 @@ partition may get nothing. Every row of a state is known, so that a half-applied
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from random import Random  # noqa: TID251 a network without faults rolls no dice.
 from typing import Any
@@ -42,6 +42,9 @@ def position_at(sequence: int) -> dict[str, dict[str, int]]:
     if not sequence:
         return {}
     return {f"@batch.{WRITER}": {"1": sequence - 1}, "flights": {"0": sequence - 1}}
+
+
+_value_of = lru_cache(maxsize=None)(decode_value)  # Each look at each row asks for the same.
 
 
 @dataclass(slots=True)
@@ -200,7 +203,7 @@ class Story:
     def _rows_of(self, view: View) -> dict[bytes, bytes]:
         if isinstance(view.snapshot, VersionedSnapshot):
             return stored_rows(view.snapshot)
-        return {key: decode_value(view.format, row) for key, row in view.snapshot.scan()}
+        return {key: _value_of(view.format, row) for key, row in view.snapshot.scan()}
 
     def check_end(self) -> None:
         """All is applied, once, and nothing is left over."""
