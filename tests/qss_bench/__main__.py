@@ -5,7 +5,17 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from qss_bench import ingest, migrating, reads, recovery, report, scans, spark
+from qss_bench import (
+    ingest,
+    migrating,
+    reads,
+    recovery,
+    report,
+    scans,
+    spark,
+    spark_tables,
+    storage,
+)
 
 PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "reads": reads.measure,
@@ -14,6 +24,8 @@ PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
     "ingest": ingest.measure,
     "recovery": recovery.measure,
     "spark": spark.measure,
+    "storage": storage.measure,
+    "spark-tables": spark_tables.measure,
 }
 
 
