@@ -31,13 +31,16 @@ def proxy(words: PodCluster) -> Iterator[WriterProxy]:
 
 
 def ways(proxy: WriterProxy, writer: str) -> list[str]:
-    """By whom each batch was staged, the driver or tasks, in the order of batches."""
-    pattern = re.compile(rf"PUT .*/writers/{writer}/.*/batches/([0-9]+)/chunks/[^.]*\.([a-z]+)")
-    found = {
-        int(match[1]): {"driver": "driver", "t": "tasks"}[match[2]]
-        for one in proxy.passed
-        if (match := pattern.match(one.request))
-    }
+    """How the rows of each batch came, in order: with its commit, or staged by driver or tasks."""
+    batch = rf"/writers/{writer}/.*/batches/([0-9]+)"
+    commits = re.compile(rf"POST .*{batch}/commit")
+    chunks = re.compile(rf"PUT .*{batch}/chunks/[^.]*\.([a-z]+)")
+    found: dict[int, str] = {}
+    for one in proxy.passed:
+        if match := chunks.match(one.request):
+            found[int(match[1])] = {"driver": "driver", "t": "tasks"}[match[2]]
+        elif match := commits.match(one.request):
+            found.setdefault(int(match[1]), "commit")
     return [found[batch] for batch in sorted(found)]
 
 
@@ -71,7 +74,7 @@ def test_all_that_a_row_may_have_is_written_both_ways(
     assert (b.value, b.timestamp) == ({"n": 2, "m": None}, 1_767_225_601_000)
     assert b.headers == (("h", "aGk="), ("h", None))
     assert (a.value, a.timestamp, a.headers) == ({"n": 3, "m": None}, 1_767_225_602_000, ())
-    assert set(ways(proxy, name)) == {"driver" if collect == "always" else "tasks"}
+    assert set(ways(proxy, name)) == {"commit" if collect == "always" else "tasks"}
 
 
 def test_a_null_value_deletes(spark: SparkSession, words: PodCluster, tmp_path: Path) -> None:
@@ -150,9 +153,10 @@ def test_the_way_of_a_batch_follows_the_batch_before(
     spark: SparkSession, words: PodCluster, proxy: WriterProxy, tmp_path: Path
 ) -> None:
     stream = JsonStream(spark, tmp_path, KEY_VALUE)
-    stream.write(big("auto", 10), big("auto", 10_000), big("auto", 10), big("auto", 10, "2"))
+    long = '"' + "x" * 60 + '"'
+    stream.write(big("auto", 10), big("auto", 10_000, long), big("auto", 10), big("auto", 10, "2"))
     stream.run(StoreSink("words", proxy.url, "auto"))
-    assert ways(proxy, "auto") == ["driver", "driver", "tasks", "driver"]
+    assert ways(proxy, "auto") == ["commit", "driver", "tasks", "commit"]
     assert set(held(words, "auto/0000").values()) == {2}
 
 
@@ -179,7 +183,7 @@ def test_a_result_too_large_for_the_driver_goes_through_the_tasks(
     stream = JsonStream(spark, tmp_path, KEY_VALUE)
     stream.write(big("over", 100, value), big("over", 1))
     stream.run(StoreSink("words", proxy.url, "over", collect="always"))
-    assert ways(proxy, "over") == ["tasks", "driver"]
+    assert ways(proxy, "over") == ["tasks", "commit"]
     found = held(words, "over/")
     assert (len(found), found["over/00000"]) == (100, 1)
 
