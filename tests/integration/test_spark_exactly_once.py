@@ -45,8 +45,12 @@ class Death:
 
 
 DEATHS = {
-    "stage-not-answered": Death((), "PUT .*/{}/.*/batches/1/chunks/", after=True),
-    "commit-not-sent": Death((), "POST .*/{}/.*/batches/1/commit$"),
+    "stage-not-answered": Death(
+        ("--collect", "never"), "PUT .*/{}/.*/batches/1/chunks/", after=True
+    ),
+    "batch-not-sent": Death((), "POST .*/{}/.*/batches/1/commit$"),
+    "batch-not-answered": Death((), "POST .*/{}/.*/batches/1/commit$", after=True),
+    "commit-not-sent": Death(("--collect", "never"), "POST .*/{}/.*/batches/1/commit$"),
     "commit-not-answered": Death(
         ("--collect", "never"), "POST .*/{}/.*/batches/1/commit$", after=True
     ),
