@@ -63,6 +63,19 @@ def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> Non
     assert "Stopped" in qss.run("status").out
 
 
+def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: Qss) -> None:
+    # As on a full disk: nothing can be written in its place.
+    hindrance = qss.state.pod_directory(STORE, Ordinal(0)) / "process.yaml.tmp"
+    hindrance.mkdir(parents=True)
+    process = qss.start_up(manifest(replicas=1))
+    reason = "word-counts-0 cannot be started: "
+    wait_until(lambda: reason in qss.run("status", "--output", "json").out)
+    hindrance.rmdir()
+    wait_until(lambda: qss.ready() == "1/1")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+
+
 def test_down_where_nothing_runs_is_no_failure(qss: Qss) -> None:
     done = qss.down()
     assert (done.code, done.out.strip()) == (0, "nothing was running")
