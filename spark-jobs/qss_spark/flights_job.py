@@ -15,6 +15,7 @@ from qss_spark.sink import StoreSink
 from qss_spark.sinks import StoreSinks
 
 _WEEK = 7
+_PATTERN_SIGNS = frozenset("[]{}*?\\")
 # What a job with several inputs reads, a directory of days each.
 _SCHEMAS = {
     "flights": f"{SCHEMA}, source string",
@@ -48,7 +49,7 @@ def run_flights_job(job: FlightsJob, description: str) -> None:
     parser = _parser(description, job.files_per_trigger)
     parser.add_argument("--url", required=True, help="any pod of the store")
     parser.add_argument("--store", default=job.name)
-    given = parser.parse_args()
+    given = _parsed(parser)
     sink = StoreSink(
         given.store,
         url=given.url,
@@ -74,7 +75,7 @@ def run_join_job(job: JoinJob, description: str) -> None:
         metavar="STORE=URL",
         help=f"any pod of a store, once for each: {', '.join(job.stores)}",
     )
-    given = parser.parse_args()
+    given = _parsed(parser)
     urls = _urls(parser, given.url, job.stores)
     sinks = {
         name: StoreSink(
@@ -115,6 +116,23 @@ def _parser(description: str, files_per_trigger: int) -> argparse.ArgumentParser
     return parser
 
 
+def _parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments, and `directory`: where the input is.
+
+    Spark would take a pattern's signs for other directories and read nothing; escaped, it reads
+    each file of a batch several times.
+    """
+    given = parser.parse_args()
+    given.directory = given.input or given.checkpoint / "input"
+    path = given.directory.absolute()
+    if signs := sorted(set(str(path)) & _PATTERN_SIGNS):
+        parser.error(
+            f"Spark takes {' '.join(signs)} for a pattern and would not read {path}: "
+            "choose another directory"
+        )
+    return given
+
+
 def _urls(
     parser: argparse.ArgumentParser, given: Sequence[str], stores: Sequence[str]
 ) -> dict[str, str]:
@@ -143,7 +161,7 @@ def _run(
     plan: Callable[[SparkSession, Path], DataFrame],
     sink: StoreSink | StoreSinks,
 ) -> None:
-    directory = given.input or given.checkpoint / "input"
+    directory = given.directory
     with ThreadPoolExecutor(1) as beside:  # The files are written while Java starts.
         written = None if given.input else beside.submit(write_input, directory)
         spark = local_session(name)

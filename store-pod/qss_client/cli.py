@@ -4,6 +4,9 @@ Exit codes: 0 done, 1 failure, 2 wrong usage or bad input, 3 not found, 4 not av
 again later), 130 interrupted.
 """
 
+import codecs
+import io
+import json
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
@@ -38,6 +41,7 @@ def exit_code_of(error: StoreError) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `qss`, by default with the arguments of this process; ends it with an exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    write_what_cannot_be_shown_as_escapes(sys.stdout, sys.stderr)
     try:
         import typer  # noqa: F401
     except ModuleNotFoundError:
@@ -56,6 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(1) from None
     except OSError as error:
         _fail(str(error), 1)  # A file or the output that cannot be written.
+
+
+def write_what_cannot_be_shown_as_escapes(*outputs: Any) -> None:
+    """In a locale without a letter, JSON's escape of it is written: JSON stays JSON."""
+    codecs.register_error("qss-escape", _escape)
+    for output in outputs:
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="qss-escape")
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError), "only outputs have this handler"
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def make_app(wanted: Sequence[str] = ()) -> Any:

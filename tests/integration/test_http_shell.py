@@ -105,6 +105,7 @@ async def test_a_failure_is_a_problem_with_its_code_and_when_to_retry(listen: Li
     async with server.session.get(f"{server.url}/things/1") as answer:
         assert (answer.status, answer.content_type) == (503, "application/problem+json")
         assert answer.headers["Retry-After"] == "2"
+        assert "Server" not in answer.headers
         problem = await answer.json(content_type=None)
     assert problem["code"] == "NOT_UP_TO_BOUND"
     assert problem["retryAfterMs"] == 1200

@@ -1,5 +1,6 @@
 """`qss up`, `qss down` and `qss status` as a person runs them: output, exit codes, processes."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from qss_core.model import Ordinal
+from qss_operator.errors import StartFailedError
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.processes import is_alive
+from qss_operator.local.run import RunningStores, wait_until_ready
 from qss_testing.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until
 
@@ -40,6 +43,9 @@ def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> Non
     assert again.code == 1
     assert again.err.startswith(f"error: ALREADY_RUNNING: process {holder.pid} runs the stores")
     assert "`qss down` stops them" in again.err
+    typo = qss.up(manifest(partition=6))
+    assert typo.code == 2, "a bad file is told of all the same"
+    assert "spec.partition: unknown field; did you mean partitions?" in typo.err
 
     shown = qss.status()
     assert shown["metadata"]["name"] == STORE
@@ -55,6 +61,19 @@ def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> Non
     assert not is_alive(holder)
     assert any(qss.state.data_directory(STORE, Ordinal(0)).iterdir()), "the data stays"
     assert "Stopped" in qss.run("status").out
+
+
+def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: Qss) -> None:
+    # As on a full disk: nothing can be written in its place.
+    hindrance = qss.state.pod_directory(STORE, Ordinal(0)) / "process.yaml.tmp"
+    hindrance.mkdir(parents=True)
+    process = qss.start_up(manifest(replicas=1))
+    reason = "word-counts-0 cannot be started: "
+    wait_until(lambda: reason in qss.run("status", "--output", "json").out)
+    hindrance.rmdir()
+    wait_until(lambda: qss.ready() == "1/1")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
 
 
 def test_down_where_nothing_runs_is_no_failure(qss: Qss) -> None:
@@ -85,10 +104,16 @@ def test_a_bad_edit_is_refused_in_one_clear_line(qss: Qss, edited: str, message:
 
 def test_a_store_that_is_not_ready_in_time_says_why(qss: Qss) -> None:
     one_pod = manifest(replicas=1)
-    done = Qss(qss.directory, ("/nowhere/qss-store",)).up(one_pod, timeout_s=3.0)
+    done = Qss(qss.directory, ("/nowhere/qss-store",)).up(one_pod, timeout_s=0.1)
     assert done.code == 4
-    assert "word-counts-0 cannot be started: No such file or directory" in done.err
+    assert done.err.startswith("error: NOT_READY: word-counts: ")
     assert "`qss down` stops it" in done.err
+    # It goes on trying, and what is told is what is published.
+    reason = "word-counts-0 cannot be started: No such file or directory"
+    wait_until(lambda: reason in qss.run("status", "--output", "json").out)
+    statuses = RunningStores(state=qss.state, names=(STORE,)).statuses
+    with pytest.raises(StartFailedError, match=reason):
+        asyncio.run(wait_until_ready(statuses, timeout_s=0.0))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,5 +1,6 @@
 """`qss get`, `qss scan` and `qss query`: what they print, and how they end."""
 
+import io
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qss_client.cli import main
+from qss_client.cli import main, write_what_cannot_be_shown_as_escapes
 from qss_core.positions import Position, encode_token
 from qss_testing.pod_process import PodCluster
 from qss_testing.qss_command import REAL_POD, Finished, Qss
@@ -304,3 +305,25 @@ def test_the_local_cluster_is_found_by_its_directory(tmp_path: Path) -> None:
     nowhere = Qss(tmp_path / "nowhere").run("get", "words", "a")
     assert nowhere.code == 3
     assert "give --url, or run `qss up`" in nowhere.err
+
+
+def test_a_locale_without_a_letter_shows_its_escape(cluster: PodCluster) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "qss_client", "get", "words", "ä", "--url", cluster.url],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u00e4    true" in done.stdout
+
+
+def test_json_stays_json_where_a_letter_cannot_be_shown() -> None:
+    bytes_out = io.BytesIO()
+    output = io.TextIOWrapper(bytes_out, encoding="latin-1")
+    write_what_cannot_be_shown_as_escapes(output)
+    output.write(json.dumps("ä ☃ 😀", ensure_ascii=False))
+    output.flush()
+    assert json.loads(bytes_out.getvalue().decode("latin-1")) == "ä ☃ 😀"

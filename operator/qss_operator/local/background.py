@@ -22,9 +22,10 @@ async def start_in_background(
     Raises what a foreground `qss up` would raise, and StartFailedError when a store is not ready in
     time; the background process then goes on trying.
     """
+    # Its refusals are shown here, not in a log; a bad file's even while somebody else runs this.
+    names = tuple(entry.name for entry in prepare(files, state))
     with state.lock():
-        # Its refusals are shown here, not in a log.
-        names = tuple(entry.name for entry in prepare(files, state))
+        pass  # Nobody does. The background process takes the lock, or ends with this refusal.
     child = _spawn(files, state, options)
     running = RunningStores(state=state, names=names)
 

@@ -47,7 +47,9 @@ async def running_stores(
     Raises a StoreError for a bad file, and AlreadyRunningError where somebody runs this state
     directory. On leaving, every pod is stopped; the data stays.
     """
+    prepare(files, state)  # A bad file is told of even while somebody else runs the directory.
     with state.lock():
+        # Again: what was stored may have changed until now.
         prepared = prepare(files, state)
         clock = SystemClock()
         resources = [store(entry, state, str(uuid4()), clock.now()) for entry in prepared]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from qss_core.model import Ordinal, StoreName
+from qss_operator.errors import StateDirectoryError
 from qss_operator.local.backoff import failures_after, restart_delay_s
 from qss_operator.local.files import make_directory
 from qss_operator.local.processes import identify, start_child
@@ -43,7 +44,6 @@ class PodSupervisor:
     async def run(self) -> None:
         """Run until cancelled; then the pod is stopped."""
         loop = asyncio.get_running_loop()
-        make_directory(self._state.data_directory(self._store, self._ordinal))
         failures = 0
         while True:
             started_s = loop.time()
@@ -54,14 +54,22 @@ class PodSupervisor:
 
     async def _run_once(self) -> str:
         log = self._state.log_file(self._store, self._ordinal)
-        _rotate(log)
         try:
+            make_directory(self._state.data_directory(self._store, self._ordinal))
+            _rotate(log)
             with log.open("ab") as output:
                 process = await start_child(self._command, output)
+        except StateDirectoryError as error:
+            return f"cannot be started: {error.message}"
         except OSError as error:
             return f"cannot be started: {error.strerror or error}"
         try:
             self._record(process.pid)
+        except StateDirectoryError as error:
+            # A full disk, mostly. A pod that nobody could find later must not run.
+            await _stop(process)
+            return f"cannot be started: {error.message}"
+        try:
             self.is_running = True
             self._on_change()
             return _describe_exit(await process.wait())

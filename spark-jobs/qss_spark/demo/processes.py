@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import qss_spark
+from qss_client.orphans import ending_with_its_parent
 
 JOB_STARTS_MAX = 5
-_WITHOUT_JAVA = ("Py4JNetworkError", "Answer from Java side is empty", "Connection refused")
+_LAST_WORDS_OF_THE_KILLED = (
+    # Its Java does not answer any more.
+    *("Py4JNetworkError", "Answer from Java side is empty", "Connection refused"),
+    # The Java of a run that was killed before finished its batch; what it wrote is gone on from.
+    "CONCURRENT_STREAM_LOG_UPDATE",
+)
 
 
 class ProgramError(Exception):
@@ -31,13 +37,17 @@ def jobs_directory() -> Path:
 
 
 def run_qss(*arguments: str) -> str:
-    """Runs a `qss` command to its end; ProgramError with what it said where it fails."""
+    """Runs a `qss` command to its end; ProgramError with what it said where it fails.
+
+    Ctrl-C reaches only the caller: an impatient second one must not stop `qss down`.
+    """
     ended = subprocess.run(
         [sys.executable, "-m", "qss_client", *arguments],
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
+        start_new_session=True,
     )
     if ended.returncode != 0:
         raise ProgramError(f"qss {arguments[0]} failed:\n{ended.stderr.strip()}")
@@ -70,14 +80,14 @@ class Job:
             if code == 0 or self._is_stopped:
                 return
             # Somebody killed it, or its Java: that must not matter.
-            was_killed = code < 0 or self._lost_its_java()
+            was_killed = code < 0 or self._was_disturbed()
             if not was_killed or self.starts >= JOB_STARTS_MAX:
                 raise ProgramError(f"the job ended with {code}: see {self._log}\n{self._tail()}")
 
     def _start(self) -> subprocess.Popen[str]:
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
-                self._command,
+                ending_with_its_parent(self._command),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -88,10 +98,10 @@ class Job:
     def _tail(self, lines: int = 15) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
-    def _lost_its_java(self) -> bool:
-        """Whether its last words are of a Java that does not answer any more."""
+    def _was_disturbed(self) -> bool:
+        """Whether its last words are of a Java that was killed, or that outlived an earlier run."""
         last_words = self._tail(60)
-        return any(words in last_words for words in _WITHOUT_JAVA)
+        return any(words in last_words for words in _LAST_WORDS_OF_THE_KILLED)
 
     def stop(self) -> None:
         """Ends the job, if it still runs, for good."""

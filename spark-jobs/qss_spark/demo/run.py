@@ -3,7 +3,6 @@
 import fcntl
 import json
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from rich.table import Table
 from qss_client import Store
 from qss_spark.demo.asking import Asking
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
+from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
 from qss_spark.demo.plays import PLAYS, Part, Play
 from qss_spark.demo.processes import Job, ProgramError, jobs_directory, run_qss
 from qss_spark.flights import FLIGHTS
@@ -77,7 +77,9 @@ class Demo:
                 self._invite(urls)
                 wait()
         finally:
-            run_qss("down", *self._cluster)
+            with uninterrupted():
+                self._console.print("Stopping the store pods ...")
+                run_qss("down", *self._cluster)
         return 0 if is_equal else 1
 
     def _start(self) -> None:
@@ -88,12 +90,14 @@ class Demo:
         """A run that was cut short goes on; one that has ended, or had other jobs, begins anew."""
         names = [one.name for one in self._plays]
         kept = self._state / _JOBS
-        is_other = kept.exists() and json.loads(kept.read_text()) != names
+        # Compared as text: a crash or a full disk may have left a part of it.
+        text = json.dumps(names)
+        is_other = kept.exists() and kept.read_text(errors="replace") != text
         if (self._state / _DONE).exists() or is_other:
             run_qss("down", *self._cluster)
             shutil.rmtree(self._state)
         self._state.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(names))
+        kept.write_text(text)
 
     def _url(self, store: str) -> str:
         status = json.loads(run_qss("status", store, "--output", "json", *self._cluster))
@@ -185,6 +189,7 @@ class Display:
         self._live: Live | None = None
         self._started = time.monotonic()
         self._last_plain = 0.0
+        self._newest_line: dict[str, float] | None = None
 
     def __enter__(self) -> "Display":
         """Begins to show."""
@@ -201,6 +206,7 @@ class Display:
     def show(self, line: dict[str, float] | None, asking: Asking, starts: int) -> None:
         """Takes a line of progress, and shows the newest answer beside it."""
         if line is not None:
+            self._newest_line = line
             self._rows += int(line["rows"])
             rate = line["rows"] / line["seconds"] if line["seconds"] else 0.0
             self._progress.update(
@@ -225,9 +231,16 @@ class Display:
             self._plain(line, answered)
 
     def finish(self, asking: Asking, starts: int) -> None:
-        """The job has read everything; a killed driver may have owed a line for its last batch."""
+        """The job has read everything.
+
+        The lines may tell of less: Spark does not count what it need not read, and a driver that
+        was killed owes a line.
+        """
         self._progress.update(self._task, completed=FLIGHTS)
-        self.show(None, asking, starts)
+        is_told = self._rows >= FLIGHTS
+        self._rows = FLIGHTS
+        newest = None if self._live or is_told else self._newest_line
+        self.show(newest and {**newest, "rows": 0}, asking, starts)
 
     def _plain(self, line: dict[str, float] | None, answered: str) -> None:
         now = time.monotonic()
@@ -247,8 +260,7 @@ def run_demo(state: Path, plays: Sequence[Play] = PLAYS) -> int:
     """The demo on this terminal, or without one. Raises ProgramError where another one runs it."""
     interactive = sys.stdout.isatty()
     demo = Demo(Console(), state, jobs_directory(), plays, keeps_serving=interactive)
-    # Ended politely it ends its programs too, as by Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_on_polite_ends()
     with _alone(state):
         try:
             return demo.run(threading.Event().wait)

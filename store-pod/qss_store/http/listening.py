@@ -5,7 +5,7 @@ import ssl
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from qss_core.errors import MalformedRequestError, OverloadedError, StoreError
 from qss_core.wire import encode, problem_of
@@ -188,8 +188,9 @@ async def make_runner(
 ) -> web.AppRunner:
     """Listens, and serves until its maker calls `cleanup`; for port 0 the system chooses one.
 
-    With `tls` it speaks https.
+    With `tls` it speaks https. What serves is not told: the lane sends no `Server` either.
     """
+    app.on_response_prepare.append(_without_server)
     runner = web.AppRunner(
         app, handler_cancellation=True, shutdown_timeout=limits.shutdown_timeout_s
     )
@@ -200,6 +201,10 @@ async def make_runner(
         await runner.cleanup()
         raise
     return runner
+
+
+async def _without_server(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.popall(hdrs.SERVER, None)
 
 
 def port_of(runner: web.AppRunner) -> int:

@@ -1,17 +1,21 @@
 """The demo's parts by themselves: its job survives being killed, its display needs no terminal."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from qss_operator.local.processes import identify, is_alive
 from qss_spark.demo.asking import Answered, Asking
 from qss_spark.demo.plays import PLAYS
 from qss_spark.demo.processes import JOB_STARTS_MAX, Job, ProgramError, jobs_directory, run_qss
 from qss_spark.demo.run import Display
 from qss_spark.flights import FLIGHTS
+from qss_testing.waiting import wait_until
 
 # Counts its starts in a file, and ends as the list says.
 SCRIPT = """
@@ -52,6 +56,43 @@ def test_a_job_that_fails_is_given_up_with_what_it_said(tmp_path: Path) -> None:
     assert "something went wrong" in str(raised.value)
     assert str(tmp_path / "job.log") in str(raised.value)
     assert job.starts == 2
+
+
+def test_a_job_that_meets_the_remains_of_a_killed_one_is_started_again(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    meets = "sys.stderr.write('[CONCURRENT_STREAM_LOG_UPDATE] for batch 30'); sys.exit(1)"
+    script.write_text(
+        "import pathlib, sys\n"
+        "mark = pathlib.Path(sys.argv[2])\n"
+        f"if not mark.exists(): mark.touch(); {meets}\n"
+    )
+    job = Job(script, [str(tmp_path / "mark")], tmp_path / "job.log")
+    assert batches(job) == []
+    assert job.starts == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends it")
+def test_a_job_does_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
+    script, told = tmp_path / "job.py", tmp_path / "pid"
+    script.write_text(
+        "import os, pathlib, signal, sys\n"
+        "told = pathlib.Path(sys.argv[2])\n"
+        "told.with_suffix('.draft').write_text(str(os.getpid()))\n"
+        "told.with_suffix('.draft').rename(told)\n"
+        "signal.pause()\n"
+    )
+    program = (
+        "import sys; from pathlib import Path; from qss_spark.demo.processes import Job\n"
+        f"list(Job(Path({str(script)!r}), [{str(told)!r}], Path({str(tmp_path / 'log')!r}))"
+        ".progress())\n"
+    )
+    demo = subprocess.Popen([sys.executable, "-c", program])
+    wait_until(told.exists)
+    job = identify(int(told.read_text()))
+    assert job is not None
+    demo.kill()
+    demo.wait()
+    wait_until(lambda: not is_alive(job))
 
 
 def test_a_job_that_is_always_killed_is_given_up(tmp_path: Path) -> None:
@@ -105,6 +146,18 @@ def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
     assert first == f"stream 1,000/{FLIGHTS:,} flights, batch 0, 7 keys; {answered}"
     assert last.startswith(f"stream {FLIGHTS:,}/{FLIGHTS:,} flights, batch 2")
     assert last.endswith("(job started 2 times)")
+
+
+def test_the_last_plain_line_tells_of_every_flight_even_those_that_spark_did_not_count() -> None:
+    out = io.StringIO()
+    asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
+    with Display(Console(file=out, width=40)) as display:
+        display.show(line(1000, 0), asking, 1)
+        display.show(line(FLIGHTS - 3512, 1), asking, 1)
+        display.finish(asking, 1)
+    last = out.getvalue().splitlines()[-1]
+    assert last.startswith(f"stream {FLIGHTS:,}/{FLIGHTS:,} flights, batch 1")
+    assert len(out.getvalue().splitlines()) == 2
 
 
 def test_on_a_terminal_two_lines_stay() -> None:

@@ -1,0 +1,39 @@
+"""The demo ends in order however it is asked to, and once it does nobody can stop that."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os, signal, sys
+from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
+
+interrupt_on_polite_ends()
+try:
+    try:
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    finally:
+        with uninterrupted():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), number)
+            print("stopped the pods")
+except KeyboardInterrupt:
+    print("interrupted once")
+try:
+    os.kill(os.getpid(), signal.SIGHUP)
+except KeyboardInterrupt:
+    print("interrupted again")
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_whatever_ends_the_demo_it_stops_its_pods_undisturbed(number: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, number],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == ["stopped the pods", "interrupted once", "interrupted again"]
