@@ -17,9 +17,9 @@ from qss_core.errors import (
 )
 from qss_core.model import Offset, Sequence, Wire, WriterEpoch
 from qss_core.positions import Position
-from qss_core.timed_keys import SEQUENCE_MAX
 from qss_core.wire import ChunkReference, PartitionCommit, PositionJson, decode, encode
 from qss_store.replication.entries import Abort, Stage
+from qss_store.transactions.staged import Clocks, StagedChunk, visible_chunks
 
 ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
 BATCH_TOPICS = "@batch."
@@ -36,34 +36,12 @@ def batch_topic(writer: str) -> str:
     return BATCH_TOPICS + writer
 
 
-class StagedChunk(Wire, frozen=True, kw_only=True):
-    """A slice in the log that no commit has taken yet."""
-
-    offset: Offset
-    writer: str
-    generation: int
-    batch: int
-    writer_epoch: WriterEpoch
-    chunk: str
-    records: int
-    checksum: str
-    payload_bytes: int
-    wall_time_ms: int
-    deletes: int = 0
-    latest: int | None = None  # The largest time of its rows.
-    undated: int = 0  # Rows whose time is that of the batch.
-
-    @property
-    def ordinal(self) -> tuple[int, int]:
-        """Its place in the writer's order: (generation, batch)."""
-        return (self.generation, self.batch)
-
-
 class _LastBatch(Wire, frozen=True, kw_only=True):
     generation: int
     batch: int
     sequence: Sequence
     one_off: bool
+    writer_epoch: WriterEpoch = WriterEpoch(0)
 
 
 class _State(Wire, frozen=True, kw_only=True):
@@ -129,6 +107,18 @@ class Participant:
     def staged_bytes(self) -> int:
         """Bytes of all payloads that no commit has taken."""
         return sum(chunk.payload_bytes for chunk in self.staged.values())
+
+    @property
+    def clocks(self) -> Clocks:
+        """Those of the applied batches."""
+        return Clocks(self.stream_time, self.puts)
+
+    def visible(self) -> tuple[StagedChunk, ...]:
+        """The staged slices that readers of uncommitted rows see, in order."""
+        if not self.staged:
+            return ()
+        committed = {name: last.writer_epoch for name, last in self.last.items()}
+        return visible_chunks(self.staged.values(), committed)
 
     @property
     def open_floor(self) -> Offset | None:
@@ -295,17 +285,16 @@ class Participant:
         self.data_generation += 1 if commit.replace else 0
         if commit.replace:
             self.stream_time = -1  # The rows that it was true of are gone.
+        clocks = self.clocks
         for chunk in listed:
-            if chunk.undated:
-                self.stream_time = max(self.stream_time, commit.wall_time_ms)
-            if chunk.latest is not None:
-                self.stream_time = max(self.stream_time, chunk.latest)
-                self.puts = (self.puts + chunk.records - chunk.deletes) & SEQUENCE_MAX
+            clocks = clocks.after(chunk, commit.wall_time_ms)
+        self.stream_time, self.puts = clocks
         self.last[commit.writer] = _LastBatch(
             generation=commit.generation,
             batch=commit.batch,
             sequence=commit.sequence,
             one_off=commit.one_off,
+            writer_epoch=commit.writer_epoch,
         )
 
     def _state(self) -> _State:
