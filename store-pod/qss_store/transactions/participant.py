@@ -19,7 +19,13 @@ from qss_core.model import Offset, Sequence, Wire, WriterEpoch
 from qss_core.positions import Position
 from qss_core.wire import ChunkReference, PartitionCommit, PositionJson, decode, encode
 from qss_store.replication.entries import Abort, Stage
-from qss_store.transactions.staged import Clocks, StagedChunk, visible_chunks
+from qss_store.transactions.staged import (
+    NOTHING_STAGED,
+    Clocks,
+    StagedChunk,
+    Uncommitted,
+    visible_chunks,
+)
 
 ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
 BATCH_TOPICS = "@batch."
@@ -83,6 +89,9 @@ class Participant:
     puts: int = 0  # Rows with a value, ever, modulo 2^31: the last one's number.
     last: dict[str, _LastBatch] = field(default_factory=dict)
     staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
+    # Before the last commit was taken in: readers see it until that one's rows are written.
+    before: Uncommitted = field(default=NOTHING_STAGED, compare=False)
+    _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def load(cls, rows: Rows) -> "Participant":
@@ -113,12 +122,14 @@ class Participant:
         """Those of the applied batches."""
         return Clocks(self.stream_time, self.puts)
 
-    def visible(self) -> tuple[StagedChunk, ...]:
-        """The staged slices that readers of uncommitted rows see, in order."""
-        if not self.staged:
-            return ()
-        committed = {name: last.writer_epoch for name, last in self.last.items()}
-        return visible_chunks(self.staged.values(), committed)
+    def uncommitted(self) -> Uncommitted:
+        """What readers of uncommitted rows see beside the applied batches."""
+        if self._visible is None:
+            writers = {writer for writer, _ in self.staged}
+            last = {writer: self.last[writer] for writer in writers if writer in self.last}
+            epochs = {writer: one.writer_epoch for writer, one in last.items()}
+            self._visible = visible_chunks(self.staged.values(), epochs)
+        return Uncommitted(self._visible, self.clocks)
 
     @property
     def open_floor(self) -> Offset | None:
@@ -170,6 +181,7 @@ class Participant:
             undated=stage.undated,
         )
         self.staged[stage.writer, stage.chunk] = chunk
+        self._visible = None
         return {_staged_key(chunk): encode(chunk)}
 
     # --- Prepare and commit
@@ -240,6 +252,7 @@ class Participant:
             for chunk in self.staged.values()
             if chunk.writer == commit.writer and chunk.ordinal <= ordinal
         ]
+        self.before = self.uncommitted()
         puts_before = self.puts
         # Rows that are replaced are gone, and the time that was true of them.
         stream_time_before = -1 if commit.replace else self.stream_time
@@ -333,6 +346,7 @@ class Participant:
 
     def _drop(self, chunks: Iterable[StagedChunk]) -> Changes:
         changes: Changes = {}
+        self._visible = None
         for chunk in chunks:
             del self.staged[chunk.writer, chunk.chunk]
             changes[_staged_key(chunk)] = None

@@ -56,6 +56,16 @@ class Clocks(NamedTuple):
         return Clocks(stream_time, puts)
 
 
+class Uncommitted(NamedTuple):
+    """The visible slices of a partition, and the clocks of the committed rows below them."""
+
+    chunks: tuple[StagedChunk, ...]
+    clocks: Clocks
+
+
+NOTHING_STAGED = Uncommitted((), Clocks(-1, 0))
+
+
 def visible_chunks(
     staged: Iterable[StagedChunk], committed: Mapping[str, WriterEpoch]
 ) -> tuple[StagedChunk, ...]:

@@ -79,7 +79,7 @@ def test_the_participant_remembers_the_run_of_the_last_commit_also_from_its_rows
     epoch = WriterEpoch(2)
     first = Stage(batch=0, writer_epoch=epoch, chunk="2.a.0", **stage)  # type: ignore[arg-type]
     rows |= participant.apply_stage(Offset(1), 5, first)
-    assert [one.offset for one in participant.visible()] == [1]
+    assert [one.offset for one in participant.uncommitted().chunks] == [1]
     commit = PartitionCommit(
         sequence=Sequence(1),
         writer="w",
@@ -94,12 +94,12 @@ def test_the_participant_remembers_the_run_of_the_last_commit_also_from_its_rows
     plan = participant.plan_commit(commit)
     assert plan is not None
     rows |= plan.changes
-    assert participant.visible() == ()
+    assert participant.uncommitted().chunks == ()
     late = Stage(batch=1, writer_epoch=WriterEpoch(1), chunk="1.z.0", **stage)  # type: ignore[arg-type]
     rows |= participant.apply_stage(Offset(3), 5, late)
-    assert participant.visible() == ()
+    assert participant.uncommitted().chunks == ()
     again = Participant.load({key: row for key, row in rows.items() if row is not None})
-    assert again.visible() == ()
+    assert again.uncommitted().chunks == ()
     assert again == participant
 
 
@@ -109,7 +109,7 @@ def test_what_an_abort_drops_is_not_seen_any_more() -> None:
         one = chunk(1, name)
         participant.staged["w", name] = one
     participant.apply_abort(Abort(writer="w", generation=1, batch=0, writer_epoch=WriterEpoch(2)))
-    assert participant.visible() == ()
+    assert participant.uncommitted().chunks == ()
 
 
 def test_clocks_go_on_behind_a_chunk() -> None:
