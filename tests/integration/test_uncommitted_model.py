@@ -18,7 +18,7 @@ from qss_testing.stores import Cluster, make_definition, open_memory, open_rocks
 from qss_testing.uncommitted_model import MINUTE, Model, Rows, in_format
 
 ENGINES = {"memory": open_memory, "rocksdb": open_rocksdb}
-SEEDS = range(4)
+SEEDS = range(2)
 STEPS = 60
 ZERO = PartitionId(0)
 COMMITTED = ReadOptions(isolation=Isolation.READ_COMMITTED)
