@@ -44,9 +44,9 @@ def supported_spec(spec: StoreSpec) -> tuple[StoreSpec, list[str]]:
     """
     lines = [f"{field}: {reason}" for field, reason in _not_yet(spec)]
     usual = RebalanceSpec(paused=spec.rebalance.paused)
-    kept = msgspec.structs.replace(
-        spec, standbys=0, isolation=Isolation.READ_COMMITTED, rebalance=usual
-    )
+    kept = msgspec.structs.replace(spec, standbys=0, rebalance=usual)
+    if kept.store.type is StoreType.VERSIONED:
+        kept = msgspec.structs.replace(kept, isolation=Isolation.READ_COMMITTED)
     return kept, lines
 
 
@@ -61,8 +61,11 @@ def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
             "spec.standbys",
             f"{spec.standbys} is not supported yet: pods do not replicate to each other. Use 0",
         )
-    if spec.isolation is not Isolation.READ_COMMITTED:
-        yield "spec.isolation", f"{spec.isolation} is not supported yet. Use READ_COMMITTED"
+    if spec.isolation is Isolation.READ_UNCOMMITTED and spec.store.type is StoreType.VERSIONED:
+        yield (
+            "spec.isolation",
+            f"{spec.isolation} is not supported yet for Versioned stores. Use READ_COMMITTED",
+        )
     usual = RebalanceSpec(paused=spec.rebalance.paused)
     yield from _other_than(spec.rebalance, usual, "spec.rebalance", _NO_MOVES)
 

@@ -13,7 +13,15 @@ from qss_spark.rows import Columns
 ACCESS_OPTIONS = ("tokenFile", "caFile")
 WRITE_OPTIONS = ("url", "store", "keyColumns", "valueColumns", *ACCESS_OPTIONS)
 BOUND_OPTIONS = ("key", "prefix", "from", "to", "keyFrom", "keyTo", "endFrom", "startTo")
-READ_OPTIONS = ("url", "store", *BOUND_OPTIONS, "partitions", "positionBound", *ACCESS_OPTIONS)
+READ_OPTIONS = (
+    "url",
+    "store",
+    *BOUND_OPTIONS,
+    "partitions",
+    "positionBound",
+    "isolation",
+    *ACCESS_OPTIONS,
+)
 BATCH_OPTION = "queryablestate.batch"  # Set by StoreSink, never by people.
 
 

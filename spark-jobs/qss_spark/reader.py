@@ -33,7 +33,7 @@ from qss_core.errors import (
     UnknownQueryTypeError,
 )
 from qss_core.formats import Format
-from qss_core.model import Partitioner, StoreDefinition, StoreType
+from qss_core.model import Isolation, Partitioner, StoreDefinition, StoreType
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, parse_bound
 from qss_core.serdes import serde_of
@@ -130,6 +130,7 @@ class StoreReader(DataSourceReader):
         self._bounds = self._parsed(options)
         self._key = self._bounds.get("key")
         self._bound = _bound(options.get("positionBound") or options.get("positionbound"))
+        self._isolation = _isolation(options.get("isolation"), definition)
         self._partitions = self._chosen(options.get("partitions"))
         if unknown := set(schema.names) - set(known):
             raise MalformedRequestError(f"store columns are {known}, not {sorted(unknown)}")
@@ -205,6 +206,7 @@ class StoreReader(DataSourceReader):
         explicit = self._definition.partitioner is Partitioner.EXPLICIT
         options = ReadOptions(
             position_bound=self._bound,
+            isolation=self._isolation,
             partition=partition if explicit and self._key is not None else None,
         )
         partitions = None if self._key is not None else [partition]
@@ -288,6 +290,15 @@ def _numbers(text: str, definition: StoreDefinition) -> list[int]:
             f"not {text!r}"
         )
     return numbers
+
+
+def _isolation(text: str | None, definition: StoreDefinition) -> Isolation:
+    """The one that is given, or the store's own: all tasks have the same."""
+    try:
+        return definition.isolation if text is None else Isolation(text.upper())
+    except ValueError as error:
+        names = " or ".join(one.value for one in Isolation)
+        raise MalformedRequestError(f"isolation is {names}, not {text!r}") from error
 
 
 def _bound(text: str | None) -> Position | None:

@@ -27,6 +27,7 @@ from qss_client.writing import (
     stage,
     write_batch,
 )
+from qss_core.chunk_ids import name_attempt, name_group
 from qss_core.errors import BatchClosedError, StoreError
 from qss_core.model import StoreDefinition
 from qss_spark.options import Access, SinkBatch
@@ -64,12 +65,13 @@ class StoreWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         """One task attempt: stages its rows."""
         context = TaskContext.get()
-        attempt = context.taskAttemptId() if context else 0
+        # The attempt's id and not its number, which begins anew where Spark runs a stage again.
+        task = name_attempt(
+            context.partitionId() if context else 0, context.taskAttemptId() if context else 0
+        )
         http = self._access.http()
         try:
-            return StagedMessage(
-                stage_rows(http, self._batch, self._encoder(), f"t{attempt}", iterator)
-            )
+            return StagedMessage(stage_rows(http, self._batch, self._encoder(), task, iterator))
         except BatchClosedError:
             for _ in iterator:  # A stateful plan has to run to its end all the same.
                 pass
@@ -117,7 +119,7 @@ def stage_groups(
     """The same with rows that are encoded."""
     staged: list[Staged] = []
     for number, slices in enumerate(groups):
-        staged += stage(http, batch.run, batch.batch, f"{task}-{number}", slices)
+        staged += stage(http, batch.run, batch.batch, name_group(task, number), slices)
     return staged
 
 

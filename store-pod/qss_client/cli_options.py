@@ -17,6 +17,7 @@ from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
 from qss_core.errors import MalformedRequestError, StoreNotFoundError
+from qss_core.model import Isolation
 from qss_core.positions import parse_bound
 from qss_core.serdes import Serde, serde_of
 
@@ -42,6 +43,9 @@ StateDir = Annotated[Path, typer.Option(help="the local cluster to look in when 
 Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
 RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
 ExecutionInfo = Annotated[bool, typer.Option("--execution-info", help="tell how it was answered")]
+Seen = Annotated[
+    Isolation | None, typer.Option("--isolation", help="which rows are seen; as the store says")
+]
 Bound = Annotated[
     str | None, typer.Option(help="answers at least as new as this: a token, or JSON")
 ]
@@ -130,14 +134,23 @@ def numbers(text: str | None) -> list[int] | None:
 
 
 def read_options(
-    position_bound: str | None, timeout_s: float, *, require_active: bool = False
+    position_bound: str | None,
+    timeout_s: float,
+    isolation: Isolation | None,
+    *,
+    require_active: bool = False,
 ) -> ReadOptions:
     """What a read is told."""
     bound = None
     if position_bound is not None:
         is_json = position_bound.lstrip().startswith("{")
         bound = parse_bound(_json_of(position_bound) if is_json else position_bound)
-    return ReadOptions(position_bound=bound, require_active=require_active, timeout_s=timeout_s)
+    return ReadOptions(
+        position_bound=bound,
+        require_active=require_active,
+        isolation=isolation,
+        timeout_s=timeout_s,
+    )
 
 
 def _json_of(text: str) -> Any:

@@ -19,6 +19,7 @@ from qss_client.cli_options import (
     Partitions,
     Place,
     RequireActive,
+    Seen,
     ServiceAccount,
     StateDir,
     Timeout,
@@ -58,10 +59,11 @@ def get(
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
     position_bound: Bound = None,
+    isolation: Seen = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Look keys up; exit code 3 when one of them is not there."""
-    options = read_options(position_bound, timeout, require_active=require_active)
+    options = read_options(position_bound, timeout, isolation, require_active=require_active)
     with open_store(
         store, Place(url, state_dir, token_file, ca_file, kube, context, service_account), timeout
     ) as client:
@@ -95,12 +97,13 @@ def scan(
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
     position_bound: Bound = None,
+    isolation: Seen = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Print a range, a prefix, or everything: partition by partition, each in key order."""
     if prefix is not None and (lower is not None or upper is not None):
         raise MalformedRequestError("give either --prefix, or --from and --to")
-    options = read_options(position_bound, timeout)
+    options = read_options(position_bound, timeout, isolation)
     order = "DESCENDING" if descending else "ASCENDING"
     chosen = numbers(partitions)
     with open_store(
@@ -140,10 +143,11 @@ def query(
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002
     position_bound: Bound = None,
+    isolation: Seen = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Send an IQv2 query; each partition answers for itself. Exit code 1 when one failed."""
-    options = read_options(position_bound, timeout, require_active=require_active)
+    options = read_options(position_bound, timeout, isolation, require_active=require_active)
     with open_store(
         store, Place(url, state_dir, token_file, ca_file, kube, context, service_account), timeout
     ) as client:

@@ -17,6 +17,7 @@ from qss_client.cli_options import (
     Partitions,
     Place,
     RequireActive,
+    Seen,
     ServiceAccount,
     StateDir,
     Timeout,
@@ -86,10 +87,11 @@ def windows(
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002
     position_bound: Bound = None,
+    isolation: Seen = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Print windows by their start: of a key, of keys between two, or of all."""
-    options = read_options(position_bound, timeout, require_active=require_active)
+    options = read_options(position_bound, timeout, isolation, require_active=require_active)
     place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
     with open_store(store, place, timeout) as client:
         rows = client.windows(
@@ -128,10 +130,11 @@ def sessions(
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002
     position_bound: Bound = None,
+    isolation: Seen = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Print sessions: of a key, of keys between two, or of all."""
-    options = read_options(position_bound, timeout, require_active=require_active)
+    options = read_options(position_bound, timeout, isolation, require_active=require_active)
     place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
     with open_store(store, place, timeout) as client:
         rows = client.sessions(
@@ -167,12 +170,13 @@ def versions(
     output: Format = Output.TABLE,
     require_active: RequireActive = False,  # noqa: FBT002
     position_bound: Bound = None,
+    isolation: Seen = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Print the versions of a key, or that of a time; exit code 3 when there was none then."""
     if as_of is not None and (from_ is not None or to is not None):
         raise MalformedRequestError("--as-of is for one version: without --from and --to")
-    options = read_options(position_bound, timeout, require_active=require_active)
+    options = read_options(position_bound, timeout, isolation, require_active=require_active)
     place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
     with open_store(store, place, timeout) as client:
         encoded = key_of(key_serde(client), key)

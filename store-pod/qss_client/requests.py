@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from qss_core.errors import MalformedRequestError, StoreError
-from qss_core.model import Partitioner, PartitionId, StoreDefinition
+from qss_core.model import Isolation, Partitioner, PartitionId, StoreDefinition
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, decode_token, encode_token
 from qss_core.serdes import serde_of
@@ -23,12 +23,15 @@ class ReadOptions:
 
     position_bound: the answer is at least as new as this position.
     require_active: only the partition's active may answer.
+    isolation: READ_UNCOMMITTED also sees rows that are staged and not committed yet; None: as the
+        store says (its `spec.isolation`).
     partition: the key's partition, for stores whose writer chose it (partitioner Explicit).
     timeout_s: how long the store may take, seconds.
     """
 
     position_bound: Position | None = None
     require_active: bool = False
+    isolation: Isolation | None = None
     partition: int | None = None
     timeout_s: float = 10.0
 
@@ -228,6 +231,8 @@ def _members(options: ReadOptions) -> dict[str, Any]:
         members["positionBound"] = encode_token(options.position_bound)
     if options.require_active:
         members["requireActive"] = True
+    if options.isolation is not None:
+        members["isolation"] = Isolation(options.isolation).value
     if options.partition is not None:
         members["partition"] = options.partition
     if options.timeout_s != DEFAULTS.timeout_s:

@@ -13,6 +13,7 @@ from qss_client.batch_bodies import BATCH_MEDIA, encode_batch
 from qss_client.chunks import Slice
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits, active_of
+from qss_core.chunk_ids import encode_chunk_id
 from qss_core.errors import Retry, StoreError, StoreNotFoundError
 from qss_core.model import PartitionId
 from qss_core.wire import (
@@ -111,7 +112,7 @@ def stage(
     calls = _Calls(http, run.opened.metadata, limits)
     staged: list[Staged] = []
     for number, chunk in enumerate(_chunks_of(calls.metadata, slices, run.opened.chunk_bytes_max)):
-        chunk_id = f"{run.opened.writer_epoch}.{task}.{number}"
+        chunk_id = encode_chunk_id(run.opened.writer_epoch, task, number)
         staged += calls.stage(run, batch, chunk_id, chunk)
     return staged
 

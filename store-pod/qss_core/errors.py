@@ -208,6 +208,12 @@ class TooStaleError(StoreError):
     code, http_status, retry, retry_after_ms = "TOO_STALE", 503, Retry.LATER, 250
 
 
+class UncommittedTooLargeError(StoreError):
+    """More rows are staged than a pod shows before they are committed; it may be over soon."""
+
+    code, http_status, retry, retry_after_ms = "UNCOMMITTED_TOO_LARGE", 503, Retry.LATER, 1000
+
+
 class UnreachableError(StoreError):
     """No replica of the partition answered."""
 

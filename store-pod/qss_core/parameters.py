@@ -14,7 +14,6 @@ from urllib.parse import unquote_plus
 from qss_core.errors import (
     MalformedRequestError,
     UnknownParameterError,
-    UnsupportedIsolationError,
 )
 from qss_core.model import PARTITIONS_MAX, Isolation, PartitionId
 from qss_core.positions import Position, parse_bound
@@ -57,7 +56,10 @@ PARAMETERS: dict[str, Parameter] = {
         schema={"type": "boolean", "default": False},
     ),
     "isolation": Parameter(
-        description="Which rows are seen. READ_UNCOMMITTED is refused by this version.",
+        description="Which rows are seen; by default as the store says. READ_UNCOMMITTED: also "
+        "those that the open batch of each writer has staged. Position, sequence and a position "
+        "bound are about the committed ones. Counts are of committed rows; Versioned stores have "
+        "READ_COMMITTED only.",
         schema={"type": "string", "enum": [level.value for level in Isolation]},
     ),
     "timeout": Parameter(
@@ -147,10 +149,6 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         """Refuse what no read may ask."""
-        if self.isolation is Isolation.READ_UNCOMMITTED:
-            raise UnsupportedIsolationError(
-                "isolation READ_UNCOMMITTED is not served by this version: use READ_COMMITTED"
-            )
         if not 0 < self.timeout_s <= TIMEOUT_S_MAX:
             raise MalformedRequestError(f"timeout: above 0 and up to {TIMEOUT_S_MAX:g} seconds")
         if self.max_staleness_s is not None and not 0 <= self.max_staleness_s < math.inf:

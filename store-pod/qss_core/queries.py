@@ -66,6 +66,7 @@ class Reason(StrEnum):
     TOO_STALE = "TOO_STALE"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
     NOT_READY = "NOT_READY"
+    UNCOMMITTED_TOO_LARGE = "UNCOMMITTED_TOO_LARGE"
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

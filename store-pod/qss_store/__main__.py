@@ -51,18 +51,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    budget = Budget.of(
-        cache_bytes=settings.block_cache_bytes, write_buffer_bytes=settings.write_buffer_bytes
-    )
-    pod = Pod(
-        StoreName(arguments.store),
-        Ordinal(arguments.ordinal),
-        arguments.data_dir,
-        lambda path: RocksDbEngine(path, budget),
-        SystemClock(),
-        Metrics(),
-        incarnation=uuid.uuid4().hex,
-    )
+    pod = _pod_of(arguments, settings)
     async with AsyncExitStack() as stack:
         protection = await stack.enter_async_context(
             protected(arguments, settings, pod.clock, pod.metrics)
@@ -98,6 +87,23 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         _collect_garbage_less_often()
         await stop.wait()
         _LOG.info("pod %s stops", pod.name)
+
+
+def _pod_of(arguments: argparse.Namespace, settings: Settings) -> Pod:
+    """The pod, not started."""
+    budget = Budget.of(
+        cache_bytes=settings.block_cache_bytes, write_buffer_bytes=settings.write_buffer_bytes
+    )
+    return Pod(
+        StoreName(arguments.store),
+        Ordinal(arguments.ordinal),
+        arguments.data_dir,
+        lambda path: RocksDbEngine(path, budget),
+        SystemClock(),
+        Metrics(),
+        incarnation=uuid.uuid4().hex,
+        uncommitted_rows_bytes_max=settings.uncommitted_rows_bytes_max,
+    )
 
 
 def _collect_garbage_less_often() -> None:

@@ -12,7 +12,7 @@ from qss_store.pod import Pod
 from qss_store.replica import Replica
 from qss_store.replication.entries import Abort
 from qss_store.settings import Settings
-from qss_store.transactions.participant import StagedChunk
+from qss_store.transactions.staged import StagedChunk
 
 _LOG = logging.getLogger(__name__)
 _TICK_S = 0.01

@@ -39,8 +39,10 @@ from qss_store.metrics import Metrics
 from qss_store.recent import RecentRows
 from qss_store.replica import Replica
 from qss_store.reports import report_of
+from qss_store.settings import Settings
 from qss_store.surroundings import Surroundings
 from qss_store.syncs import Syncs
+from qss_store.uncommitted_memory import UncommittedMemory
 
 _LOG = logging.getLogger(__name__)
 _ASSIGNMENT_FILE = "assignment.json"
@@ -65,6 +67,7 @@ class Pod:
         clock: Clock,
         metrics: Metrics,
         incarnation: str,
+        uncommitted_rows_bytes_max: int = Settings().uncommitted_rows_bytes_max,
     ) -> None:
         """Knows nothing yet: `start` reads the volume."""
         self.store = store
@@ -82,6 +85,7 @@ class Pod:
         self._assigning = asyncio.Lock()
         self._gate = asyncio.Lock()
         self.recent = RecentRows()
+        self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
         self._syncs = Syncs()
         self.rows_to_move = asyncio.Event()  # Set when rows may have come to be in older formats.
 
@@ -167,6 +171,7 @@ class Pod:
             metrics=self.metrics,
             settings=assignment.settings,
             recent=self.recent,
+            uncommitted=self._uncommitted,
         )
         path = self._volume / "partitions" / str(configuration.partition)
         engine = self._open_engine(path)

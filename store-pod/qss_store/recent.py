@@ -26,6 +26,10 @@ class RecentEntries:
         if rows:
             self._recent.keep(self, offset, rows)
 
+    def peek(self, offset: Offset) -> Batches | None:
+        """Those rows, which stay; None where they are not here (any more)."""
+        return self._recent.peek(self, offset)
+
     def take(self, offset: Offset) -> Batches | None:
         """Those rows, once; None where they are not here (any more)."""
         return self._recent.take(self, offset)
@@ -55,6 +59,11 @@ class RecentRows:
     def keep(self, owner: object, offset: Offset, rows: Batches) -> None:
         """Keeps the rows of the entry at `offset` in the log of `owner`, for a while."""
         self._young[owner, offset] = rows
+
+    def peek(self, owner: object, offset: Offset) -> Batches | None:
+        """Those rows, which stay; None where they are not here (any more)."""
+        key = (owner, offset)
+        return self._young.get(key) or self._old.get(key)
 
     def take(self, owner: object, offset: Offset) -> Batches | None:
         """Those rows, once; None where they are not here (any more)."""

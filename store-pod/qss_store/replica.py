@@ -12,13 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from qss_core.errors import DiskFullError, StoreError
-from qss_core.model import (
-    Offset,
-    PartitionConfiguration,
-    Role,
-    Sequence,
-    StoreDefinition,
-)
+from qss_core.model import Offset, PartitionConfiguration, Role, Sequence, StoreDefinition
 from qss_store.changelog import Changelog
 from qss_store.committing import APPLIED, APPLYING, CommitWriter, put_or_delete
 from qss_store.engine.base import META, Batch, Engine, Snapshot
@@ -33,16 +27,11 @@ from qss_store.migration import Migration, Step
 from qss_store.placing import placing_of
 from qss_store.recent import Batches, RecentEntries
 from qss_store.replication import log as logs
-from qss_store.replication.entries import (
-    Barrier,
-    Command,
-    Commit,
-    Entry,
-    encode_offset,
-)
+from qss_store.replication.entries import Barrier, Command, Commit, Entry, encode_offset
 from qss_store.surroundings import Surroundings
 from qss_store.transactions.machine import Machine, Outcome
 from qss_store.transactions.participant import CommitPlan
+from qss_store.uncommitted import UncommittedRows
 from qss_store.view import View
 
 _LOG = logging.getLogger(__name__)
@@ -83,6 +72,9 @@ class Replica:
         self.machine = Machine.load(configuration.partition, meta)
         self._generation = self.machine.participant.data_generation  # Of the rows that are shown.
         self.migration = Migration(engine, meta)
+        self.uncommitted = UncommittedRows(
+            self, engine, self._recent.peek, surroundings.uncommitted
+        )
         self._changelog = Changelog(
             engine, surroundings.pod, configuration, meta, surroundings.clock
         )
@@ -129,6 +121,7 @@ class Replica:
             await asyncio.gather(self._task, return_exceptions=True)
         for pending in self._pending.values():
             pending.outcome.cancel()
+        self.uncommitted.forget()
         if self.view:
             self.view.snapshot.close()
             self.view = None
@@ -311,6 +304,7 @@ class Replica:
 
     def _show_state(self, applied: Offset | None = None) -> None:
         """Puts readers on the state as it is now."""
+        self.uncommitted.forget()
         participant = self.machine.participant
         self._generation = participant.data_generation
         self._show(

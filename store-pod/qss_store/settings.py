@@ -32,6 +32,8 @@ class Settings:
     stream_bytes_max: int = 1024 * 1024 * 1024
     stream_max_s: float = 60.0
     streams_max: int = 64
+    # Staged rows that are held for READ_UNCOMMITTED, over all partitions of the pod.
+    uncommitted_rows_bytes_max: int = 64 * 1024 * 1024
     write_stall_max_s: float = 10.0  # How long a reader of a stream may take nothing.
     peer_requests_max: int = 48  # Reads that one pod asks of another at a time.
 

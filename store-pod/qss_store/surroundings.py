@@ -8,6 +8,7 @@ from qss_store.clock import Clock
 from qss_store.metrics import Metrics
 from qss_store.recent import RecentRows
 from qss_store.syncs import Syncs
+from qss_store.uncommitted_memory import UncommittedMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +22,4 @@ class Surroundings:
     metrics: Metrics
     settings: StoreSettings
     recent: RecentRows
+    uncommitted: UncommittedMemory

@@ -1,6 +1,6 @@
 """What readers of one partition see: one state, with the position that is true of exactly it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qss_core.formats import Format, converter_of
 from qss_core.model import Offset, Sequence
@@ -12,7 +12,7 @@ from qss_store.engine.segmented import SegmentedSnapshot
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A committed state of a partition. A replica puts a new one in its place at each commit."""
+    """A state of a partition. A replica puts a new committed one in its place at each commit."""
 
     snapshot: Snapshot
     format: Format
@@ -21,6 +21,7 @@ class View:
     position: Position
     token: str  # The position as answers carry it.
     stream_time: int  # Milliseconds; -1 before the first row that has a time.
+    staged: str = ""  # What tells staged rows that are seen beside the committed ones; "": none.
 
     @classmethod
     def of(
@@ -37,9 +38,14 @@ class View:
         token = encode_token(position)
         return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
 
+    def over(self, snapshot: Snapshot, stream_time: int, staged: str) -> "View":
+        """This state with staged rows over it; sequence and position stay the committed ones."""
+        made = self.with_rows(snapshot, self.format)
+        return replace(made, stream_time=stream_time, staged=staged)
+
     def with_rows(self, snapshot: Snapshot, store_format: Format) -> "View":
         """The same state, its rows elsewhere or in another format."""
-        return View.of(
+        made = View.of(
             snapshot,
             store_format=store_format,
             applied=self.applied,
@@ -47,6 +53,7 @@ class View:
             position=self.position,
             stream_time=self.stream_time,
         )
+        return replace(made, staged=self.staged) if self.staged else made
 
     def shown_in(self, wanted: Format) -> "View":
         """The same state in another format, for who asked when the store had that one."""

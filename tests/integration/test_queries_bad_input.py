@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qss_core.model import Isolation, Partitioner
+from qss_core.model import Partitioner
 from qss_store.http.media import ARROW
 from qss_store.settings import Settings
 from qss_testing.http import NDJSON, Api
@@ -59,12 +59,6 @@ async def pod(start_cluster: StartCluster, api: MakeApi) -> Api:
         ("/state/stores/words/a?timeout=0", 400, "MALFORMED_REQUEST", "timeout"),
         ("/state/stores/words/a?timeout=61", 400, "MALFORMED_REQUEST", "timeout"),
         ("/state/stores/words/a?requireActive=yes", 400, "MALFORMED_REQUEST", "requireActive"),
-        (
-            "/state/stores/words/a?isolation=READ_UNCOMMITTED",
-            400,
-            "UNSUPPORTED_ISOLATION",
-            "READ_UNCOMMITTED",
-        ),
         ("/state/stores/words?isolation=SERIALIZABLE", 400, "MALFORMED_REQUEST", "isolation"),
         # Scans
         ("/state/stores/words?from=b&to=a", 400, "RANGE_REVERSED", "DESCENDING"),
@@ -136,13 +130,6 @@ RANGE = {"type": "RangeQuery"}
         ),
         (
             QUERY,
-            {"query": RANGE, "isolation": "READ_UNCOMMITTED"},
-            400,
-            "UNSUPPORTED_ISOLATION",
-            "READ_UNCOMMITTED",
-        ),
-        (
-            QUERY,
             {"query": {"type": "RangeQuery", "lower": "b", "upper": "a"}},
             400,
             "RANGE_REVERSED",
@@ -206,18 +193,6 @@ async def test_a_key_of_the_wrong_type(
     (await pod.post(GET, {"keys": [obj]})).problem(400, "MALFORMED_REQUEST")
     query = {"query": {"type": "KeyQuery", "key": obj}}
     (await pod.post(QUERY, query)).problem(400, "MALFORMED_REQUEST")
-
-
-async def test_a_store_whose_own_isolation_is_not_served_is_read_by_name_only(
-    start_cluster: StartCluster, api: MakeApi
-) -> None:
-    cluster = await start_cluster(engine="memory", isolation=Isolation.READ_UNCOMMITTED)
-    await cluster.put_values({"a": 1})
-    pod = api(cluster)
-    for path in (f"{SCAN}/a", SCAN, "/state/count/words"):
-        (await pod.get(path)).problem(400, "UNSUPPORTED_ISOLATION")
-        assert (await pod.get(f"{path}?isolation=READ_COMMITTED")).status == 200
-    (await pod.post(GET, {"keys": ["a"]})).problem(400, "UNSUPPORTED_ISOLATION")
 
 
 async def test_an_explicit_store_needs_the_partition_in_a_batch(

@@ -38,7 +38,6 @@ WINDOWS = "/state/windows/words"
         ("/a?start=x", 400, "MALFORMED_REQUEST", "start"),
         ("/a?endFrom=1", 400, "UNKNOWN_PARAMETER", "endFrom"),
         ("/?from=1", 400, "MALFORMED_REQUEST", "POST /state/query"),
-        ("/a?isolation=READ_UNCOMMITTED", 400, "UNSUPPORTED_ISOLATION", "READ_COMMITTED"),
     ],
 )
 async def test_what_cannot_be_asked_is_refused(

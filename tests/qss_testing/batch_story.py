@@ -5,7 +5,7 @@ partition may get nothing. Every row of a state is known, so that a half-applied
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -17,6 +17,7 @@ import msgspec
 from qss_client.chunks import Slice
 from qss_core.errors import BatchClosedError, Retry, StoreError
 from qss_core.formats import decode_value
+from qss_core.model import StoreType
 from qss_core.wire import (
     ChunkReference,
     CommitRequest,
@@ -27,6 +28,7 @@ from qss_core.wire import (
 from qss_store.engine.versioned import VersionedSnapshot
 from qss_store.families import Families
 from qss_store.pod import OpenEngine
+from qss_store.replica import Replica
 from qss_store.replication.entries import Stage
 from qss_store.view import View
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
@@ -35,6 +37,15 @@ from qss_testing.plots import KEY_VALUE_PLOT, PARTITIONS, Plot
 from qss_testing.versions import stored_rows
 
 WRITER = "story"
+
+
+def run_at_once(waits: Coroutine[Any, Any, None]) -> None:
+    """Runs what only lets others take their turn, without letting them."""
+    while True:
+        try:
+            waits.send(None)
+        except StopIteration:
+            return
 
 
 def position_at(sequence: int) -> dict[str, dict[str, int]]:
@@ -57,6 +68,7 @@ class Story:
     faults: Faults | None = None
     acknowledged: int = 0
     runs: int = 0
+    uncommitted_seen: int = 0  # How often there were staged rows to be seen.
     between: Callable[[int], Awaitable[None]] | None = None  # What happens behind a batch.
     assignment: Any = field(init=False)
 
@@ -199,6 +211,21 @@ class Story:
             state = self.plot.states[view.sequence][partition]
             assert view.stream_time == state.stream_time
             assert self._rows_of(view) == state.rows, f"a half batch at {view.sequence}"
+            if self.plot.definition.type is not StoreType.VERSIONED:
+                self._check_uncommitted(replica, view)
+
+    def _check_uncommitted(self, replica: Replica, committed: View) -> None:
+        """What readers of uncommitted rows see: the first chunks of the next batch as well."""
+        run_at_once(replica.uncommitted.prepare(1.0))
+        view = replica.uncommitted.view_of(committed)
+        if not view.staged:
+            assert view is committed
+            return
+        assert (view.sequence, view.position) == (committed.sequence, committed.position)
+        states = self.plot.uncommitted[view.sequence][replica.partition]
+        seen = (view.stream_time, self._rows_of(view))
+        assert seen in [(one.stream_time, one.rows) for one in states]
+        self.uncommitted_seen += 1
 
     def _rows_of(self, view: View) -> dict[bytes, bytes]:
         if isinstance(view.snapshot, VersionedSnapshot):

@@ -73,6 +73,21 @@ class Plot:
             states.append(after)
         return states
 
+    @cached_property
+    def uncommitted(self) -> list[list[list[State]]]:
+        """By sequence, by partition: after the first so many chunks of the next batch."""
+        return [
+            [
+                [
+                    self._after(state, chunks[:count], replaces=False)
+                    for chunks in [following.chunks.get(partition, [])]
+                    for count in range(len(chunks) + 1)
+                ]
+                for partition, state in enumerate(states)
+            ]
+            for states, following in zip(self.states, [*self.batches, Batch({})], strict=True)
+        ]
+
     def _after(self, state: State, chunks: list[list[Put]], *, replaces: bool) -> State:
         if self.definition.type is StoreType.VERSIONED:
             return self._after_versions(state, chunks, replaces=replaces)

@@ -179,6 +179,7 @@ class Cluster:
             self.clock,
             Metrics(),
             incarnation=str(ordinal),
+            uncommitted_rows_bytes_max=self.settings.uncommitted_rows_bytes_max,
         )
         session = PeerSession()
         app = make_query_app(pod, session, self.settings)
@@ -293,24 +294,42 @@ async def commit_rows(
     """Stages rows and commits them, in one replica."""
     chunks: tuple[ChunkReference, ...] = ()
     if rows:
-        piece = slice_of(replica.definition, replica.partition, rows)
-        chunk = f"1.{batch}.0"
-        stage = Stage(
-            writer=WRITER,
-            generation=0,
-            batch=batch,
-            writer_epoch=WriterEpoch(1),
-            chunk=chunk,
-            records=piece.records,
-            checksum=piece.checksum,
-            payload_bytes=len(piece.data),
-            deletes=piece.deletes,
-            latest=piece.latest,
-            undated=piece.undated,
-        )
-        staged = await replica.append(stage, piece.data)
-        assert staged.failure is None, staged.failure
-        chunks = (ChunkReference(id=chunk, records=piece.records, checksum=piece.checksum),)
+        chunks = (await stage_rows(replica, rows, batch=batch, chunk=f"1.{batch}.0"),)
+    await commit_chunks(replica, chunks, batch=batch, position=position, replace=replace)
+
+
+async def stage_rows(
+    replica: Replica, rows: Sequence[Put], *, batch: int, chunk: str
+) -> ChunkReference:
+    """Stages rows in one replica, of the writer epoch that the chunk's id says."""
+    piece = slice_of(replica.definition, replica.partition, rows)
+    stage = Stage(
+        writer=WRITER,
+        generation=0,
+        batch=batch,
+        writer_epoch=WriterEpoch(int(chunk.split(".")[0])),
+        chunk=chunk,
+        records=piece.records,
+        checksum=piece.checksum,
+        payload_bytes=len(piece.data),
+        deletes=piece.deletes,
+        latest=piece.latest,
+        undated=piece.undated,
+    )
+    staged = await replica.append(stage, piece.data)
+    assert staged.failure is None, staged.failure
+    return ChunkReference(id=chunk, records=piece.records, checksum=piece.checksum)
+
+
+async def commit_chunks(
+    replica: Replica,
+    chunks: tuple[ChunkReference, ...],
+    *,
+    batch: int,
+    position: PositionJson,
+    replace: bool = False,
+) -> None:
+    """Commits what is staged, in one replica."""
     commit = PartitionCommit(
         sequence=BatchSequence(replica.machine.participant.sequence + 1),
         writer=WRITER,

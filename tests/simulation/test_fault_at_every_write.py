@@ -75,6 +75,7 @@ async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
         story = Story(tmp_path / str(crash_at), plot)
         came_through = await tell(story, disk.open, crash_at, look=True)
         if came_through:
+            assert (story.uncommitted_seen > 0) is (kind != "Versioned")
             await story.stop()
         else:
             if power == "lost":

@@ -7,12 +7,14 @@ older format are converted as they are read; nothing is written.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from qss_core.errors import MalformedBytesError, unreadable
 from qss_core.formats import Format, RowConverter, converter_of
 from qss_store.engine.base import Snapshot
 
 Row = tuple[bytes, bytes]
+AnyRow = TypeVar("AnyRow", Row, tuple[bytes, bytes | None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class MigratingSnapshot:
             first = max(lower or b"", moved_below)
             if upper is None or first < upper:
                 behind = older.scan(lower=first or None, upper=upper, reverse=reverse)
-                rows = (_merged_backward if reverse else _merged_forward)(rows, behind)
+                rows = (merged_backward if reverse else merged_forward)(rows, behind)
         return rows
 
     def close(self) -> None:
@@ -135,7 +137,7 @@ class ConvertedSnapshot:
         """The owner closes its rows."""
 
 
-def _merged_forward(newer: Iterator[Row], older: Iterator[Row]) -> Iterator[Row]:
+def merged_forward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow | Row]:
     """Two scans in one, by key; the newer row of a key wins."""
     old = next(older, None)
     for row in newer:
@@ -149,8 +151,8 @@ def _merged_forward(newer: Iterator[Row], older: Iterator[Row]) -> Iterator[Row]
         yield from older
 
 
-def _merged_backward(newer: Iterator[Row], older: Iterator[Row]) -> Iterator[Row]:
-    """As `_merged_forward`, from the last row on."""
+def merged_backward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow | Row]:
+    """As `merged_forward`, from the last row on."""
     old = next(older, None)
     for row in newer:
         while old is not None and old[0] >= row[0]:

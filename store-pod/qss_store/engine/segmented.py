@@ -14,6 +14,7 @@ from qss_core.segments import Segments, encode_time
 from qss_core.timed_keys import TIME_MAX
 from qss_store.engine.base import Snapshot
 from qss_store.engine.migrating import ConvertedSnapshot, Row
+from qss_store.engine.overlaid import NO_ROWS, OverlaidSnapshot, SortedRows
 
 _ROW_KEY = itemgetter(0)
 
@@ -68,6 +69,16 @@ class SegmentedSnapshot:
             number: ConvertedSnapshot(rows, convert) for number, rows in self._snapshots.items()
         }
         return SegmentedSnapshot(self._segments, snapshots, self._stream_time)
+
+    def overlaid(self, above: Mapping[int, SortedRows], stream_time: int) -> "SegmentedSnapshot":
+        """These rows at a later stream time, with newer ones over them by segment; owns nothing."""
+        first = self._segments.first_live(stream_time)
+        snapshots = {
+            number: OverlaidSnapshot(self._snapshots.get(number), above.get(number, NO_ROWS))
+            for number in {*self._snapshots, *above}
+            if number >= first
+        }
+        return SegmentedSnapshot(self._segments, snapshots, stream_time)
 
     def pin(self) -> None:
         """Holds the rows of all segments as they are."""

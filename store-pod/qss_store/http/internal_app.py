@@ -11,6 +11,7 @@ import aiohttp
 from aiohttp import web
 
 from qss_client.batch_bodies import BATCH_MEDIA, CARRIED_BYTES_MAX, decode_batch
+from qss_core.chunk_ids import decode_chunk_id
 from qss_core.errors import (
     MalformedRequestError,
     NotActiveError,
@@ -50,7 +51,6 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _FORWARDED = "Queryable-State-Forwarded"
 _PASSED_BACK = ("Content-Type", "Retry-After")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_CHUNK = re.compile(r"([0-9]{1,19})\.[A-Za-z0-9_-]{1,100}\.[0-9]{1,9}")
 _WAIT_MAX_S = 60.0
 _WRITER = "/changelog/stores/{store}/writers/{writer}"
 _BATCH = _WRITER + "/{epoch}/batches/{batch}"
@@ -168,10 +168,7 @@ class InternalApi:
         self._pod.check_store(request.match_info["store"])
         name, epoch, batch = _batch_of(request)
         chunk = request.match_info["chunk"]
-        match = _CHUNK.fullmatch(chunk)
-        if match is None:
-            raise MalformedRequestError("a chunk id is <writer epoch>.<task attempt>.<number>")
-        if int(match[1]) != epoch:
+        if decode_chunk_id(chunk).writer_epoch != epoch:
             raise StaleWriterError(f"chunk {chunk} is not of writer epoch {epoch}")
         generation = _parsed("generation", _parameters(request, "generation").get("generation", ""))
         body = await self._read_chunk(request)

@@ -23,7 +23,7 @@ from qss_store.reads.execution import Execution
 from qss_store.reads.peers import HttpAnswer, PeerRequest
 from qss_store.reads.plans import OnePlan, PointPlan, check_type, key_of_text, partition_of_key
 from qss_store.reads.reader import Reader
-from qss_store.reads.replicas import Reading, open_reading
+from qss_store.reads.replicas import Reading, prepare_reading
 from qss_store.reads.rows import Codec, RowWriter
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
@@ -72,9 +72,7 @@ class PointApi:
         failure: StoreError | None = None
         if ask.partition in reader.pod.replicas or ask.options.scope is Scope.LOCAL:
             try:
-                return self._answer(
-                    ask, open_reading(reader.pod, ask.partition, ask.options, ask.codec.format)
-                )
+                return await self._answer_here(ask)
             except StoreError as error:
                 failure = error
         return await self._pass_on(ask, failure)
@@ -94,6 +92,12 @@ class PointApi:
         return PointAsk(request, codec, parameters, options, media, plan, partition, write)
 
     # --- Here
+
+    async def _answer_here(self, ask: PointAsk) -> web.Response:
+        reading = await prepare_reading(
+            self._reader.pod, ask.partition, ask.options, ask.codec.format
+        )
+        return self._answer(ask, reading)
 
     def _answer(self, ask: PointAsk, reading: Reading) -> web.Response:
         execution: Execution | None = None
@@ -148,8 +152,7 @@ class PointApi:
             pod: Ordinal, partitions: list[PartitionId], timeout_s: float
         ) -> dict[PartitionId, web.Response | StoreError]:
             if pod == here:
-                reading = open_reading(reader.pod, ask.partition, ask.options, ask.codec.format)
-                return {ask.partition: self._answer(ask, reading)}
+                return {ask.partition: await self._answer_here(ask)}
             request = _peer_request(ask, timeout_s)
             answer = await reader.peers.ask(reader.pod.address(pod), request, timeout_s)
             return dict.fromkeys(partitions, _passed_back(answer))
@@ -166,8 +169,10 @@ class PointApi:
 def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
     """The headers of a point answer that tell which state it is from."""
     view = reading.view
-    # Another format shows the same state in other words.
+    # Another format shows the same state in other words, and staged rows have no offset.
     etag = f"{view.format}-{_ETAG_NAMES[media]}"
+    if view.staged:
+        etag += f"-{view.staged}"
     return {
         hdrs.CONTENT_TYPE: media,
         hdrs.ETAG: f'W/"{codec.store_id}-{reading.partition}-{view.applied}-{etag}"',

@@ -181,7 +181,7 @@ class TimeScan:
         """The first rows of a replica here: looks at all of them, in turns with others."""
         execution = Execution(self.pod.clock, wanted=self.options.execution_info)
         started = self.pod.clock.monotonic()
-        reading = open_reading_since(self.pod, piece, self.options, self.codec.format)
+        reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
         plan = visible(reading, self._narrowed(piece))
         rows = open_rows(reading, plan)
         row = next(rows, None)  # Before others have their turn: now the scan holds the state.

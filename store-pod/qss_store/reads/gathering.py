@@ -1,9 +1,11 @@
 """One result from each of many partitions at once: points and counts of IQv2."""
 
+from dataclasses import replace
+
 import msgspec
 
 from qss_core.errors import MalformedBytesError, StoreError
-from qss_core.model import Ordinal, PartitionId
+from qss_core.model import Isolation, Ordinal, PartitionId
 from qss_core.parameters import ReadOptions, Scope
 from qss_core.positions import Position, encode_token
 from qss_core.queries import (
@@ -20,7 +22,7 @@ from qss_store.reads.folds import FoldPlan, fold
 from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import CountPlan, OnePlan, PointPlan
 from qss_store.reads.reader import Reader
-from qss_store.reads.replicas import open_reading
+from qss_store.reads.replicas import Reading, prepare_reading
 from qss_store.reads.rows import Codec, RowWriter, make_row_writer
 from qss_store.reads.scatter import scatter
 from qss_store.reads.timed_rows import make_timed_writer
@@ -74,7 +76,7 @@ class Gathering:
             if isinstance(self._plan, FoldPlan):
                 until = self._reader.pod.clock.monotonic() + timeout_s
                 return {one: await self._fold_here(one, self._plan, until) for one in partitions}
-            return {partition: self._ask_here(partition) for partition in partitions}
+            return {partition: await self._ask_here(partition) for partition in partitions}
         started = self._reader.pod.clock.monotonic()
         address = self._reader.pod.address(pod)
         request = self._peer_request(partitions, timeout_s)
@@ -88,13 +90,18 @@ class Gathering:
         execution.add(f"Peer {address.name}", self._reader.pod.clock.monotonic() - started)
         return {partition: _from_peer(asked[partition], execution) for partition in partitions}
 
-    def _ask_here(self, partition: PartitionId) -> PartitionAnswer | StoreError:
+    async def _open(self, partition: PartitionId) -> Reading:
+        options = self._options
+        if isinstance(self._plan, CountPlan):
+            # The engine estimates what is committed.
+            options = replace(options, isolation=Isolation.READ_COMMITTED)
+        return await prepare_reading(self._reader.pod, partition, options, self._codec.format)
+
+    async def _ask_here(self, partition: PartitionId) -> PartitionAnswer | StoreError:
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
         try:
             with execution.layer("Replica.open"):
-                reading = open_reading(
-                    self._reader.pod, partition, self._options, self._codec.format
-                )
+                reading = await self._open(partition)
             with execution.layer(type(self._plan).__name__):
                 assert not isinstance(self._plan, FoldPlan), "it takes turns"
                 if isinstance(self._plan, CountPlan):
@@ -116,7 +123,7 @@ class Gathering:
         execution = Execution(clock, wanted=self._options.execution_info)
         started = clock.monotonic()
         try:
-            reading = open_reading(reader.pod, partition, self._options, self._codec.format)
+            reading = await self._open(partition)
             result, told = await fold(
                 reading,
                 plan,

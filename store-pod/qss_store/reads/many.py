@@ -24,7 +24,7 @@ from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import keys_of_json, partitions_of_keys
 from qss_store.reads.reader import Reader
-from qss_store.reads.replicas import Reading, open_reading
+from qss_store.reads.replicas import Reading, open_reading, prepare_reading
 from qss_store.reads.rows import Codec, RowWriter, make_row_writer
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
@@ -158,8 +158,9 @@ class ManyKeys:
     # --- Here
 
     async def _read(self, partition: PartitionId) -> _Part:
-        execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
-        reading = open_reading(self._reader.pod, partition, self._options, self._codec.format)
+        pod, options = self._reader.pod, self._options
+        execution = Execution(pod.clock, wanted=options.execution_info)
+        reading = await prepare_reading(pod, partition, options, self._codec.format)
         places = self._places[partition]
         with execution.layer("PointPlan"):
             # All rows at once, from one state; what takes longer, their JSON, in turns with others.

@@ -2,8 +2,7 @@
 
 import msgspec
 
-from qss_core.errors import UnsupportedIsolationError
-from qss_core.model import Isolation, PartitionId, StoreDefinition
+from qss_core.model import Isolation, PartitionId, StoreDefinition, StoreType
 from qss_core.parameters import ReadOptions
 from qss_store.pod import Pod
 from qss_store.reads.peers import PeerReads
@@ -11,6 +10,7 @@ from qss_store.reads.replicas import Reading
 from qss_store.reads.rows import Codec, RowWriter, codec_of, make_row_writer
 from qss_store.reads.turns import Turn
 from qss_store.settings import Settings
+from qss_store.uncommitted import no_uncommitted_versions
 
 
 class Reader:
@@ -50,14 +50,14 @@ class Reader:
         return last[1]
 
     def check_isolation(self, options: ReadOptions) -> None:
-        """Refuses a store's own READ_UNCOMMITTED, where the request does not say otherwise."""
+        """Refuses READ_UNCOMMITTED where the store's type has no such view."""
+        if options.isolation is Isolation.READ_COMMITTED:
+            return
         definition = self._definition
         assert definition is not None, "the codec is asked for first"
-        if options.isolation is None and definition.isolation is Isolation.READ_UNCOMMITTED:
-            raise UnsupportedIsolationError(
-                "the store's isolation READ_UNCOMMITTED is not served by this version: ask with "
-                "isolation=READ_COMMITTED"
-            )
+        isolation = options.isolation or definition.isolation
+        if isolation is Isolation.READ_UNCOMMITTED and definition.type is StoreType.VERSIONED:
+            raise no_uncommitted_versions()
 
     def partitions(self, options: ReadOptions, codec: Codec) -> tuple[PartitionId, ...]:
         """The partitions that a read of many is for."""

@@ -15,7 +15,7 @@ from qss_core.errors import (
     TooStaleError,
 )
 from qss_core.formats import Format
-from qss_core.model import PartitionConfiguration, PartitionId, PodName, Role
+from qss_core.model import Isolation, PartitionConfiguration, PartitionId, PodName, Role
 from qss_core.parameters import ReadOptions
 from qss_core.positions import UnmetComponent, unmet_components
 from qss_core.queries import PartitionAnswer
@@ -50,12 +50,29 @@ class Reading:
         )
 
 
+async def prepare_reading(
+    pod: Pod, partition: PartitionId, options: ReadOptions, asked_in: Format
+) -> Reading:
+    """As `open_reading`; uncommitted rows that are asked for are placed first."""
+    if options.isolation is not Isolation.READ_COMMITTED:
+        replica = pod.replicas.get(partition)
+        if replica is not None and _sees_uncommitted(replica, options):
+            await replica.uncommitted.prepare(options.timeout_s)
+    return open_reading(pod, partition, options, asked_in)
+
+
+def _sees_uncommitted(replica: Replica, options: ReadOptions) -> bool:
+    isolation = options.isolation or replica.definition.isolation
+    return isolation is Isolation.READ_UNCOMMITTED
+
+
 def open_reading(
     pod: Pod, partition: PartitionId, options: ReadOptions, asked_in: Format
 ) -> Reading:
     """The local replica's state for a read, its rows in the format that the read was planned for.
 
-    Take what is needed of `view.snapshot` before the next await: a commit closes it.
+    Take what is needed of `view.snapshot` before the next await: a commit closes it. Raises
+    NotReadyError where uncommitted rows are asked for that `prepare_reading` has to place first.
     """
     replica = pod.local(partition)
     role = replica.role
@@ -72,6 +89,8 @@ def open_reading(
         _check_staleness(replica, options.max_staleness_s)
     if options.bound.topics and (unmet := unmet_components(view.position, options.bound)):
         raise _behind(view, unmet)
+    if _sees_uncommitted(replica, options):
+        view = replica.uncommitted.view_of(view)
     if view.format is not asked_in:
         view = view.shown_in(asked_in)
     return Reading(partition, pod.name, role, replica.log.configuration, view, replica)

@@ -142,11 +142,11 @@ class Scan:
         if timeout_s <= 0:
             raise deadline_exceeded()
         if ordinal == self.pod.ordinal:
-            return self._open_local(piece, timeout_s)
+            return await self._open_local(piece, timeout_s)
         return await self._open_remote(ordinal, piece, timeout_s)
 
-    def _open_local(self, piece: Piece, timeout_s: float) -> Source:
-        reading = open_reading_since(self.pod, piece, self.options, self.codec.format)
+    async def _open_local(self, piece: Piece, timeout_s: float) -> Source:
+        reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
         execution = Execution(self.pod.clock, wanted=self.options.execution_info)
         with execution.layer("open"):
             scan = open_scan(reading, self.plan, piece, self.codec, self.pod.metrics)

@@ -35,7 +35,7 @@ from qss_store.reads.execution import Execution
 from qss_store.reads.local import CHUNK_ROWS_MAX
 from qss_store.reads.peers import Lines
 from qss_store.reads.query_plans import RowsPlan
-from qss_store.reads.replicas import Reading, open_reading
+from qss_store.reads.replicas import Reading, prepare_reading
 from qss_store.reads.row_scans import RowScan
 from qss_store.reads.rows import Codec
 from qss_store.reads.timed_rows import row_key_of_line
@@ -65,9 +65,11 @@ class Source(Protocol):
         """Lets go of the replica's state."""
 
 
-def open_reading_since(pod: Pod, piece: Piece, options: ReadOptions, asked_in: Format) -> Reading:
+async def open_reading_since(
+    pod: Pod, piece: Piece, options: ReadOptions, asked_in: Format
+) -> Reading:
     """The local replica's state, not an older one than the cursor's rows came from."""
-    reading = open_reading(pod, piece.partition, options, asked_in)
+    reading = await prepare_reading(pod, piece.partition, options, asked_in)
     if reading.view.sequence < piece.sequence:
         raise NotUpToBoundError(
             f"the replica is at sequence {reading.view.sequence}, older than the state "

@@ -17,7 +17,6 @@ from qss_core.errors import (
 )
 from qss_core.model import Offset, Sequence, Wire, WriterEpoch
 from qss_core.positions import Position
-from qss_core.timed_keys import SEQUENCE_MAX
 from qss_core.wire import (
     CarriedRows,
     ChunkReference,
@@ -27,6 +26,13 @@ from qss_core.wire import (
     encode,
 )
 from qss_store.replication.entries import Abort, Stage
+from qss_store.transactions.staged import (
+    NOTHING_STAGED,
+    Clocks,
+    StagedChunk,
+    Uncommitted,
+    visible_chunks,
+)
 
 ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
 BATCH_TOPICS = "@batch."
@@ -43,34 +49,12 @@ def batch_topic(writer: str) -> str:
     return BATCH_TOPICS + writer
 
 
-class StagedChunk(Wire, frozen=True, kw_only=True):
-    """A slice in the log that no commit has taken yet."""
-
-    offset: Offset
-    writer: str
-    generation: int
-    batch: int
-    writer_epoch: WriterEpoch
-    chunk: str
-    records: int
-    checksum: str
-    payload_bytes: int
-    wall_time_ms: int
-    deletes: int = 0
-    latest: int | None = None  # The largest time of its rows.
-    undated: int = 0  # Rows whose time is that of the batch.
-
-    @property
-    def ordinal(self) -> tuple[int, int]:
-        """Its place in the writer's order: (generation, batch)."""
-        return (self.generation, self.batch)
-
-
 class _LastBatch(Wire, frozen=True, kw_only=True):
     generation: int
     batch: int
     sequence: Sequence
     one_off: bool
+    writer_epoch: WriterEpoch = WriterEpoch(0)
 
 
 class _State(Wire, frozen=True, kw_only=True):
@@ -112,6 +96,9 @@ class Participant:
     puts: int = 0  # Rows with a value, ever, modulo 2^31: the last one's number.
     last: dict[str, _LastBatch] = field(default_factory=dict)
     staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
+    # Before the last commit was taken in: readers see it until that one's rows are written.
+    before: Uncommitted = field(default=NOTHING_STAGED, compare=False)
+    _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def load(cls, rows: Rows) -> "Participant":
@@ -136,6 +123,20 @@ class Participant:
     def staged_bytes(self) -> int:
         """Bytes of all payloads that no commit has taken."""
         return sum(chunk.payload_bytes for chunk in self.staged.values())
+
+    @property
+    def clocks(self) -> Clocks:
+        """Those of the applied batches."""
+        return Clocks(self.stream_time, self.puts)
+
+    def uncommitted(self) -> Uncommitted:
+        """What readers of uncommitted rows see beside the applied batches."""
+        if self._visible is None:
+            writers = {writer for writer, _ in self.staged}
+            last = {writer: self.last[writer] for writer in writers if writer in self.last}
+            epochs = {writer: one.writer_epoch for writer, one in last.items()}
+            self._visible = visible_chunks(self.staged.values(), epochs)
+        return Uncommitted(self._visible, self.clocks)
 
     @property
     def open_floor(self) -> Offset | None:
@@ -187,6 +188,7 @@ class Participant:
             undated=stage.undated,
         )
         self.staged[stage.writer, stage.chunk] = chunk
+        self._visible = None
         return {_staged_key(chunk): encode(chunk)}
 
     # --- Prepare and commit
@@ -260,6 +262,7 @@ class Participant:
             for chunk in self.staged.values()
             if chunk.writer == commit.writer and chunk.ordinal <= ordinal
         ]
+        self.before = self.uncommitted()
         puts_before = self.puts
         # Rows that are replaced are gone, and the time that was true of them.
         stream_time_before = -1 if commit.replace else self.stream_time
@@ -308,17 +311,16 @@ class Participant:
         self.data_generation += 1 if commit.replace else 0
         if commit.replace:
             self.stream_time = -1  # The rows that it was true of are gone.
+        clocks = self.clocks
         for rows in listed:
-            if rows.undated:
-                self.stream_time = max(self.stream_time, commit.wall_time_ms)
-            if rows.latest is not None:
-                self.stream_time = max(self.stream_time, rows.latest)
-                self.puts = (self.puts + rows.records - rows.deletes) & SEQUENCE_MAX
+            clocks = clocks.after(rows, commit.wall_time_ms)
+        self.stream_time, self.puts = clocks
         self.last[commit.writer] = _LastBatch(
             generation=commit.generation,
             batch=commit.batch,
             sequence=commit.sequence,
             one_off=commit.one_off,
+            writer_epoch=commit.writer_epoch,
         )
 
     def _state(self) -> _State:
@@ -357,6 +359,7 @@ class Participant:
 
     def _drop(self, chunks: Iterable[StagedChunk]) -> Changes:
         changes: Changes = {}
+        self._visible = None
         for chunk in chunks:
             del self.staged[chunk.writer, chunk.chunk]
             changes[_staged_key(chunk)] = None

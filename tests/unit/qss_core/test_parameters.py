@@ -7,7 +7,6 @@ from qss_core.errors import (
     MalformedRequestError,
     StoreError,
     UnknownParameterError,
-    UnsupportedIsolationError,
 )
 from qss_core.model import Isolation
 from qss_core.parameters import (
@@ -39,13 +38,13 @@ def test_nothing_asked_is_the_defaults() -> None:
 def test_every_common_parameter_is_read() -> None:
     bound = Position.of({"in": {0: 5}})
     text = (
-        f"positionBound={encode_token(bound)}&requireActive=true&isolation=READ_COMMITTED"
+        f"positionBound={encode_token(bound)}&requireActive=true&isolation=READ_UNCOMMITTED"
         "&timeout=2.5&maxStaleness=0&executionInfo=true&scope=local&partitions=3,0,3&partition=7"
     )
     assert options(text) == ReadOptions(
         bound=bound,
         require_active=True,
-        isolation=Isolation.READ_COMMITTED,
+        isolation=Isolation.READ_UNCOMMITTED,
         timeout_s=2.5,
         max_staleness_s=0,
         execution_info=True,
@@ -109,11 +108,6 @@ def test_a_malformed_parameter_is_refused(text: str) -> None:
 def test_a_malformed_position_is_refused(token: str) -> None:
     with pytest.raises(MalformedRequestError, match="positionBound"):
         options(f"positionBound={token}")
-
-
-def test_read_uncommitted_is_refused_by_its_name() -> None:
-    with pytest.raises(UnsupportedIsolationError, match="READ_UNCOMMITTED"):
-        options("isolation=READ_UNCOMMITTED")
 
 
 def test_order_and_limit() -> None:

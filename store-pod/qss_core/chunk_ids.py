@@ -1,0 +1,51 @@
+"""Names of task attempts, and the chunk ids that carry them.
+
+A chunk id is `<writer epoch>.<task attempt>.<number>`. A task attempt is named
+`t<task>a<attempt>-<group>`: task and attempt are numbers, a later attempt of a task has the larger
+one, and a group is a part of its rows. Any other name (letters, digits, `_` and `-`) says of no
+attempt: it is a task of its own.
+"""
+
+import re
+from typing import NamedTuple
+
+from qss_core.errors import MalformedRequestError
+from qss_core.model import WriterEpoch
+
+_CHUNK = re.compile(r"([0-9]{1,19})\.([A-Za-z0-9_-]{1,100})\.([0-9]{1,9})")
+_ATTEMPT = re.compile(r"(t[0-9]{1,19})a([0-9]{1,19})-[0-9]{1,19}")
+
+
+class ChunkId(NamedTuple):
+    """What a chunk id says: whose it is, and of which try."""
+
+    writer_epoch: WriterEpoch
+    task: str
+    attempt: int  # 0 where the id says of none.
+
+
+def name_attempt(task: int, attempt: int) -> str:
+    """The name of a task attempt; of each of its groups: `name_group`."""
+    return f"t{task}a{attempt}"
+
+
+def name_group(task_attempt: str, group: int) -> str:
+    """The name of a part of a task attempt's rows."""
+    return f"{task_attempt}-{group}"
+
+
+def encode_chunk_id(writer_epoch: WriterEpoch, task_attempt: str, number: int) -> str:
+    """The id of a chunk; `decode_chunk_id` reads it."""
+    return f"{writer_epoch}.{task_attempt}.{number}"
+
+
+def decode_chunk_id(text: str) -> ChunkId:
+    """What a chunk id says. Raises MalformedRequestError."""
+    match = _CHUNK.fullmatch(text)
+    if match is None:
+        raise MalformedRequestError("a chunk id is <writer epoch>.<task attempt>.<number>")
+    epoch = WriterEpoch(int(match[1]))
+    attempt = _ATTEMPT.fullmatch(match[2])
+    if attempt is None:
+        return ChunkId(epoch, match[2], 0)
+    return ChunkId(epoch, attempt[1], int(attempt[2]))

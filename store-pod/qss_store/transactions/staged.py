@@ -1,0 +1,94 @@
+"""Staged slices: what a partition keeps of each, and which of them readers may see. Pure.
+
+Readers of uncommitted rows see, of each writer, the slices of its highest writer epoch, of the
+highest batch that this epoch has staged, and of each of its tasks the newest attempt; all in the
+order in which they were staged. A partition knows what its own log says: a run that was fenced is
+seen until the younger one has staged or committed something here, and an attempt until a newer one
+has.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from qss_core.chunk_ids import decode_chunk_id
+from qss_core.model import Offset, Wire, WriterEpoch
+from qss_core.timed_keys import SEQUENCE_MAX
+from qss_core.wire import CarriedRows
+
+
+class StagedChunk(Wire, frozen=True, kw_only=True):
+    """A slice in the log that no commit has taken yet."""
+
+    offset: Offset
+    writer: str
+    generation: int
+    batch: int
+    writer_epoch: WriterEpoch
+    chunk: str
+    records: int
+    checksum: str
+    payload_bytes: int
+    wall_time_ms: int
+    deletes: int = 0
+    latest: int | None = None  # The largest time of its rows.
+    undated: int = 0  # Rows whose time is that of the batch.
+
+    @property
+    def ordinal(self) -> tuple[int, int]:
+        """Its place in the writer's order: (generation, batch)."""
+        return (self.generation, self.batch)
+
+
+class Clocks(NamedTuple):
+    """What rows move beside themselves: the stream time, and how many rows with a value came."""
+
+    stream_time: int
+    puts: int
+
+    def after(self, rows: StagedChunk | CarriedRows, wall_time_ms: int) -> "Clocks":
+        """As they are behind rows whose undated ones have that time."""
+        stream_time, puts = self
+        if rows.undated:
+            stream_time = max(stream_time, wall_time_ms)
+        if rows.latest is not None:
+            stream_time = max(stream_time, rows.latest)
+            puts = (puts + rows.records - rows.deletes) & SEQUENCE_MAX
+        return Clocks(stream_time, puts)
+
+
+class Uncommitted(NamedTuple):
+    """The visible slices of a partition, and the clocks of the committed rows below them."""
+
+    chunks: tuple[StagedChunk, ...]
+    clocks: Clocks
+
+
+NOTHING_STAGED = Uncommitted((), Clocks(-1, 0))
+
+
+def visible_chunks(
+    staged: Iterable[StagedChunk], committed: Mapping[str, WriterEpoch]
+) -> tuple[StagedChunk, ...]:
+    """Those of `staged` that are seen; `committed` has the epoch of each writer's last commit."""
+    by_writer: defaultdict[str, list[StagedChunk]] = defaultdict(list)
+    for one in staged:
+        by_writer[one.writer].append(one)
+    seen: list[StagedChunk] = []
+    for writer, chunks in by_writer.items():
+        epoch = max(committed.get(writer, 0), max(one.writer_epoch for one in chunks))
+        of_run = [one for one in chunks if one.writer_epoch == epoch]
+        seen += _newest_attempts(of_run)
+    return tuple(sorted(seen, key=lambda one: one.offset))
+
+
+def _newest_attempts(of_run: list[StagedChunk]) -> list[StagedChunk]:
+    """Of one run's open batch."""
+    if not of_run:
+        return []
+    ordinal = max(one.ordinal for one in of_run)
+    of_batch = [(one, decode_chunk_id(one.chunk)) for one in of_run if one.ordinal == ordinal]
+    newest: dict[str, int] = {}
+    for _, told in of_batch:
+        newest[told.task] = max(newest.get(told.task, 0), told.attempt)
+    return [one for one, told in of_batch if told.attempt == newest[told.task]]

@@ -1,0 +1,267 @@
+"""A dumb reference of one partition's committed and staged rows, and batches at random."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random  # noqa: TID251 tests give the seed.
+
+import msgspec
+
+from qss_core.model import Sequence as BatchSequence
+from qss_core.model import StoreDefinition, StoreType, WriterEpoch
+from qss_core.segments import segments_of
+from qss_core.timed_keys import SEQUENCE_MAX, encode_session_key, encode_window_key
+from qss_core.wire import ChunkReference, PartitionCommit
+from qss_store.replica import Replica
+from qss_store.replication.entries import Abort, Commit, Stage
+from qss_testing.stores import Put, slice_of
+
+MINUTE = 60_000
+_KEYS = [b"a", b"a\x00", b"aa", b"b", b"\xff"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows by row key, with the clocks that say which are to be seen."""
+
+    by_key: dict[bytes, Put] = field(default_factory=dict)
+    stream_time: int = -1
+    puts: int = 0
+
+    def with_puts(self, puts: Iterable[Put], definition: StoreDefinition) -> "Rows":
+        """After rows in their order."""
+        by_key, stream_time, count = {**self.by_key}, self.stream_time, self.puts
+        for put in puts:
+            if put.value is None and definition.retain_duplicates:
+                continue  # Ignored, its time too.
+            if definition.type is StoreType.SESSION:
+                row_key, time = encode_session_key(put.key, put.start, put.end), put.end
+            elif definition.type is StoreType.WINDOW:
+                sequence = 0
+                if definition.retain_duplicates:
+                    sequence = (count + 1) & SEQUENCE_MAX
+                row_key, time = encode_window_key(put.key, put.start, sequence), put.start
+            else:
+                row_key, time = put.key, -1
+            stream_time = max(stream_time, time)
+            if put.value is not None:
+                by_key[row_key] = put
+                count = (count + 1) & SEQUENCE_MAX
+            else:
+                by_key.pop(row_key, None)
+        return Rows(by_key, stream_time, count)
+
+    def seen(self, definition: StoreDefinition) -> dict[bytes, tuple[bytes, int | None]]:
+        """Value and timestamp of what retention does not hide, in order."""
+        rules = segments_of(definition)
+        return {
+            key: (put.value or b"", put.timestamp)
+            for key, put in sorted(self.by_key.items())
+            if rules is None or rules.time_of(key) > self.stream_time - rules.retention_ms
+        }
+
+
+@dataclass(frozen=True)
+class Held:
+    """A staged chunk."""
+
+    writer: str
+    epoch: int
+    batch: int
+    task: str
+    attempt: int
+    chunk: str
+    puts: list[Put]
+    reference: ChunkReference
+    stage: Stage
+    payload: bytes
+
+
+@dataclass
+class Model:
+    """Drives one replica, and knows what readers of it should see."""
+
+    random: Random
+    definition: StoreDefinition
+    committed: Rows = field(default_factory=Rows)
+    staged: list[Held] = field(default_factory=list)
+    epochs: dict[str, int] = field(default_factory=lambda: {"v": 1, "w": 2})
+    batches: dict[str, int] = field(default_factory=lambda: {"v": 0, "w": 0})
+    committed_epochs: dict[str, int] = field(default_factory=dict)
+    newest_epoch: int = 2
+    number: int = 0
+    sequence: int = 0
+
+    # --- What is to be seen
+
+    def uncommitted(self) -> Rows:
+        """The committed rows, and those of the visible chunks."""
+        rows = self.committed
+        for held in self.visible():
+            rows = rows.with_puts(held.puts, self.definition)
+        return rows
+
+    def visible(self) -> list[Held]:
+        """By the words of the rule, one after the other."""
+        return [
+            one
+            for one in self.staged
+            if not any(
+                other.writer == one.writer
+                and (
+                    other.epoch > one.epoch
+                    or (other.epoch == one.epoch and other.batch > one.batch)
+                    or (
+                        (other.epoch, other.batch, other.task) == (one.epoch, one.batch, one.task)
+                        and other.attempt > one.attempt
+                    )
+                )
+                for other in self.staged
+            )
+            and one.epoch >= self.committed_epochs.get(one.writer, 0)
+        ]
+
+    # --- What happens
+
+    async def step(self, replica: Replica) -> None:
+        """Something at random."""
+        act = self.random.choices(
+            [self.stage, self.stage_again, self.commit, self.abort, self.fence, self.replay],
+            [10, 2, 3, 1, 1, 1],
+        )[0]
+        await act(replica)
+
+    async def stage(self, replica: Replica) -> None:
+        """A chunk of a run's open batch, or of a run that was fenced."""
+        writer = self.random.choice(sorted(self.epochs))
+        epoch = self.random.choice([self.epochs[writer]] * 4 + [1])
+        task, attempt = f"t{self.random.randrange(3)}", self.random.randrange(4)
+        self.number += 1
+        # A commit of an older run may have come to this batch; its own rows are refused then.
+        chunk = self.random.choice(
+            [f"{epoch}.{task}a{attempt}-{self.number}.0", f"{epoch}.driver{self.number}-0.0"]
+        )
+        if "driver" in chunk:
+            task, attempt = chunk, 0
+        puts = self.random_puts()
+        piece = slice_of(replica.definition, replica.partition, puts)
+        stage = Stage(
+            writer=writer,
+            generation=1,
+            batch=self.batches[writer],
+            writer_epoch=WriterEpoch(epoch),
+            chunk=chunk,
+            records=piece.records,
+            checksum=piece.checksum,
+            payload_bytes=len(piece.data),
+            deletes=piece.deletes,
+            latest=piece.latest,
+            undated=piece.undated,
+        )
+        payload = bytes(piece.data)
+        outcome = await replica.append(stage, payload, self.random.choice([(), piece.batches]))
+        assert outcome.failure is None, outcome.failure
+        reference = ChunkReference(id=chunk, records=piece.records, checksum=piece.checksum)
+        self.staged.append(
+            Held(
+                writer,
+                epoch,
+                self.batches[writer],
+                task,
+                attempt,
+                chunk,
+                puts,
+                reference,
+                stage,
+                payload,
+            )
+        )
+
+    def random_puts(self) -> list[Put]:
+        """A few rows, sorted by key; some delete, some are late, some move the time far."""
+        random = self.random
+        around = max(0, self.committed.stream_time) // MINUTE
+        puts = []
+        for _ in range(random.randrange(1, 8)):
+            start = max(0, around + random.randrange(-12, 5)) * MINUTE
+            start += random.choice([0, 0, 0, 20 * MINUTE]) if random.random() < 0.1 else 0
+            self.number += 1
+            value = None if random.random() < 0.2 else b'"%d"' % self.number
+            end = start + random.randrange(2) * MINUTE
+            stamp = None if self.definition.type is StoreType.SESSION else self.number
+            puts.append(Put(random.choice(_KEYS), value, stamp, start=start, end=end))
+        return sorted(puts, key=lambda put: put.key)
+
+    async def stage_again(self, replica: Replica) -> None:
+        """The same chunk once more: a retry whose answer was lost."""
+        if self.staged:
+            held = self.random.choice(self.staged)
+            outcome = await replica.append(held.stage, held.payload)
+            assert outcome.failure is None, outcome.failure
+
+    async def commit(self, replica: Replica) -> None:
+        """A batch of a run that is not fenced: one attempt of each task, perhaps not the last."""
+        writer = self.random.choice(sorted(self.epochs))
+        epoch, batch = self.epochs[writer], self.batches[writer]
+        of_batch = [
+            one
+            for one in self.staged
+            if (one.writer, one.epoch, one.batch) == (writer, epoch, batch)
+        ]
+        winners: dict[str, int] = {}
+        for one in of_batch:
+            if one.task not in winners or self.random.random() < 0.5:
+                winners[one.task] = one.attempt
+        listed = [one for one in of_batch if one.attempt == winners[one.task]]
+        replaces = self.random.random() < 0.1
+        self.sequence += 1
+        await self._commit(
+            replica,
+            PartitionCommit(
+                sequence=BatchSequence(self.sequence),
+                writer=writer,
+                generation=1,
+                batch=batch,
+                writer_epoch=WriterEpoch(epoch),
+                chunks=tuple(one.reference for one in listed),
+                position={"in": {"0": self.sequence}},
+                wall_time_ms=1_700_000_000_000,
+                replace=replaces,
+            ),
+        )
+        if replaces:
+            self.committed = Rows(puts=self.committed.puts)
+        for one in listed:
+            self.committed = self.committed.with_puts(one.puts, self.definition)
+        self.staged = [one for one in self.staged if one.writer != writer or one.batch > batch]
+        self.committed_epochs[writer] = epoch
+        self.batches[writer] += 1
+
+    async def _commit(self, replica: Replica, commit: PartitionCommit) -> None:
+        outcome = await replica.append(Commit(commit=commit))
+        assert outcome.failure is None, outcome.failure
+        self.last = commit
+
+    async def replay(self, replica: Replica) -> None:
+        """The last commit, or a chunk of it, once more: nothing happens."""
+        if self.sequence:
+            outcome = await replica.append(Commit(commit=self.last))
+            assert outcome.plan is None
+
+    async def abort(self, replica: Replica) -> None:
+        """A run gives its batch up, and opens anew."""
+        writer = self.random.choice(sorted(self.epochs))
+        epoch, batch = self.epochs[writer], self.batches[writer]
+        abort = Abort(writer=writer, generation=1, batch=batch, writer_epoch=WriterEpoch(epoch))
+        await replica.append(abort)
+        self.staged = [one for one in self.staged if one.writer != writer]
+        await self.fence(replica, writer)
+
+    async def fence(self, replica: Replica, writer: str | None = None) -> None:
+        """A younger run of a writer opens; the partition does not hear of it."""
+        self.newest_epoch += 1
+        self.epochs[writer or self.random.choice(sorted(self.epochs))] = self.newest_epoch
+
+
+def in_format(definition: StoreDefinition, store_format: str) -> StoreDefinition:
+    """The same store in another format."""
+    return msgspec.structs.replace(definition, format=store_format)
