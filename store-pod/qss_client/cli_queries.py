@@ -2,34 +2,19 @@
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from qss_client.answers import Row
+from qss_client.cli_asking import Asking, asking
 from qss_client.cli_options import (
-    Bound,
-    CaPath,
-    Context,
     ExecutionInfo,
-    Format,
-    Kube,
     Name,
     Partitions,
-    Place,
-    RequireActive,
-    Seen,
-    ServiceAccount,
-    StateDir,
-    Timeout,
-    TokenPath,
-    Url,
     key_of,
     key_serde,
     numbers,
-    open_store,
-    read_options,
 )
 from qss_client.cli_printing import Output, key_document, print_results, print_rows
 from qss_core.errors import KeyNotFoundError, MalformedRequestError
@@ -46,40 +31,29 @@ def register(app: typer.Typer) -> None:
     app.command()(query)
 
 
+@asking
 def get(
     store: Name,
     keys: Annotated[list[str], typer.Argument(help="one key or more")],
-    url: Url = None,
-    token_file: TokenPath = None,
-    ca_file: CaPath = None,
-    kube: Kube = False,  # noqa: FBT002 an option of a command.
-    context: Context = None,
-    service_account: ServiceAccount = "default",
-    state_dir: StateDir = Path(".qss"),
-    output: Format = Output.TABLE,
-    require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
-    position_bound: Bound = None,
-    isolation: Seen = None,
-    timeout: Timeout = 10.0,
+    *,
+    asked: Asking,
 ) -> None:
     """Look keys up; exit code 3 when one of them is not there."""
-    options = read_options(position_bound, timeout, isolation, require_active=require_active)
-    with open_store(
-        store, Place(url, state_dir, token_file, ca_file, kube, context, service_account), timeout
-    ) as client:
+    with asked.store(store) as client:
         serde = key_serde(client)
         wanted = [key_of(serde, text) for text in keys]
         if len(wanted) == 1:
-            rows = [client.get(wanted[0], options)]
+            rows = [client.get(wanted[0], asked.options)]
         else:
-            rows = client.get_many(wanted, options)
+            rows = client.get_many(wanted, asked.options)
     found = [row for row in rows if row is not None]
     if found or len(keys) > 1:
-        _print_rows(found, output)
+        _print_rows(found, asked.output)
     if missing := [key for key, row in zip(keys, rows, strict=True) if row is None]:
         raise KeyNotFoundError(f"store {store} has no {', '.join(map(repr, missing))}")
 
 
+@asking
 def scan(
     store: Name,
     lower: Annotated[str | None, typer.Option("--from", help="the first key")] = None,
@@ -88,31 +62,23 @@ def scan(
     descending: Annotated[bool, typer.Option("--descending", help="from the last key on")] = False,  # noqa: FBT002
     limit: Annotated[int, typer.Option(min=1, help="so many rows")] = _SCAN_ROWS,
     partitions: Partitions = None,
-    url: Url = None,
-    token_file: TokenPath = None,
-    ca_file: CaPath = None,
-    kube: Kube = False,  # noqa: FBT002 an option of a command.
-    context: Context = None,
-    service_account: ServiceAccount = "default",
-    state_dir: StateDir = Path(".qss"),
-    output: Format = Output.TABLE,
-    position_bound: Bound = None,
-    isolation: Seen = None,
-    timeout: Timeout = 10.0,
+    *,
+    asked: Asking,
 ) -> None:
     """Print a range, a prefix, or everything: partition by partition, each in key order."""
     if prefix is not None and (lower is not None or upper is not None):
         raise MalformedRequestError("give either --prefix, or --from and --to")
-    options = read_options(position_bound, timeout, isolation)
     order = "DESCENDING" if descending else "ASCENDING"
     chosen = numbers(partitions)
-    with open_store(
-        store, Place(url, state_dir, token_file, ca_file, kube, context, service_account), timeout
-    ) as client:
+    with asked.store(store) as client:
         serde = key_serde(client)
         if prefix is not None:
             rows = client.prefix(
-                key_of(serde, prefix), order=order, limit=limit, partitions=chosen, options=options
+                key_of(serde, prefix),
+                order=order,
+                limit=limit,
+                partitions=chosen,
+                options=asked.options,
             )
         else:
             rows = client.range(
@@ -121,11 +87,12 @@ def scan(
                 order=order,
                 limit=limit,
                 partitions=chosen,
-                options=options,
+                options=asked.options,
             )
-        _print_rows(rows, output)
+        _print_rows(rows, asked.output)
 
 
+@asking
 def query(
     store: Name,
     type_: Annotated[str, typer.Argument(metavar="TYPE", help="KeyQuery, RangeQuery, ...")],
@@ -133,34 +100,21 @@ def query(
     partitions: Partitions = None,
     limit: Annotated[int | None, typer.Option(min=1, help="so many rows of a range")] = None,
     execution_info: ExecutionInfo = False,  # noqa: FBT002
-    url: Url = None,
-    token_file: TokenPath = None,
-    ca_file: CaPath = None,
-    kube: Kube = False,  # noqa: FBT002 an option of a command.
-    context: Context = None,
-    service_account: ServiceAccount = "default",
-    state_dir: StateDir = Path(".qss"),
-    output: Format = Output.TABLE,
-    require_active: RequireActive = False,  # noqa: FBT002
-    position_bound: Bound = None,
-    isolation: Seen = None,
-    timeout: Timeout = 10.0,
+    *,
+    asked: Asking,
 ) -> None:
     """Send an IQv2 query; each partition answers for itself. Exit code 1 when one failed."""
-    options = read_options(position_bound, timeout, isolation, require_active=require_active)
-    with open_store(
-        store, Place(url, state_dir, token_file, ca_file, kube, context, service_account), timeout
-    ) as client:
+    with asked.store(store) as client:
         serde = key_serde(client)
         result = client.query(
             type_,
             partitions=numbers(partitions),
-            options=options,
+            options=asked.options,
             execution_info=execution_info,
             limit=limit,
             **dict(_field(serde, text) for text in fields or []),
         )
-    print_results(list(result.partition_results.values()), output)
+    print_results(list(result.partition_results.values()), asked.output)
     if any(not one.is_success for one in result.partition_results.values()):
         raise typer.Exit(1)
 

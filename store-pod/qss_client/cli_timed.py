@@ -1,33 +1,18 @@
 """`qss windows`, `qss sessions`, `qss versions`: asks a store whose rows have times."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from qss_client.answers import VersionRow
+from qss_client.cli_asking import Asking, asking
 from qss_client.cli_options import (
-    Bound,
-    CaPath,
-    Context,
-    Format,
-    Kube,
     Name,
     Partitions,
-    Place,
-    RequireActive,
-    Seen,
-    ServiceAccount,
-    StateDir,
-    Timeout,
-    TokenPath,
-    Url,
     key_of,
     key_serde,
     numbers,
-    open_store,
-    read_options,
 )
 from qss_client.cli_printing import (
     Output,
@@ -65,6 +50,7 @@ def register(app: typer.Typer) -> None:
     app.command()(versions)
 
 
+@asking
 def windows(
     store: Name,
     key: Key = None,
@@ -77,23 +63,11 @@ def windows(
     limit: Limit = _ROWS,
     partitions: Partitions = None,
     times: Shown = None,
-    url: Url = None,
-    token_file: TokenPath = None,
-    ca_file: CaPath = None,
-    kube: Kube = False,  # noqa: FBT002 an option of a command.
-    context: Context = None,
-    service_account: ServiceAccount = "default",
-    state_dir: StateDir = Path(".qss"),
-    output: Format = Output.TABLE,
-    require_active: RequireActive = False,  # noqa: FBT002
-    position_bound: Bound = None,
-    isolation: Seen = None,
-    timeout: Timeout = 10.0,
+    *,
+    asked: Asking,
 ) -> None:
     """Print windows by their start: of a key, of keys between two, or of all."""
-    options = read_options(position_bound, timeout, isolation, require_active=require_active)
-    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
-    with open_store(store, place, timeout) as client:
+    with asked.store(store) as client:
         rows = client.windows(
             from_=from_,
             to=to,
@@ -102,12 +76,13 @@ def windows(
             order_by=order_by,
             limit=limit,
             partitions=numbers(partitions),
-            options=options,
+            options=asked.options,
         )
-        shown = _times(times, output)
-        print_rows((window_document(row, shown) for row in rows), output, _WINDOW)
+        shown = _times(times, asked.output)
+        print_rows((window_document(row, shown) for row in rows), asked.output, _WINDOW)
 
 
+@asking
 def sessions(
     store: Name,
     key: Key = None,
@@ -120,23 +95,11 @@ def sessions(
     limit: Limit = _ROWS,
     partitions: Partitions = None,
     times: Shown = None,
-    url: Url = None,
-    token_file: TokenPath = None,
-    ca_file: CaPath = None,
-    kube: Kube = False,  # noqa: FBT002 an option of a command.
-    context: Context = None,
-    service_account: ServiceAccount = "default",
-    state_dir: StateDir = Path(".qss"),
-    output: Format = Output.TABLE,
-    require_active: RequireActive = False,  # noqa: FBT002
-    position_bound: Bound = None,
-    isolation: Seen = None,
-    timeout: Timeout = 10.0,
+    *,
+    asked: Asking,
 ) -> None:
     """Print sessions: of a key, of keys between two, or of all."""
-    options = read_options(position_bound, timeout, isolation, require_active=require_active)
-    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
-    with open_store(store, place, timeout) as client:
+    with asked.store(store) as client:
         rows = client.sessions(
             end_from=end_from,
             start_to=start_to,
@@ -145,12 +108,13 @@ def sessions(
             order_by=order_by,
             limit=limit,
             partitions=numbers(partitions),
-            options=options,
+            options=asked.options,
         )
-        shown = _times(times, output)
-        print_rows((session_document(row, shown) for row in rows), output, _SESSION)
+        shown = _times(times, asked.output)
+        print_rows((session_document(row, shown) for row in rows), asked.output, _SESSION)
 
 
+@asking
 def versions(
     store: Name,
     key: Annotated[str, typer.Argument(help="the key")],
@@ -160,38 +124,26 @@ def versions(
     order: InOrder = Order.DESCENDING,
     limit: Limit = _ROWS,
     times: Shown = None,
-    url: Url = None,
-    token_file: TokenPath = None,
-    ca_file: CaPath = None,
-    kube: Kube = False,  # noqa: FBT002 an option of a command.
-    context: Context = None,
-    service_account: ServiceAccount = "default",
-    state_dir: StateDir = Path(".qss"),
-    output: Format = Output.TABLE,
-    require_active: RequireActive = False,  # noqa: FBT002
-    position_bound: Bound = None,
-    isolation: Seen = None,
-    timeout: Timeout = 10.0,
+    *,
+    asked: Asking,
 ) -> None:
     """Print the versions of a key, or that of a time; exit code 3 when there was none then."""
     if as_of is not None and (from_ is not None or to is not None):
         raise MalformedRequestError("--as-of is for one version: without --from and --to")
-    options = read_options(position_bound, timeout, isolation, require_active=require_active)
-    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
-    with open_store(store, place, timeout) as client:
+    with asked.store(store) as client:
         encoded = key_of(key_serde(client), key)
         rows: Iterator[VersionRow]
         if as_of is None:
             rows = client.versions(
-                encoded, from_=from_, to=to, order=order, limit=limit, options=options
+                encoded, from_=from_, to=to, order=order, limit=limit, options=asked.options
             )
         else:
-            found = client.version(encoded, as_of, options)
+            found = client.version(encoded, as_of, asked.options)
             if found is None:
                 raise KeyNotFoundError(f"store {store} has no {key!r} as of {as_of}")
             rows = iter((found,))
-        shown = _times(times, output)
-        print_rows((version_document(row, shown) for row in rows), output, _VERSION)
+        shown = _times(times, asked.output)
+        print_rows((version_document(row, shown) for row in rows), asked.output, _VERSION)
 
 
 def _keys(
