@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from qss_store.replication.entries import Abort
 from qss_store.settings import Settings
 from qss_store.uncommitted_memory import UncommittedMemory, bytes_of
 from qss_testing.http import Api
+from qss_testing.qss_command import Qss
 from qss_testing.stores import Cluster, Put, commit_chunks, stage_rows
 from qss_testing.timed_stores import SESSION, WINDOW
 
@@ -370,3 +372,27 @@ async def test_an_open_stream_keeps_its_state_while_its_batch_is_aborted(
     assert {key.decode() for key, _ in (first, *rows)} == {*AFTER}
     again = await prepare_reading(pod, PartitionId(0), options, shown.format)
     assert {key.decode() for key, _ in again.view.snapshot.scan()} == {*BEFORE}
+
+
+# --- From a terminal
+
+
+async def test_qss_sees_staged_rows_where_it_is_told_to(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    cluster = await started(start_cluster, 2)
+    await stage(cluster, STAGED)
+    place = ("--url", cluster.url(0), "-o", "ndjson")
+    seen: dict[str | None, dict[str, Any]] = {}
+    for isolation in (None, *Isolation):
+        given = () if isolation is None else ("--isolation", isolation.value)
+        done = await asyncio.to_thread(Qss(tmp_path).run, "scan", "words", *place, *given)
+        assert done.code == 0, done.err
+        seen[isolation] = values(map(json.loads, done.out.splitlines()))
+    assert seen == {
+        None: BEFORE,
+        Isolation.READ_COMMITTED: BEFORE,
+        Isolation.READ_UNCOMMITTED: AFTER,
+    }
+    done = await asyncio.to_thread(Qss(tmp_path).run, "get", "words", "a", "--isolation", "none")
+    assert done.code == 2
