@@ -119,7 +119,11 @@ def key_serde(client: Store) -> Serde:
 
 
 def key_of(serde: Serde, text: str) -> Any:
-    """A key as it is written on a command line."""
+    """A key as it is written on a command line. Raises MalformedRequestError for no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise MalformedRequestError(f"a key is written in UTF-8, not {text!r}") from error
     return serde.to_json(serde.decode(serde.key_from_text(text)))
 
 

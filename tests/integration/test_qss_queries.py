@@ -104,6 +104,12 @@ def test_a_key_may_be_any_text(terminal: Terminal, key: str) -> None:
     assert [row["key"] for row in terminal.json("get", "words", key)] == [key]
 
 
+def test_a_key_that_is_no_text_is_refused(terminal: Terminal) -> None:
+    done = terminal.run("get", "words", b"\xff".decode(errors="surrogateescape"))
+    assert done.code == 2
+    assert "a key is written in UTF-8" in done.err
+
+
 def test_a_key_that_is_not_there_ends_with_3(terminal: Terminal) -> None:
     said = terminal.refused(3, "get", "words", "nope")
     assert said == "error: KEY_NOT_FOUND: store words has no 'nope'\n"
