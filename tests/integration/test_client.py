@@ -268,14 +268,17 @@ async def test_a_position_may_have_a_thousand_components(connect: Connect, tmp_p
 async def test_a_row_may_have_headers_and_a_chosen_partition(
     connect: Connect, tmp_path: Path
 ) -> None:
-    members: dict[str, Any] = {"format": "PlainWithHeaders", "partitioner": Partitioner.EXPLICIT}
+    members: dict[str, Any] = {
+        "format": "TimestampedWithHeaders",
+        "partitioner": Partitioner.EXPLICIT,
+    }
     with PodCluster(tmp_path, pods=2, partitions=4, key_serde="int64", **members) as chosen:
         with Writer(chosen.url, "words") as job:
-            job.write([Record(7, "x", None, (("h", b"\x00"), ("h", None)), partition=3)])
+            job.write([Record(7, "x", 5, (("h", b"\x00"), ("h", None)), partition=3)])
         client = await connect(chosen.url)
         row = await client.get(7, ReadOptions(partition=3))
         assert row is not None
-        assert (row.headers, row.timestamp) == ((("h", "AA=="), ("h", None)), None)
+        assert (row.headers, row.timestamp) == ((("h", "AA=="), ("h", None)), 5)
         assert await client.get(7, ReadOptions(partition=2)) is None
         with pytest.raises(MalformedRequestError, match="name the key's partition"):
             await client.get(7)

@@ -170,7 +170,12 @@ def names(objects: list[Object]) -> list[str]:
 async def test_a_list_is_read_by_pages(server: ToyApiServer, api: KubernetesApi) -> None:
     await fill(server, api, 600)
     assert names(await api.list(CONFIG_MAPS, None)) == [f"m{number:04}" for number in range(600)]
-    assert [one.query.get("continue") for one in server.asked] == [None, "250", "500"]
+    # A page that took long may have been asked for again.
+    assert [*dict.fromkeys(one.query.get("continue") for one in server.asked)] == [
+        None,
+        "250",
+        "500",
+    ]
     selected = await api.list(CONFIG_MAPS, "bar", "even=True")
     assert names(selected) == [f"m{number:04}" for number in range(0, 600, 6)]
     assert await api.list(NODES, None) == []

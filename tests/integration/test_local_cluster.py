@@ -185,9 +185,9 @@ async def test_a_partition_whose_data_the_status_leaves_behind_holds_up_itself_a
     qss.state.write_status(STORE, msgspec.structs.replace(status, assignment=(moved, *others)))
     newer = qss.write(manifest(changelog={"retention": "1h"}))
     async with running_stores([newer], qss.state, qss.pod_command):
-        await wait_until_async(lambda: ready_reason(qss) == "AssignmentUnknown")
-        await wait_until_async(lambda: status_of(qss).assigned == "5/6")
-        await wait_until_async(lambda: retentions_ms(qss) == [3_600_000, 3_600_000])
+        await wait_until_async(lambda: ready_reason(qss) == "AssignmentUnknown", 2 * TIMEOUT_S)
+        await wait_until_async(lambda: status_of(qss).assigned == "5/6", 2 * TIMEOUT_S)
+        await wait_until_async(lambda: retentions_ms(qss) == [3_600_000, 3_600_000], 2 * TIMEOUT_S)
         assert ready_reason(qss) == "AssignmentUnknown"
         # The data is served from where it is, and no empty partition stands in its place.
         assert await asyncio.to_thread(count_rows, endpoints_of(qss).query) == 30

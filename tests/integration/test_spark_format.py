@@ -45,11 +45,12 @@ STORES: dict[str, tuple[dict[str, Any], str, list[tuple[Any, ...]]]] = {
     "explicit": (
         {
             "value_serde": "boolean",
-            "format": "PlainWithHeaders",
+            "format": "TimestampedWithHeaders",
             "partitioner": Partitioner.EXPLICIT,
         },
-        "key string, value boolean, headers array<struct<key: string, value: binary>>",
-        [("a", True, []), ("b", False, [("x", b"y")])],
+        "key string, value boolean, timestamp long, "
+        "headers array<struct<key: string, value: binary>>",
+        [("a", True, 5, []), ("b", False, 6, [("x", b"y")])],
     ),
 }
 

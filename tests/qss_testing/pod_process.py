@@ -205,10 +205,14 @@ class PodCluster:
         )
 
     def __enter__(self) -> Self:
-        with ThreadPoolExecutor(len(self.pods)) as pool:
-            list(pool.map(PodProcess.start, self.pods))
-        for pod in self.pods:
-            self.assign(pod)
+        try:
+            with ThreadPoolExecutor(len(self.pods)) as pool:
+                list(pool.map(PodProcess.start, self.pods))
+            for pod in self.pods:
+                self.assign(pod)
+        except BaseException:
+            self._kill()
+            raise
         return self
 
     def __exit__(
@@ -217,6 +221,9 @@ class PodCluster:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._kill()
+
+    def _kill(self) -> None:
         for pod in self.pods:
             pod.kill()
 
