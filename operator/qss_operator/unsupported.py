@@ -51,11 +51,6 @@ def supported_spec(spec: StoreSpec) -> tuple[StoreSpec, list[str]]:
 
 
 def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
-    if spec.store.type is StoreType.CUSTOM:
-        yield (
-            "spec.store.type",
-            f"{spec.store.type} is not supported yet. Use KeyValue, Window, Session or Versioned",
-        )
     if spec.standbys > 0:
         yield (
             "spec.standbys",

@@ -83,13 +83,13 @@ def schema_of(definition: StoreDefinition) -> StructType:
 
     All times are milliseconds since 1970. Raises UnknownQueryTypeError for a Versioned store.
     """
-    if definition.type is StoreType.VERSIONED:
+    if definition.row_type is StoreType.VERSIONED:
         raise UnknownQueryTypeError(
             f"store {definition.name} is a Versioned store, which is asked for key by key and is "
             "no batch source: use qss_client's Store.version and Store.versions, or write the "
             "latest values to a KeyValue store as well and read that"
         )
-    times = _TIME_COLUMNS.get(definition.type, ())
+    times = _TIME_COLUMNS.get(definition.row_type, ())
     fields = [
         StructField("key", type_of(definition.key_serde), nullable=False),
         *(StructField(name, LongType(), nullable=False) for name in times),
@@ -138,7 +138,7 @@ class StoreReader(DataSourceReader):
 
     def _parsed(self, options: Mapping[str, str]) -> dict[str, Any]:
         """The bounds: keys as the JSON of their type, times in milliseconds."""
-        store_type = self._definition.type
+        store_type = self._definition.row_type
         known = _BOUNDS[store_type]
         # Spark may give names in lower case.
         found = {name.lower(): text for name, text in options.items()}
@@ -162,7 +162,7 @@ class StoreReader(DataSourceReader):
         """Told here, and not by tasks that are tried again."""
         bounds = self._bounds
         keyed = {"keyFrom", "keyTo"}
-        if self._definition.type is StoreType.KEY_VALUE:
+        if self._definition.row_type is StoreType.KEY_VALUE:
             keyed = {"from", "to"}
         ways = ["key" in bounds, "prefix" in bounds, bool(keyed & set(bounds))]
         if sum(ways) > 1:
@@ -210,7 +210,7 @@ class StoreReader(DataSourceReader):
             partition=partition if explicit and self._key is not None else None,
         )
         partitions = None if self._key is not None else [partition]
-        match self._definition.type:
+        match self._definition.row_type:
             case StoreType.WINDOW:
                 return store.windows(
                     self._key,

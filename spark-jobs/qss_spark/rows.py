@@ -73,7 +73,7 @@ class RowEncoder:
         wanted = {*self._columns.key, *self._columns.value}
         if self._definition.partitioner is Partitioner.EXPLICIT:
             wanted.add("partition")
-        wanted |= {*TIME_COLUMNS.get(self._definition.type, ())}
+        wanted |= {*TIME_COLUMNS.get(self._definition.row_type, ())}
         if missing := wanted - have:
             raise MalformedRequestError(
                 f"store {self._definition.name} needs the columns {sorted(wanted)}; "
@@ -111,9 +111,9 @@ class RowEncoder:
             arrays["timestamp"] = _milliseconds(batch.column("timestamp"))
         if "headers" in batch.schema.names and "headers" not in taken:
             arrays["headers"] = _cast(batch.column("headers"), _HEADERS, "column headers")
-        for name in TIME_COLUMNS.get(self._definition.type, ()):
+        for name in TIME_COLUMNS.get(self._definition.row_type, ()):
             arrays[name] = self._time(batch, name)
-        if self._definition.type is StoreType.WINDOW and WINDOW_END in batch.schema.names:
+        if self._definition.row_type is StoreType.WINDOW and WINDOW_END in batch.schema.names:
             self._check_ends(
                 arrays[WINDOW_START], _milliseconds(batch.column(WINDOW_END), WINDOW_END)
             )

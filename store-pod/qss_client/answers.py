@@ -16,13 +16,15 @@ Headers = tuple[tuple[str, str | None], ...]  # Values as base64.
 class Row:
     """One row: key and value as JSON of their types, bytes as base64.
 
-    `timestamp` (milliseconds since 1970) and `headers` only where the store's format keeps them.
+    `timestamp` (milliseconds since 1970) and `headers` only where the store's format keeps them,
+    `index_key` only where an index was asked.
     """
 
     key: Any
     value: Any
     timestamp: int | None = None
     headers: Headers | None = None
+    index_key: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ def row_of(document: Mapping[str, Any]) -> Row:
         value=document["value"],
         timestamp=document.get("timestamp"),
         headers=_headers_of(document),
+        index_key=document.get("indexKey"),
     )
 
 

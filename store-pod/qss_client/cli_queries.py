@@ -21,6 +21,7 @@ from qss_core.errors import KeyNotFoundError, MalformedRequestError
 from qss_core.serdes import Serde
 
 _SCAN_ROWS = 1000
+_BY_INDEX = "IndexQuery"
 _KEY_FIELDS = ("key", "lower", "upper", "prefix", "keyFrom", "keyTo")
 
 
@@ -112,7 +113,7 @@ def query(
             options=asked.options,
             execution_info=execution_info,
             limit=limit,
-            **dict(_field(serde, text) for text in fields or []),
+            **dict(_field(None if type_ == _BY_INDEX else serde, text) for text in fields or []),
         )
     print_results(list(result.partition_results.values()), asked.output)
     if any(not one.is_success for one in result.partition_results.values()):
@@ -123,11 +124,12 @@ def _print_rows(rows: Iterable[Row], output: Output) -> None:
     print_rows(map(key_document, rows), output, ["key", "value", "timestamp", "headers"])
 
 
-def _field(serde: Serde, text: str) -> tuple[str, Any]:
+def _field(serde: Serde | None, text: str) -> tuple[str, Any]:
+    """A field of a query; `serde` is of the keys that it may name, None: they are of an index."""
     name, separator, value = text.partition("=")
     if not separator:
         raise MalformedRequestError(f"a field is written name=value, not {text!r}")
-    if name in _KEY_FIELDS:
+    if serde is not None and name in _KEY_FIELDS:
         return name, key_of(serde, value)
     try:
         return name, json.loads(value)

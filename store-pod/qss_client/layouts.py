@@ -68,7 +68,7 @@ KEY_VALUE = Layout()
 
 def layout_of(definition: StoreDefinition) -> Layout:
     """The layout of a store's chunks."""
-    return Layout(definition.type, definition.retain_duplicates)
+    return Layout(definition.row_type, definition.retain_duplicates)
 
 
 @cache

@@ -63,6 +63,28 @@ def scan_keys(
     return Scan(request, row_of)
 
 
+def scan_range(
+    bounds: tuple[Any, Any],
+    index: str | None,
+    order: str,
+    partitions: Sequence[int] | None,
+    options: ReadOptions,
+) -> Scan[Row]:
+    """Rows by key between two bounds, both inclusive, or by the keys of an index; None is open."""
+    lower, upper = bounds
+    if index is None:
+        return scan_keys({"from": lower, "to": upper}, order, partitions, options)
+    query = {"type": "IndexQuery", "index": index, "lower": lower, "upper": upper, "order": order}
+
+    def request(definition: StoreDefinition, limit: int, cursor: str | None) -> HttpRequest:
+        asked = query_request(
+            definition, query, partitions, options, execution_info=False, limit=limit
+        )
+        return asked if cursor is None else replace(asked, body={**asked.body, "cursor": cursor})
+
+    return Scan(request, row_of)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
     """Windows or sessions: of a key, or of all keys between two; times by parameter.

@@ -27,6 +27,7 @@ from qss_client.scans import (
     Time,
     Timed,
     scan_keys,
+    scan_range,
     scan_sessions,
     scan_versions,
     scan_windows,
@@ -127,6 +128,7 @@ class Store:
         lower: Any = None,
         upper: Any = None,
         *,
+        index: str | None = None,
         order: str = "ASCENDING",
         limit: int | None = None,
         partitions: Sequence[int] | None = None,
@@ -135,9 +137,10 @@ class Store:
         """Rows with lower <= key <= upper by serialized bytes, partition by partition.
 
         A bound of None is open; without bounds it is a scan. Pages are read as they are needed.
+        index: bounds and order are those of an index of the store's own type (spec.store.custom).
         """
-        bounds = {"from": lower, "to": upper}
-        return self._scanned(scan_keys(bounds, order, partitions, options), limit)
+        scan = scan_range((lower, upper), index, order, partitions, options)
+        return self._scanned(scan, limit)
 
     def prefix(
         self,

@@ -79,6 +79,12 @@ class UnknownQueryTypeError(StoreError):
     code, http_status = "UNKNOWN_QUERY_TYPE", 400
 
 
+class UnknownStoreTypeError(StoreError):
+    """A store type of a user's own that no installed package has, or that cannot be used."""
+
+    code, http_status = "UNKNOWN_STORE_TYPE", 400
+
+
 class UnsupportedIsolationError(StoreError):
     """An isolation level that this version does not serve."""
 
@@ -236,6 +242,12 @@ class CorruptionError(StoreError):
     """The disk gave back something else than was written."""
 
     code, http_status = "STORE_EXCEPTION", 500
+
+
+class StoreTypeFailedError(StoreError):
+    """A store type of a user's own cannot say which index rows a row has."""
+
+    code, http_status = "STORE_TYPE_FAILED", 500
 
 
 class DiskFullError(StoreError):

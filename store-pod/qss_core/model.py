@@ -105,9 +105,17 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
     session_gap_ms: int | None = None
     retain_duplicates: bool = False
     history_retention_ms: int | None = None
+    # Of stores of a type of a user's own: its name, and what it was given, by name.
+    custom_name: str | None = None
+    custom_options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def row_type(self) -> StoreType:
+        """What its rows are like: those of a user's own type are a KeyValue store's."""
+        return StoreType.KEY_VALUE if self.type is StoreType.CUSTOM else self.type
 
     def __post_init__(self) -> None:
-        """Refuse a store whose rows have times and that does not say how long they are kept."""
+        """Refuse a store that does not say what its type needs to be told."""
         length = {
             StoreType.WINDOW: self.window_size_ms,
             StoreType.SESSION: self.session_gap_ms,
@@ -119,6 +127,10 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
             )
         if self.type is StoreType.VERSIONED and self.history_retention_ms is None:
             raise MalformedRequestError(f"a store of type {self.type} has a history retention")
+        if (self.type is StoreType.CUSTOM) is (self.custom_name is None):
+            raise MalformedRequestError(
+                "a store of type Custom, and no other one, has a custom name"
+            )
 
 
 class StoreSettings(Wire, frozen=True, kw_only=True):

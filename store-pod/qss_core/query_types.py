@@ -78,6 +78,15 @@ class CountQuery(Member, frozen=True, tag_field="type", tag="CountQuery"):
     """About how many keys there are (IQv1's approximateNumEntries)."""
 
 
+class IndexQuery(Member, frozen=True, tag_field="type", tag="IndexQuery"):
+    """The rows that an index of a store's own type names, by index key and then key."""
+
+    index: str
+    lower: Any = None  # Both bounds are index keys, inclusive; null is open.
+    upper: Any = None
+    order: Order = Order.ANY
+
+
 # --- Of windows and sessions. Times are milliseconds since 1970, or RFC 3339.
 
 
@@ -153,7 +162,7 @@ WindowQuery = (
     | TimestampedWindowRangeWithHeadersQuery
 )
 VersionQuery = VersionedKeyQuery | MultiVersionedKeyQuery
-Query = KeyValueQuery | WindowQuery | SessionQuery | VersionQuery
+Query = KeyValueQuery | IndexQuery | WindowQuery | SessionQuery | VersionQuery
 
 QUERY_TYPES: dict[str, type[Query]] = {
     kind.__name__: kind
@@ -166,6 +175,7 @@ QUERY_TYPES: dict[str, type[Query]] = {
         TimestampedRangeWithHeadersQuery,
         PrefixQuery,
         CountQuery,
+        IndexQuery,
         WindowKeyQuery,
         WindowRangeQuery,
         TimestampedWindowKeyWithHeadersQuery,

@@ -240,7 +240,7 @@ _FORMATS: dict[StoreType, tuple[Format, ...]] = {
     StoreType.WINDOW: (*_WITH_HEADERS, Format.PlainWithHeaders),
     StoreType.SESSION: (Format.Plain, Format.PlainWithHeaders),
     StoreType.VERSIONED: (Format.Plain,),
-    StoreType.CUSTOM: (Format.Plain,),
+    StoreType.CUSTOM: _WITH_HEADERS,
 }
 
 
@@ -251,8 +251,8 @@ def formats_of(store_type: StoreType) -> tuple[Format, ...]:
 
 def default_format(store_type: StoreType) -> Format:
     """The format of a store whose resource names none."""
-    formats = _FORMATS[store_type]
-    return Format.Timestamped if Format.Timestamped in formats else Format.Plain
+    is_timestamped = store_type in (StoreType.KEY_VALUE, StoreType.WINDOW)
+    return Format.Timestamped if is_timestamped else Format.Plain
 
 
 def decode_spec(spec: dict[str, Any]) -> StoreSpec:
@@ -279,7 +279,19 @@ def definition_of(name: StoreName, store_id: StoreId, spec: StoreSpec) -> StoreD
         partitions=spec.partitions,
         isolation=spec.isolation,
         **_times_of(spec.store),
+        **_custom_of(spec.store),
     )
+
+
+def _custom_of(rows: RowsSpec) -> dict[str, Any]:
+    """The members of a definition that name a user's own type, and what it is given."""
+    match rows.type, rows.custom:
+        case StoreType.CUSTOM, CustomSpec() as custom:
+            options = tuple(sorted(custom.options.items()))
+            return {"custom_name": custom.name, "custom_options": options}
+        case StoreType.CUSTOM, None:
+            raise MalformedRequestError(f"a store of type {rows.type} needs the block custom")
+    return {}
 
 
 def _times_of(rows: RowsSpec) -> dict[str, Any]:

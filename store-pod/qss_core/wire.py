@@ -88,10 +88,18 @@ class MigrationReport(Wire, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class IndexReport(Wire, frozen=True, kw_only=True):
+    """How far a replica's index rows are made, by this process; `rows_left` is an estimate."""
+
+    rows_done: int
+    rows_left: int
+
+
 class ReplicaReport(Wire, frozen=True, kw_only=True):
     """What a pod holds of one partition. `state` is opening, serving or failed.
 
-    `format` is the one that it answers and writes in; `migration` tells of rows in older ones.
+    `format` is the one that it answers and writes in; `migration` tells of rows in older ones,
+    `index` of index rows that are made before it serves.
     """
 
     configuration: PartitionConfiguration
@@ -103,6 +111,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     error: str | None = None
     format: str | None = None
     migration: MigrationReport | None = None
+    index: IndexReport | None = None
 
 
 class ReplicasReport(Wire, frozen=True, kw_only=True):

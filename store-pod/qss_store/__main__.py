@@ -18,7 +18,7 @@ from qss_store.batches import Batches
 from qss_store.clock import SystemClock
 from qss_store.coordination import Coordination
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.extensions import load_extensions
+from qss_store.extensions import Extensions, load_extensions
 from qss_store.http.internal_app import InternalApi, make_internal_app
 from qss_store.http.listening import make_runner
 from qss_store.http.ops_app import make_ops_app
@@ -51,7 +51,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    pod = _pod_of(arguments, settings)
+    extensions = load_extensions()
+    pod = _pod_of(arguments, settings, extensions)
     async with AsyncExitStack() as stack:
         protection = await stack.enter_async_context(
             protected(arguments, settings, pod.clock, pod.metrics)
@@ -63,7 +64,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         maintenance = Maintenance(pod, coordination, peers, settings)
         api = InternalApi(pod, batches, coordination, session, settings)
         internal_app = make_internal_app(api, pod.metrics, discovery_routes(pod), protection.guard)
-        query_app = make_query_app(pod, session, settings, protection.guard, load_extensions())
+        query_app = make_query_app(pod, session, settings, protection.guard, extensions)
         apps = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
             (make_ops_app(pod, batches, maintenance), arguments.ops_port, None),
@@ -89,7 +90,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         _LOG.info("pod %s stops", pod.name)
 
 
-def _pod_of(arguments: argparse.Namespace, settings: Settings) -> Pod:
+def _pod_of(arguments: argparse.Namespace, settings: Settings, extensions: Extensions) -> Pod:
     """The pod, not started."""
     budget = Budget.of(
         cache_bytes=settings.block_cache_bytes, write_buffer_bytes=settings.write_buffer_bytes
@@ -103,6 +104,7 @@ def _pod_of(arguments: argparse.Namespace, settings: Settings) -> Pod:
         Metrics(),
         incarnation=uuid.uuid4().hex,
         uncommitted_rows_bytes_max=settings.uncommitted_rows_bytes_max,
+        extensions=extensions,
     )
 
 

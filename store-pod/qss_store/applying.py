@@ -7,6 +7,7 @@ on the state before the batch until the last one.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from qss_client.chunks import Rows, read_batches, rows_of, split_batches
 from qss_client.row_keys import Numbers
 from qss_core.formats import Format, RowEncoder, encoder_of
 from qss_core.headers import Headers
+from qss_store.families import Families
 from qss_store.places import Placing
 
 # So many rows are placed in one go, as long as they are small: most of its cost is not by row.
@@ -21,6 +23,18 @@ PLACED_ROWS_MAX = 5000
 PLACED_BYTES_MAX = 4 * 1024 * 1024
 SLICE_ROWS_MAX = 500
 SLICE_BYTES_MAX = 1024 * 1024
+
+
+class SliceLimits(NamedTuple):
+    """How much is written at once; one row that is larger is written alone."""
+
+    rows: int = SLICE_ROWS_MAX
+    size: int = SLICE_BYTES_MAX
+
+
+USUAL_LIMITS = SliceLimits()
+# Each row asks a user's code twice, and may have 16 index rows, put and deleted.
+INDEXED_LIMITS = SliceLimits(100, 64 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +50,17 @@ class StoreSlice:
 Payload = bytes | tuple[pa.RecordBatch, ...]  # A checked slice, or what was decoded of it.
 
 
+def limits_of(families: Families) -> SliceLimits:
+    """Those of a store's rows."""
+    return USUAL_LIMITS if families.indexing is None else INDEXED_LIMITS
+
+
 def store_slices(
-    payloads: Iterable[Payload], store_format: Format, default_timestamp_ms: int, placing: Placing
+    payloads: Iterable[Payload],
+    store_format: Format,
+    default_timestamp_ms: int,
+    placing: Placing,
+    limits: SliceLimits = USUAL_LIMITS,
 ) -> Iterator[StoreSlice]:
     """The rows of all payloads in commit order, in slices.
 
@@ -49,11 +72,11 @@ def store_slices(
             placed = placing.place(batch)
             if placed.expired:
                 yield StoreSlice(expired=placed.expired)
-            for at in range(0, placed.rows.num_rows, SLICE_ROWS_MAX):
-                rows = rows_of(placed.rows.slice(at, SLICE_ROWS_MAX))
-                places = None if placed.places is None else placed.places[at : at + SLICE_ROWS_MAX]
+            for at in range(0, placed.rows.num_rows, limits.rows):
+                rows = rows_of(placed.rows.slice(at, limits.rows))
+                places = None if placed.places is None else placed.places[at : at + limits.rows]
                 values = _encoded(rows, encode, default_timestamp_ms)
-                for some in _bounded(rows.keys, values):
+                for some in _bounded(rows.keys, values, limits.size):
                     there = None if places is None else places[some]
                     yield StoreSlice(rows.keys[some], values[some], there)
 
@@ -77,16 +100,16 @@ def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[
     ]
 
 
-def _bounded(keys: list[bytes], values: list[bytes | None]) -> Iterator[slice]:
+def _bounded(keys: list[bytes], values: list[bytes | None], bytes_max: int) -> Iterator[slice]:
     """Cuts a slice whose rows are large."""
-    if sum(map(len, keys)) + sum(map(len, filter(None, values))) <= SLICE_BYTES_MAX:
+    if sum(map(len, keys)) + sum(map(len, filter(None, values))) <= bytes_max:
         if keys:
             yield slice(0, len(keys))
         return
     start = size = 0
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
         size += len(key) + len(value or b"")
-        if size > SLICE_BYTES_MAX and index > start:
+        if size > bytes_max and index > start:
             yield slice(start, index)
             start, size = index, len(key) + len(value or b"")
     if start < len(keys):

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from qss_client.chunks import Slice, decode_chunk
+from qss_client.chunks import Slice, decode_chunk, rows_of, split_batches
 from qss_client.layouts import layout_of
 from qss_core.errors import DiskFullError, MalformedRequestError, StoreError, WrongStoreError
 from qss_core.model import Epoch, Partitioner, PartitionId, StoreId, WriterEpoch
@@ -24,6 +24,7 @@ from qss_core.wire import (
     partition_commit,
     problem_of,
 )
+from qss_store.applying import INDEXED_LIMITS
 from qss_store.outcomes import Awaited, append, settle
 from qss_store.pod import Pod
 from qss_store.replica import Replica
@@ -93,6 +94,22 @@ class Batches:
         murmur2 = definition.partitioner is Partitioner.MURMUR2
         partitions = definition.partitions if murmur2 else None
         return decode_chunk(body, partitions, layout_of(definition))
+
+    async def check_rows(self, slices: Iterable[Slice]) -> None:
+        """Refuses rows that the store's own type cannot take: no commit is to fail at them.
+
+        Raises MalformedRequestError with what the type says.
+        """
+        indexing = self._pod.indexing
+        if indexing is None:
+            return
+        batches = (batch for one in slices for batch in one.batches)
+        for batch in split_batches(batches, INDEXED_LIMITS.rows):
+            rows = rows_of(batch)
+            for key, value in zip(rows.keys, rows.values, strict=True):
+                if value is not None:
+                    indexing.check(key, value)
+            await asyncio.sleep(0)  # Readers take their turn.
 
     def staged_bytes(self) -> int:
         """Bytes of rows that no commit has taken, over all partitions of this pod."""

@@ -7,11 +7,11 @@ commit again before it serves, which the log makes possible and puts and deletes
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset
-from qss_store.applying import Payload, StoreSlice, store_slices
+from qss_store.applying import Payload, StoreSlice, limits_of, store_slices
 from qss_store.engine.base import META, PAYLOAD, Batch, Engine
 from qss_store.families import Families
 from qss_store.places import Placing
@@ -38,6 +38,12 @@ def read_payload(engine: Engine, offset: Offset) -> bytes:
     return payload
 
 
+async def drop_families(engine: Engine, families: Iterable[str]) -> None:
+    """Removes families, in a thread: it takes as long as a few syncs."""
+    for family in families:
+        await asyncio.to_thread(engine.drop_family, family)
+
+
 class CommitWriter:
     """Writes one commit into a replica's engine."""
 
@@ -57,6 +63,7 @@ class CommitWriter:
         self._engine = engine
         self._decoded = decoded
         self._format = families.format
+        self._limits = limits_of(families)
         self._sources: dict[str, list[str]] = defaultdict(list)
         for source in families.sources(engine.families()):
             self._sources[source.target].append(source.family)
@@ -70,7 +77,11 @@ class CommitWriter:
         were dropped because their segment is expired.
         """
         slices = store_slices(
-            self._payloads(plan), self._format, plan.default_timestamp_ms, self._placing
+            self._payloads(plan),
+            self._format,
+            plan.default_timestamp_ms,
+            self._placing,
+            self._limits,
         )
         expired = 0
         async with self._gate:

@@ -6,6 +6,9 @@ A Window or Session partition has one for each segment that holds rows,
 A Versioned partition has both: its latest versions, which never expire, in the one, those that were
 replaced in the segments of their ends.
 
+A store of a user's own type has one more, `index-<fingerprint>-<generation>`, of its index rows;
+the fingerprint names what the type would say of a row.
+
 Where the format was changed, rows may still lie in families of the older formats, each row in one
 family. Every family of an older format then has the one in the store's format beside it.
 """
@@ -20,12 +23,15 @@ from qss_core.model import StoreDefinition, StoreType
 from qss_core.segments import Segments, segments_of
 from qss_core.spec import formats_of
 from qss_store.engine.base import Engine, Snapshot
+from qss_store.engine.indexed import IndexedSnapshot
 from qss_store.engine.migrating import MigratingSnapshot, Older
 from qss_store.engine.segmented import SegmentedSnapshot
 from qss_store.engine.versioned import VersionedSnapshot
+from qss_store.indexing import Indexing
 
 LATEST_FORMAT = Format.Timestamped  # Of a latest version: the time from which it is valid, value.
 _ROWS = "rows-"
+_INDEX = "index-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +53,14 @@ class Families:
     # The names in the formats that rows may still have, the one they are written in left out.
     older: tuple[tuple[str, Format], ...] = ()
     has_latest: bool = False  # Whether there are rows beside those of the segments.
+    indexing: Indexing | None = None
+    index: str | None = None  # The family of the index rows, where there are some.
 
     @classmethod
     @lru_cache(maxsize=64)  # Each commit asks three times.
-    def of(cls, definition: StoreDefinition, generation: int) -> "Families":
+    def of(
+        cls, definition: StoreDefinition, generation: int, indexing: Indexing | None = None
+    ) -> "Families":
         """Those of a store's partition."""
         written = Format(definition.format)
         older = tuple(
@@ -64,6 +74,8 @@ class Families:
             format=written,
             older=older,
             has_latest=definition.type is StoreType.VERSIONED,
+            indexing=indexing,
+            index=None if indexing is None else f"{_INDEX}{indexing.fingerprint}-{generation}",
         )
 
     def of_segment(self, segment: int) -> str:
@@ -103,9 +115,10 @@ class Families:
     ) -> list[str]:
         """Families of rows that no state at that stream time needs.
 
-        Expired segments, other generations, and segments beyond stream time, which an interrupted
-        commit has made: it is applied again. What such a commit (`is_applying`) has moved out of
-        the latest versions is nowhere else, so theirs stay.
+        Index rows of another version of a store's type, expired segments, other generations, and
+        segments beyond stream time, which an interrupted commit has made: it is applied again. What
+        such a commit (`is_applying`) has moved out of the latest versions is nowhere else, so
+        theirs stay.
         """
         present = tuple(present)
         keeps_ahead = is_applying and self.has_latest
@@ -117,7 +130,10 @@ class Families:
                 *one.lasting(),
             )
         }
-        return sorted(name for name in present if name.startswith(_ROWS) and name not in kept)
+        kept.add(self.index or "")
+        return sorted(
+            name for name in present if name.startswith((_ROWS, _INDEX)) and name not in kept
+        )
 
     def _each(self) -> "list[Families]":
         """These, and those of the older formats."""
@@ -134,14 +150,18 @@ class Families:
     def of_generation(self, present: Iterable[str]) -> list[str]:
         """Those of `present` that an interrupted attempt at this generation has left."""
         names = (self.name, *(name for name, _ in self.older))
-        return sorted(one for one in present if any(_is_of(one, name) for name in names))
+        return sorted(
+            one for one in present if one == self.index or any(_is_of(one, name) for name in names)
+        )
 
     def open(self, engine: Engine) -> None:
-        """Makes the family whose rows do not expire, and those that rows are to move to.
+        """Makes the families whose rows do not expire, and those that rows are to move to.
 
         Segments come with their rows.
         """
-        for name in (*self.lasting(), *(one.target for one in self.sources(engine.families()))):
+        index = () if self.index is None else (self.index,)
+        targets = [one.target for one in self.sources(engine.families())]
+        for name in (*self.lasting(), *index, *targets):
             engine.create_family(name)
 
     def snapshot(self, engine: Engine, stream_time: int, moved: Mapping[str, bytes]) -> Snapshot:
@@ -165,7 +185,10 @@ class Families:
             )
 
         if self.segments is None:
-            return rows_of(self.name)
+            rows = rows_of(self.name)
+            return (
+                rows if self.index is None else IndexedSnapshot(rows, engine.snapshot(self.index))
+            )
         live = self.live(present, stream_time)
         snapshots = {number: rows_of(family) for number, family in live.items()}
         segmented = SegmentedSnapshot(self.segments, snapshots, stream_time)

@@ -16,15 +16,25 @@ from qss_core.model import StoreDefinition, StoreType
 from qss_core.segments import Segments
 from qss_store.engine.base import Engine
 from qss_store.families import Families
+from qss_store.index_rows import ValueBefore, WithIndexRows, values_in
 from qss_store.places import Placed, Placing, StoreRows
 from qss_store.transactions.participant import CommitPlan
 from qss_store.versioning import InVersions
 
 
 def placing_of(
-    definition: StoreDefinition, families: Families, plan: CommitPlan, engine: Engine
+    definition: StoreDefinition,
+    families: Families,
+    plan: CommitPlan,
+    engine: Engine,
+    before: ValueBefore | None = None,
 ) -> Placing:
-    """How the rows of a commit are placed; versions look at what `engine` holds."""
+    """How the rows of a commit are placed; versions and indexes look at what `engine` holds.
+
+    `before` has the values of keys where those of the engine are not meant.
+    """
+    if families.index is not None:
+        return WithIndexRows(families, before or values_in(engine, families))
     if families.segments is None:
         return _InOneFamily(families.name)
     if definition.type is StoreType.VERSIONED:

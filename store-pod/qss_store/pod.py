@@ -29,12 +29,15 @@ from qss_core.model import (
     PodName,
     Role,
     StoreAssignment,
+    StoreDefinition,
     StoreName,
 )
 from qss_core.spec import formats_of
 from qss_core.wire import ReplicasReport, decode, encode
 from qss_store.clock import Clock
 from qss_store.engine.base import Engine
+from qss_store.extensions import NO_EXTENSIONS, Extensions
+from qss_store.indexing import Indexing, indexing_of
 from qss_store.metrics import Metrics
 from qss_store.recent import RecentRows
 from qss_store.replica import Replica
@@ -68,6 +71,7 @@ class Pod:
         metrics: Metrics,
         incarnation: str,
         uncommitted_rows_bytes_max: int = Settings().uncommitted_rows_bytes_max,
+        extensions: Extensions = NO_EXTENSIONS,
     ) -> None:
         """Knows nothing yet: `start` reads the volume."""
         self.store = store
@@ -77,6 +81,9 @@ class Pod:
         self.metrics = metrics
         self.assignment: StoreAssignment | None = None
         self.replicas: dict[PartitionId, Replica] = {}
+        self.indexing: Indexing | None = None  # Of a store of a user's own type.
+        self._refusal: StoreError | None = None
+        self._extensions = extensions
         self._volume = volume
         self._open_engine = open_engine
         self._incarnation = incarnation
@@ -101,8 +108,16 @@ class Pod:
     async def start(self) -> None:
         """Serves what the volume holds."""
         self.remember()
-        if self.assignment is not None:
-            await self.assign(self.assignment)
+        if self.assignment is None:
+            return
+        async with self._assigning:
+            try:
+                self._take_type(self.assignment.definition)
+            except StoreError as error:
+                # Its replicas say so; nothing is touched.
+                _LOG.error("the store's type cannot be served: %s", error.message)
+                self._refusal = error
+            await self._assign(self.assignment)
 
     async def close(self) -> None:
         """Closes all replicas."""
@@ -115,19 +130,32 @@ class Pod:
     # --- Assignment
 
     async def assign(self, assignment: StoreAssignment) -> ReplicasReport:
-        """Takes this pod's part of an assignment; StaleEpochError and WrongStoreError refuse it."""
+        """Takes this pod's part of an assignment.
+
+        StaleEpochError and WrongStoreError refuse it, and for a store of a user's own type
+        UnknownStoreTypeError, or MalformedRequestError for its options.
+        """
         async with self._assigning:
             self._check_store(assignment)
-            changed = assignment != self.assignment
-            for configuration in assignment.partitions:
-                if configuration.role_of(self.ordinal) is not None:
-                    changed |= await self._place(assignment, configuration)
-                elif configuration.partition in self.replicas:
-                    self.replicas[configuration.partition].reconfigure(configuration)
-            if changed:
-                await self._take(assignment)
-                await self.touch()
+            self._take_type(assignment.definition)
+            await self._assign(assignment)
         return self.report()
+
+    async def _assign(self, assignment: StoreAssignment) -> None:
+        changed = assignment != self.assignment
+        for configuration in assignment.partitions:
+            if configuration.role_of(self.ordinal) is not None:
+                changed |= await self._place(assignment, configuration)
+            elif configuration.partition in self.replicas:
+                self.replicas[configuration.partition].reconfigure(configuration)
+        if changed:
+            await self._take(assignment)
+            await self.touch()
+
+    def _take_type(self, definition: StoreDefinition) -> None:
+        """Makes the store's own type, once: neither it nor its options ever change."""
+        if self.indexing is None:
+            self.indexing = indexing_of(definition, self._extensions)
 
     async def _take(self, assignment: StoreAssignment) -> None:
         """Keeps an assignment; all replicas take its definition in the turn in which readers do."""
@@ -172,6 +200,8 @@ class Pod:
             settings=assignment.settings,
             recent=self.recent,
             uncommitted=self._uncommitted,
+            indexing=self.indexing,
+            refusal=self._refusal,
         )
         path = self._volume / "partitions" / str(configuration.partition)
         engine = self._open_engine(path)

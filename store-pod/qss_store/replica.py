@@ -7,27 +7,24 @@ when its rows are durable.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
-from qss_core.errors import DiskFullError, StoreError
+from qss_core.errors import DiskFullError, StoreError, StoreTypeFailedError
 from qss_core.model import Offset, PartitionConfiguration, Role, Sequence, StoreDefinition
 from qss_store.changelog import Changelog
-from qss_store.committing import APPLIED, APPLYING, CommitWriter, put_or_delete
+from qss_store.committing import APPLIED, APPLYING, CommitWriter, drop_families, put_or_delete
 from qss_store.engine.base import META, Batch, Engine, Snapshot
 from qss_store.families import Families
-from qss_store.identity import (
-    is_kept,
-    newest_configuration,
-    put_configuration,
-    put_definition,
-)
+from qss_store.identity import is_kept, newest_configuration, put_configuration, put_definition
+from qss_store.index_building import IndexBuild
 from qss_store.migration import Migration, Step
 from qss_store.placing import placing_of
 from qss_store.recent import Batches, RecentEntries
 from qss_store.replication import log as logs
 from qss_store.replication.entries import Barrier, Command, Commit, Entry, encode_offset
+from qss_store.shown import Shown
 from qss_store.surroundings import Surroundings
 from qss_store.transactions.machine import Machine, Outcome
 from qss_store.transactions.participant import CommitPlan
@@ -56,14 +53,13 @@ class Replica:
         """Takes what the engine holds; `start` finishes what was decided and serves."""
         self.definition = definition
         self.engine = engine
-        self.view: View | None = None
+        self._shown = Shown()
         self.failure: StoreError | None = None
         self._surroundings = surroundings
         self._recent = RecentEntries(surroundings.recent)
         self._pending: dict[Offset, _Pending] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._waiting_for_state: set[asyncio.Event] = set()
         # Held from a commit's first row until readers see it, by who moves rows, and by who says
         # in which format they are.
         self._changing = asyncio.Lock()
@@ -72,6 +68,7 @@ class Replica:
         self.machine = Machine.load(configuration.partition, meta)
         self._generation = self.machine.participant.data_generation  # Of the rows that are shown.
         self.migration = Migration(engine, meta)
+        self.index_build = IndexBuild(engine, meta, configuration.partition)
         self.uncommitted = UncommittedRows(
             self, engine, self._recent.peek, surroundings.uncommitted
         )
@@ -84,14 +81,24 @@ class Replica:
     @property
     def _families(self) -> Families:
         """Those of the rows as they are to be: a commit may still be on its way into them."""
-        return Families.of(self.definition, self.machine.participant.data_generation)
+        return self._families_of(self.definition, self.machine.participant.data_generation)
 
     def shown_families(self) -> Families:
         """Those of the rows that readers see."""
-        return Families.of(self.definition, self._generation)
+        return self._families_of(self.definition, self._generation)
+
+    def _families_of(self, definition: StoreDefinition, generation: int) -> Families:
+        return Families.of(definition, generation, self._surroundings.indexing)
 
     async def start(self) -> None:
-        """Finishes the commit that was being applied, applies the log's durable tail, serves."""
+        """Finishes the commit that was being applied, applies the log's durable tail, serves.
+
+        Indexes that have to be made are made on their own: it serves when they are.
+        """
+        if self._surroundings.refusal:
+            self._fail(self._surroundings.refusal)
+            return
+        self.index_build.begin(self._families)
         if not is_kept(self.engine, self.definition, self.log.configuration):
             self._write_configuration()
         await self._sync()  # What goes now is not needed by any state that could come back.
@@ -99,13 +106,27 @@ class Replica:
         families.open(self.engine)
         stream_time = self.machine.participant.stream_time
         is_applying = self.engine.get(META, APPLYING) is not None
-        await self._drop(
-            families.leftovers(self.engine.families(), stream_time, is_applying=is_applying)
+        await drop_families(
+            self.engine,
+            families.leftovers(self.engine.families(), stream_time, is_applying=is_applying),
         )
         self._changelog.acknowledge(self.log.end)
+        if self.index_build.is_done:
+            try:
+                await self._serve()
+            except StoreTypeFailedError as error:
+                self._fail(error)
+                return
+        self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
+
+    async def _serve(self) -> None:
+        """Makes what is missing of the indexes, applies the log's durable tail, and serves."""
+        moved, gate = self.migration.moved_below, self._surroundings.gate
+        await self.index_build.run(self._families, moved, gate, self._stall)
+        if self._surroundings.indexing and self.engine.get(META, APPLYING) is None:
+            self._show_state()  # It stays readable where the store's type fails at what follows.
         await self._apply_all()
         self._show_state()
-        self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
 
     def _write_configuration(self) -> None:
         batch = self.engine.batch()
@@ -122,12 +143,15 @@ class Replica:
         for pending in self._pending.values():
             pending.outcome.cancel()
         self.uncommitted.forget()
-        if self.view:
-            self.view.snapshot.close()
-            self.view = None
+        self._shown.close()
         self.engine.close()
 
     # --- What it is
+
+    @property
+    def view(self) -> View | None:
+        """What readers see."""
+        return self._shown.view
 
     @property
     def log(self) -> logs.Log:
@@ -187,9 +211,11 @@ class Replica:
 
     async def _run(self) -> None:
         while True:
-            await self._wake.wait()
-            self._wake.clear()
             try:
+                if self.view is None:
+                    await self._serve()
+                await self._wake.wait()
+                self._wake.clear()
                 end = self.log.end
                 if not self._applies_make_durable(end):
                     await self._sync()
@@ -200,7 +226,6 @@ class Replica:
             except DiskFullError as error:
                 self._stall(error)
             except Exception as error:  # noqa: BLE001 the top of a task: said and logged.
-                _LOG.exception("partition %s stopped applying", self.partition)
                 self._fail(error)
                 return
 
@@ -217,6 +242,7 @@ class Replica:
         await self._surroundings.syncs.sync(self.engine)
 
     def _fail(self, error: Exception) -> None:
+        _LOG.error("partition %s stopped applying", self.partition, exc_info=error)
         self.failure = (
             error
             if isinstance(error, StoreError)
@@ -227,8 +253,7 @@ class Replica:
                 pending.outcome.set_exception(self.failure)
                 pending.outcome.exception()  # Whoever asked may be gone; the log has it.
         self._pending.clear()
-        for waiting in self._waiting_for_state:
-            waiting.set()
+        self._shown.wake()
 
     def _stall(self, error: DiskFullError) -> None:
         """No space to go on: what is in the log waits, and is applied once there is."""
@@ -284,7 +309,7 @@ class Replica:
             self.view.snapshot.pin()
         families = self._families
         if plan.replaces:
-            await self._drop(families.of_generation(self.engine.families()))
+            await drop_families(self.engine, families.of_generation(self.engine.families()))
             families.open(self.engine)
         placing = placing_of(self.definition, families, plan, self.engine)
         common = self._surroundings
@@ -294,20 +319,17 @@ class Replica:
         self._show_state(applied=Offset(offset + 1))
         # The commit is done, and is not done again: what stays is dropped by the next one.
         with suppress(DiskFullError):
-            await self._drop(families.leftovers(self.engine.families(), plan.stream_time))
+            await drop_families(
+                self.engine, families.leftovers(self.engine.families(), plan.stream_time)
+            )
         return expired
-
-    async def _drop(self, families: Iterable[str]) -> None:
-        """In a thread: it takes as long as a few syncs."""
-        for family in families:
-            await asyncio.to_thread(self.engine.drop_family, family)
 
     def _show_state(self, applied: Offset | None = None) -> None:
         """Puts readers on the state as it is now."""
         self.uncommitted.forget()
         participant = self.machine.participant
         self._generation = participant.data_generation
-        self._show(
+        self._shown.put(
             View.of(
                 self._snapshot(participant.stream_time),
                 store_format=self._families.format,
@@ -317,8 +339,6 @@ class Replica:
                 stream_time=participant.stream_time,
             )
         )
-        for waiting in self._waiting_for_state:
-            waiting.set()
 
     def _show_again(self) -> None:
         """Puts readers on the same state as its rows lie now.
@@ -327,28 +347,14 @@ class Replica:
         """
         if self.view:
             rows = self._snapshot(self.view.stream_time)
-            self._show(self.view.with_rows(rows, self.shown_families().format))
+            self._shown.put(self.view.with_rows(rows, self.shown_families().format))
 
     def _snapshot(self, stream_time: int) -> Snapshot:
         return self.shown_families().snapshot(self.engine, stream_time, self.migration.moved_below)
 
-    def _show(self, view: View) -> None:
-        shown, self.view = self.view, view
-        if shown:
-            shown.snapshot.close()
-
     async def wait_until_shown(self, sequence: Sequence) -> None:
         """Waits until readers see that batch, durable; raises what stopped the replica."""
-        changed = asyncio.Event()
-        self._waiting_for_state.add(changed)
-        try:
-            while self.view is None or self.view.sequence < sequence:
-                if self.failure:
-                    raise self.failure
-                await changed.wait()
-                changed.clear()
-        finally:
-            self._waiting_for_state.discard(changed)
+        await self._shown.reaches(sequence, lambda: self.failure)
 
     # --- Formats
 
@@ -359,7 +365,7 @@ class Replica:
         DiskFullError: nothing has changed for readers and writers, and the disk serves both.
         """
         async with self._changing:
-            self.migration.prepare(definition, Families.of(definition, self._generation))
+            self.migration.prepare(definition, self._families_of(definition, self._generation))
             await self._sync()
             yield
 
@@ -381,7 +387,7 @@ class Replica:
             if step and step.emptied:
                 # The drop is durable at once, so what was moved has to be so before.
                 await self._sync()
-                await self._drop([step.emptied])
+                await drop_families(self.engine, [step.emptied])
                 self.migration.finish(families)
             if step:
                 # What is held as it was takes memory and disk, and is read less quickly.

@@ -17,6 +17,7 @@ def report_of(replica: Replica) -> ReplicaReport:
         error=replica.failure.message if replica.failure else None,
         format=replica.definition.format,
         migration=replica.migration.report(replica.shown_families()),
+        index=replica.index_build.report(replica.shown_families()),
     )
 
 

@@ -3,8 +3,10 @@
 import asyncio
 from dataclasses import dataclass
 
+from qss_core.errors import StoreError
 from qss_core.model import Ordinal, StoreSettings
 from qss_store.clock import Clock
+from qss_store.indexing import Indexing
 from qss_store.metrics import Metrics
 from qss_store.recent import RecentRows
 from qss_store.syncs import Syncs
@@ -23,3 +25,6 @@ class Surroundings:
     settings: StoreSettings
     recent: RecentRows
     uncommitted: UncommittedMemory
+    indexing: Indexing | None = None  # Of a store of a user's own type.
+    # Why no replica may serve: the pod has not the store's type.
+    refusal: StoreError | None = None

@@ -8,7 +8,7 @@ has the time at which its chunk came, since nobody knows yet when its batch will
 import asyncio
 import zlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import is_
 from typing import NamedTuple, Protocol
@@ -19,20 +19,22 @@ from qss_core.errors import (
     NotReadyError,
     UnsupportedIsolationError,
 )
-from qss_core.formats import Format
+from qss_core.formats import Format, decode_value
 from qss_core.model import Offset, StoreDefinition, StoreType
-from qss_store.applying import Payload, store_slices
+from qss_store.applying import Payload, limits_of, store_slices
 from qss_store.engine.base import PAYLOAD, Engine, Snapshot
+from qss_store.engine.indexed import IndexedSnapshot
 from qss_store.engine.overlaid import NO_ROWS, OverlaidSnapshot, SortedRows
 from qss_store.engine.segmented import SegmentedSnapshot
 from qss_store.families import Families
+from qss_store.index_rows import ValueBefore
 from qss_store.places import Placing
 from qss_store.placing import placing_of
 from qss_store.replication.entries import encode_offset
 from qss_store.transactions.machine import Machine
 from qss_store.transactions.participant import CommitPlan
 from qss_store.transactions.staged import Clocks, StagedChunk
-from qss_store.uncommitted_memory import UncommittedMemory, bytes_of
+from qss_store.uncommitted_memory import UncommittedMemory, bytes_of, bytes_of_keys
 from qss_store.view import View
 
 _Puts = dict[bytes, bytes | None]
@@ -41,9 +43,12 @@ _Puts = dict[bytes, bytes | None]
 class Committed(Protocol):
     """The replica, as far as its rows are concerned."""
 
-    view: View | None
     definition: StoreDefinition
     machine: Machine
+
+    @property
+    def view(self) -> View | None:
+        """What readers of committed rows see."""
 
     def shown_families(self) -> Families:
         """Those of the rows that readers see."""
@@ -71,6 +76,7 @@ class _Made:
     state: _State
     rows: dict[str, SortedRows]
     clocks: Clocks
+    index_bytes: int = 0  # Of index rows, which no chunk counts.
 
 
 class UncommittedRows:
@@ -89,6 +95,7 @@ class UncommittedRows:
         self._decoded = decoded
         self._memory = memory
         self._made: _Made | None = None
+        self._index_bytes = 0  # Of what is being made.
         self._shown: tuple[View, View] | None = None  # The committed view, and what lies over it.
 
     def forget(self) -> None:
@@ -156,25 +163,26 @@ class UncommittedRows:
         if before is None or not state.follows(before.state):
             before = _Made(state._replace(chunks=()), {}, state.clocks)
         size = bytes_of(state.chunks)
-        self._memory.check(size)
+        self._index_bytes = before.index_bytes
+        self._memory.check(size + self._index_bytes)
         puts: defaultdict[str, _Puts] = defaultdict(dict)
         clocks = before.clocks
         for chunk in state.chunks[len(before.state.chunks) :]:
             after = clocks.after(chunk, chunk.wall_time_ms)
-            if not await self._place(chunk, clocks, after, state, puts):
+            placing = self._placing(chunk, clocks, after, self._values(before, puts))
+            if not await self._place(chunk, placing, state, puts):
                 return
             clocks = after
         rows = {**before.rows}
         for family, newer in puts.items():
             rows[family] = rows.get(family, NO_ROWS).with_rows(newer)
-        self._memory.hold(self, size)
-        self._made, self._shown = _Made(state, rows, clocks), None
+        self._memory.hold(self, size + self._index_bytes)
+        self._made, self._shown = _Made(state, rows, clocks, self._index_bytes), None
 
     async def _place(
         self,
         chunk: StagedChunk,
-        before: Clocks,
-        after: Clocks,
+        placing: Placing,
         state: _State,
         puts: defaultdict[str, _Puts],
     ) -> bool:
@@ -186,11 +194,15 @@ class UncommittedRows:
             return False
         if payload is None:
             raise CorruptionError(f"entry {chunk.offset} of the changelog has lost its rows")
-        placing = self._placing(chunk, before, after)
-        for part in store_slices([payload], state.format, chunk.wall_time_ms, placing):
+        families = self._replica.shown_families()
+        limits = limits_of(families)
+        for part in store_slices([payload], state.format, chunk.wall_time_ms, placing, limits):
             if part.keys:
                 for rows in placing.split(part.keys, part.values, part.places):
                     puts[rows.family].update(zip(rows.keys, rows.values, strict=True))
+                    if rows.family == families.index:
+                        self._index_bytes += bytes_of_keys(rows.keys)
+            self._memory.check(bytes_of(state.chunks) + self._index_bytes)
             await asyncio.sleep(0)  # Others take their turn.
             if not self._is_current(state):
                 return False
@@ -201,7 +213,26 @@ class UncommittedRows:
         view = self._replica.view
         return view is not None and self._state(view).follows(state)
 
-    def _placing(self, chunk: StagedChunk, before: Clocks, after: Clocks) -> Placing:
+    def _values(self, made: _Made, puts: Mapping[str, _Puts]) -> ValueBefore:
+        """The values of keys below the rows that are placed next."""
+        family = self._replica.shown_families().name
+        staged = made.rows.get(family, NO_ROWS)
+
+        def before(key: bytes) -> bytes | None:
+            view = self._replica.view  # Of the state that is placed, as `_is_current` has found.
+            assert view is not None, "there is a committed state"
+            newer = puts.get(family, {})
+            if key in newer:
+                row = newer[key]
+            else:
+                row = staged.get(key) if key in staged else view.snapshot.get(key)
+            return None if row is None else decode_value(view.format, row)
+
+        return before
+
+    def _placing(
+        self, chunk: StagedChunk, before: Clocks, after: Clocks, values: ValueBefore
+    ) -> Placing:
         plan = CommitPlan(
             payloads=(),
             default_timestamp_ms=chunk.wall_time_ms,
@@ -214,7 +245,7 @@ class UncommittedRows:
             records=chunk.records,
         )
         replica = self._replica
-        return placing_of(replica.definition, replica.shown_families(), plan, self._engine)
+        return placing_of(replica.definition, replica.shown_families(), plan, self._engine, values)
 
     # --- Showing them
 
@@ -228,7 +259,12 @@ class UncommittedRows:
         if isinstance(rows, SegmentedSnapshot):
             segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
             return rows.overlaid(segments, made.clocks.stream_time)
-        return OverlaidSnapshot(rows, made.rows.get(families.name, NO_ROWS))
+        above = made.rows.get(families.name, NO_ROWS)
+        if isinstance(rows, IndexedSnapshot):
+            assert families.index is not None, "there are index rows"
+            index = OverlaidSnapshot(rows.index, made.rows.get(families.index, NO_ROWS))
+            return IndexedSnapshot(OverlaidSnapshot(rows.rows, above), index)
+        return OverlaidSnapshot(rows, above)
 
 
 def no_uncommitted_versions() -> UnsupportedIsolationError:

@@ -1,6 +1,7 @@
 """How much memory a pod holds for staged rows that readers have asked to see."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 from qss_core.errors import UncommittedTooLargeError
@@ -20,6 +21,11 @@ class Holder(Protocol):
 def bytes_of(chunks: tuple[StagedChunk, ...]) -> int:
     """About how much memory the rows of staged slices take."""
     return sum(one.payload_bytes + _ROW_BYTES * one.records for one in chunks)
+
+
+def bytes_of_keys(keys: Sequence[bytes]) -> int:
+    """About how much memory rows without values take."""
+    return sum(map(len, keys)) + _ROW_BYTES * len(keys)
 
 
 class UncommittedMemory:

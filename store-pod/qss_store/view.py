@@ -6,6 +6,7 @@ from qss_core.formats import Format, converter_of
 from qss_core.model import Offset, Sequence
 from qss_core.positions import Position, encode_token
 from qss_store.engine.base import Snapshot
+from qss_store.engine.indexed import IndexedSnapshot
 from qss_store.engine.migrating import ConvertedSnapshot
 from qss_store.engine.segmented import SegmentedSnapshot
 
@@ -58,6 +59,9 @@ class View:
     def shown_in(self, wanted: Format) -> "View":
         """The same state in another format, for who asked when the store had that one."""
         convert, rows = converter_of(self.format, wanted), self.snapshot
+        if isinstance(rows, IndexedSnapshot):
+            shown = IndexedSnapshot(ConvertedSnapshot(rows.rows, convert), rows.index)
+            return self.with_rows(shown, wanted)
         if isinstance(rows, SegmentedSnapshot):
             return self.with_rows(rows.converted(convert), wanted)
         return self.with_rows(ConvertedSnapshot(rows, convert), wanted)

@@ -58,12 +58,12 @@ def test_a_field_without_machinery_is_refused_by_name(here: Cluster) -> None:
     assert pods_of(here, "early") == []
 
 
-def test_a_type_without_machinery_is_refused_by_name(here: Cluster) -> None:
+def test_a_store_type_that_no_package_has_is_named(here: Cluster) -> None:
     store = small_store("early")
     store["spec"]["store"] |= {"type": "Custom", "custom": {"name": "top"}}
     here.apply(store)
-    here.until("qss/early", says("Ready", "Unsupported", "spec.store.type"))
-    assert pods_of(here, "early") == []
+    here.until("qss/early", says("Ready", "AssignmentRefused", "UNKNOWN_STORE_TYPE"))
+    here.until("qss/early", says("Degraded", "AssignmentRefused", "'top'"))
 
 
 def test_a_name_of_forty_characters_works_whole(here: Cluster, client: PodClient) -> None:

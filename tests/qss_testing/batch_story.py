@@ -26,6 +26,7 @@ from qss_core.wire import (
     error_of,
 )
 from qss_store.engine.versioned import VersionedSnapshot
+from qss_store.extensions import Extensions
 from qss_store.families import Families
 from qss_store.pod import OpenEngine
 from qss_store.replica import Replica
@@ -33,6 +34,7 @@ from qss_store.replication.entries import Stage
 from qss_store.view import View
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faulty_engine import Crash, Faults
+from qss_testing.own_stores import check_index
 from qss_testing.plots import KEY_VALUE_PLOT, PARTITIONS, Plot
 from qss_testing.versions import stored_rows
 
@@ -71,17 +73,21 @@ class Story:
     uncommitted_seen: int = 0  # How often there were staged rows to be seen.
     between: Callable[[int], Awaitable[None]] | None = None  # What happens behind a batch.
     assignment: Any = field(init=False)
+    extensions: Extensions = field(init=False)  # What is installed.
 
     def __post_init__(self) -> None:
         """The pod's assignment is that of the plot's store."""
         placed = make_assignment(PARTITIONS, pods=1)
         self.assignment = msgspec.structs.replace(placed, definition=self.plot.definition)
+        self.extensions = self.plot.extensions
 
     async def start(self, open_engine: OpenEngine, faults: Faults) -> None:
         """Starts the pod's process; it may crash at that."""
         self.faults = faults
         network = FaultyNetwork(Random(0), fault_rate=0.0)
-        self.services = Services(0, self.directory, open_engine, network)
+        self.services = Services(
+            0, self.directory, open_engine, network, extensions=self.extensions
+        )
         await self.services.pod.start()
         await self.services.pod.assign(self.assignment)
         self.services.coordination.go_on()
@@ -211,6 +217,7 @@ class Story:
             state = self.plot.states[view.sequence][partition]
             assert view.stream_time == state.stream_time
             assert self._rows_of(view) == state.rows, f"a half batch at {view.sequence}"
+            self._check_index(view)
             if self.plot.definition.type is not StoreType.VERSIONED:
                 self._check_uncommitted(replica, view)
 
@@ -225,7 +232,13 @@ class Story:
         states = self.plot.uncommitted[view.sequence][replica.partition]
         seen = (view.stream_time, self._rows_of(view))
         assert seen in [(one.stream_time, one.rows) for one in states]
+        self._check_index(view)
         self.uncommitted_seen += 1
+
+    def _check_index(self, view: View) -> None:
+        if self.plot.definition.type is StoreType.CUSTOM:
+            assert self.services is not None
+            check_index(view, self.services.pod.indexing)
 
     def _rows_of(self, view: View) -> dict[bytes, bytes]:
         if isinstance(view.snapshot, VersionedSnapshot):
@@ -238,7 +251,8 @@ class Story:
         batches = len(self.plot.batches)
         self.check_readers(at_least=batches)
         for replica in self.services.pod.replicas.values():
-            families = Families.of(self.plot.definition, self.plot.generation)
+            indexing = self.services.pod.indexing
+            families = Families.of(self.plot.definition, self.plot.generation, indexing)
             stream_time = replica.machine.participant.stream_time
             assert families.leftovers(replica.engine.families(), stream_time) == []
         coordinator = self.services.pod.local(0).machine.coordinator

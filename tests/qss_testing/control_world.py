@@ -19,7 +19,7 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.spec import StoreSpec, decode_spec
-from qss_core.wire import MigrationReport, ReplicaReport, ReplicasReport
+from qss_core.wire import IndexReport, MigrationReport, ReplicaReport, ReplicasReport
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import (
     ClusterState,
@@ -94,6 +94,8 @@ class SimulatedPod:
     format: str | None = None
     # Rows of older formats that its replicas hold, by partition.
     migrations: dict[int, MigrationReport] = field(default_factory=dict)
+    # How far its replicas make their indexes, by partition.
+    indexes: dict[int, IndexReport] = field(default_factory=dict)
     is_opening: bool = False
 
     @property
@@ -142,6 +144,7 @@ class SimulatedPod:
                 error="the checksum is wrong" if self.state == "failed" else None,
                 format=self.format,
                 migration=self.migrations.get(entry.partition),
+                index=self.indexes.get(entry.partition),
             )
             for entry in self.held
         ]

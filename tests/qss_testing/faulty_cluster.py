@@ -39,6 +39,7 @@ from qss_store.clock import Clock, SystemClock
 from qss_store.coordination import Coordination
 from qss_store.engine.base import Engine
 from qss_store.engine.memory import MemoryEngine
+from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
 from qss_store.peers import Peers
@@ -162,9 +163,19 @@ class Services:
         *,
         clock: Clock = SYSTEM_CLOCK,
         settings: Settings = SETTINGS,
+        extensions: Extensions = NO_EXTENSIONS,
     ) -> None:
         """What `open_engine` opens is the pod's volume."""
-        self.pod = Pod(STORE, Ordinal(ordinal), volume, open_engine, clock, Metrics(), "process")
+        self.pod = Pod(
+            STORE,
+            Ordinal(ordinal),
+            volume,
+            open_engine,
+            clock,
+            Metrics(),
+            "process",
+            extensions=extensions,
+        )
         self.batches = Batches(self.pod, volume)
         self.coordination = Coordination(self.pod, self.batches, network, settings)
         self.maintenance = Maintenance(self.pod, self.coordination, network, settings)

@@ -10,7 +10,9 @@ import msgspec
 from qss_client.chunks import Slice
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.timed_keys import SEQUENCE_MAX, encode_session_key, encode_window_key
+from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_testing.faulty_cluster import make_assignment
+from qss_testing.own_stores import BY_VALUE
 from qss_testing.stores import Put, slice_of
 from qss_testing.versions import Versions
 
@@ -43,6 +45,7 @@ class Plot:
 
     definition: StoreDefinition
     batches: Sequence[Batch]
+    extensions: Extensions = NO_EXTENSIONS
     carries_rows: bool = False  # Where a batch has one chunk a partition, its commit brings them.
 
     @property
@@ -154,6 +157,24 @@ CARRIED_PLOT = Plot(
         Batch({0: [_numbered(0, 501, "e")], 1: [[_DELETE]]}),
     ),
     carries_rows=True,
+)
+
+# A slice has at most 100 rows: the second batch moves rows within the index, in three writes, and
+# deletes some; the third replaces all of them.
+INDEXED_PLOT = Plot(
+    msgspec.structs.replace(
+        KEY_VALUE_PLOT.definition,
+        type=StoreType.CUSTOM,
+        custom_name="ByValue",
+        value_serde="string",
+    ),
+    (
+        Batch({0: [_numbered(0, 130, "a"), _numbered(20, 40, "ab")], 1: [_numbered(0, 3, "a")]}),
+        Batch({0: [_numbered(0, 201, "b"), [*_numbered(1, 9, ""), _DELETE]], 1: [[_DELETE]]}),
+        Batch({0: [_numbered(0, 101, "c")], 2: [_numbered(0, 2, "c")]}, replace=True),
+        Batch({p: [[_DELETE, *_numbered(1, 4, "d")]] for p in range(PARTITIONS)}),
+    ),
+    extensions=BY_VALUE,
 )
 
 

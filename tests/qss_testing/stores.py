@@ -36,6 +36,7 @@ from qss_core.wire import ChunkReference, PartitionCommit, PositionJson
 from qss_store.clock import Clock, SystemClock
 from qss_store.engine.memory import MemoryEngine
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.http.listening import make_runner, port_of
 from qss_store.http.query_app import make_query_app
 from qss_store.metrics import Metrics
@@ -148,6 +149,7 @@ class Cluster:
     volume: Path
     open_engine: OpenEngine
     settings: Settings = field(default_factory=Settings)
+    extensions: Extensions = NO_EXTENSIONS
     clock: Clock = field(default_factory=SystemClock)
     nodes: dict[int, Node] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
@@ -180,9 +182,10 @@ class Cluster:
             Metrics(),
             incarnation=str(ordinal),
             uncommitted_rows_bytes_max=self.settings.uncommitted_rows_bytes_max,
+            extensions=self.extensions,
         )
         session = PeerSession()
-        app = make_query_app(pod, session, self.settings)
+        app = make_query_app(pod, session, self.settings, extensions=self.extensions)
         runner = await make_runner(app, "127.0.0.1", self.ports.get(ordinal, 0))
         self.ports[ordinal] = port_of(runner)
         node = self.nodes[ordinal] = Node(pod, session, runner, self.ports[ordinal])

@@ -12,6 +12,7 @@ from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
 from qss_testing.plots import (
     CARRIED_PLOT,
     DUPLICATES_PLOT,
+    INDEXED_PLOT,
     KEY_VALUE_PLOT,
     SESSION_PLOT,
     VERSIONED_PLOT,
@@ -24,6 +25,7 @@ STEPS = {
     "Window with duplicates": (DUPLICATES_PLOT, 90, 190),
     "Session": (SESSION_PLOT, 90, 190),
     "Versioned": (VERSIONED_PLOT, 90, 220),
+    "Indexed": (INDEXED_PLOT, 60, 140),
 }
 PLOTS = pytest.mark.parametrize("kind", STEPS)
 
@@ -98,7 +100,13 @@ def open_engine() -> OpenEngine:
 # In memory each write of each plot is met; RocksDB takes its time, and meets every third of one.
 @pytest.mark.parametrize(
     ("kind", "stride"),
-    [("KeyValue", 1), ("Small batches", 2), ("Window with duplicates", 3), ("Versioned", 3)],
+    [
+        ("KeyValue", 1),
+        ("Small batches", 2),
+        ("Window with duplicates", 3),
+        ("Versioned", 3),
+        ("Indexed", 3),
+    ],
 )
 async def test_a_crash_at_any_write_is_survived_on_rocksdb(
     kind: str, stride: int, open_engine: OpenEngine, tmp_path: Path

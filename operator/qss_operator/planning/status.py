@@ -314,9 +314,26 @@ def _obstacles(observation: Observation) -> list[str]:
     ]
     waiting = [f"waiting for {shown(silent)} to answer"] if silent else []
     refused = _refusals(observation)
-    return [*broken, *failed, *refused, *waiting] or [
+    return [*broken, *failed, *refused, *_building(observation), *waiting] or [
         "waiting for the pods to open their partitions"
     ]
+
+
+def _building(observation: Observation) -> list[str]:
+    """What index rows are made before partitions serve."""
+    told = [
+        (replica.configuration.partition, replica.index)
+        for report in observation.reports.values()
+        for replica in report.replicas
+        if replica.index is not None
+    ]
+    if not told:
+        return []
+    names = shown([str(partition) for partition, _ in sorted(told, key=lambda one: one[0])])
+    done = sum(index.rows_done for _, index in told)
+    left = sum(index.rows_left for _, index in told)
+    share = done * 100 // (done + left) if done + left else 0
+    return [f"the indexes of partition {names} are made anew: {share}% of their rows"]
 
 
 def _refusals(observation: Observation) -> list[str]:

@@ -5,13 +5,15 @@ is atomic. A write is durable once a `sync` that began after it has returned; wh
 survives the process, not the machine, before that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 META = "meta"
 CHANGELOG = "changelog"
 PAYLOAD = "payload"  # The rows of staged chunks, under their entries' offsets.
 FIXED_FAMILIES = (META, CHANGELOG, PAYLOAD)
+
+Get = Callable[[bytes], bytes | None]  # The value of a key, or None.
 
 
 class Batch(Protocol):
@@ -35,6 +37,9 @@ class Snapshot(Protocol):
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of many keys, in their order; CorruptionError where any block is damaged."""
+
+    def reader(self) -> Get:
+        """Gets of this moment, which go on after `close`, as a scan does."""
 
     def pin(self) -> object:
         """To be called before the family is written again: scans to come need it."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sortedcontainers import SortedDict
 
-from qss_store.engine.base import FIXED_FAMILIES, Batch
+from qss_store.engine.base import FIXED_FAMILIES, Batch, Get
 
 
 class MemoryBatch:
@@ -40,6 +40,10 @@ class MemorySnapshot:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of many keys."""
         return [self._rows.get(key) for key in keys]
+
+    def reader(self) -> Get:
+        """Gets of the copy."""
+        return self.get
 
     def pin(self) -> None:
         """The copy holds everything."""

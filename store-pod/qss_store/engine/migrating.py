@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from qss_core.errors import MalformedBytesError, unreadable
 from qss_core.formats import Format, RowConverter, converter_of
-from qss_store.engine.base import Snapshot
+from qss_store.engine.base import Get, Snapshot
 
 Row = tuple[bytes, bytes]
 AnyRow = TypeVar("AnyRow", Row, tuple[bytes, bytes | None])
@@ -66,6 +66,21 @@ class MigratingSnapshot:
                     values[place] = value
         return values
 
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        newer = self._newer.reader()
+        readers = [(rows.reader(), moved_below) for rows, moved_below in self._older]
+
+        def get(key: bytes) -> bytes | None:
+            value = newer(key)
+            if value is None:
+                for older, moved_below in readers:
+                    if key >= moved_below and (value := older(key)) is not None:
+                        return value
+            return value
+
+        return get
+
     def pin(self) -> None:
         """Holds the rows of all families as they are."""
         for snapshot in self._owned:
@@ -115,6 +130,19 @@ class ConvertedSnapshot:
             return [None if value is None else convert(value) for value in values]
         except MalformedBytesError as error:
             raise unreadable(error) from error
+
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        get, convert = self._rows.reader(), self._convert
+
+        def get_converted(key: bytes) -> bytes | None:
+            value = get(key)
+            try:
+                return None if value is None else convert(value)
+            except MalformedBytesError as error:
+                raise unreadable(error) from error
+
+        return get_converted
 
     def pin(self) -> None:
         """The owner pins its rows."""

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
-from qss_store.engine.base import Snapshot
+from qss_store.engine.base import Get, Snapshot
 from qss_store.engine.migrating import Row, merged_backward, merged_forward
 
 
@@ -73,6 +73,15 @@ class OverlaidSnapshot:
             for place, value in zip(places, found, strict=True):
                 values[place] = value
         return values
+
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        above, below = self._above, None if self._below is None else self._below.reader()
+
+        def get(key: bytes) -> bytes | None:
+            return above.get(key) if key in above or below is None else below(key)
+
+        return get
 
     def pin(self) -> None:
         """The owner pins its rows."""

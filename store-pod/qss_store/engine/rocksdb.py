@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from rocksdict import (
 )
 from rocksdict import Snapshot as RocksSnapshot
 
-from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch
+from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch, Get
 from qss_store.engine.rocksdb_scans import Held, backward, forward, translated
 from qss_store.engine.room import Room
 
@@ -106,19 +107,16 @@ class RocksDbSnapshot:
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
-        raw = self._raw
+        raw, family = self._raw, self._family
         assert raw is not None, "the snapshot is closed"
-        try:
-            if self._is_newest:  # Quicker, above all where there is no such key.
-                assert self._family is not None, "closed with the snapshot"
-                newest: bytes | None = self._family.get(key)
-                return newest
-            value: bytes = raw[key]
+        if not self._is_newest:
+            return _read((raw, family), key)
+        assert family is not None, "closed with the snapshot"
+        try:  # Quicker, above all where there is no such key.
+            newest: bytes | None = family.get(key)
         except Exception as error:
-            if str(error) == _MISSING:
-                return None
             raise translated(error) from error
-        return value
+        return newest
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of many keys.
@@ -148,6 +146,12 @@ class RocksDbSnapshot:
             raise translated(error) from error
         return values
 
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        assert self._raw is not None, "the snapshot is closed"
+        # With the family: somebody may drop it meanwhile.
+        return partial(_read, (self._raw, self._family))
+
     def pin(self) -> None:
         """Holds the family's rows as they are, for all reads to come."""
         self._held()
@@ -171,6 +175,16 @@ class RocksDbSnapshot:
         self._family = None
         self._raw = None
         self._cursor = None
+
+
+def _read(held: tuple[RocksSnapshot, Rdict | None], key: bytes) -> bytes | None:
+    try:
+        value: bytes = held[0][key]
+    except Exception as error:
+        if str(error) == _MISSING:
+            return None
+        raise translated(error) from error
+    return value
 
 
 class RocksDbEngine:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from qss_core.formats import RowConverter
 from qss_core.segments import Segments, encode_time
 from qss_core.timed_keys import TIME_MAX
-from qss_store.engine.base import Snapshot
+from qss_store.engine.base import Get, Snapshot
 from qss_store.engine.migrating import ConvertedSnapshot, Row
 from qss_store.engine.overlaid import NO_ROWS, OverlaidSnapshot, SortedRows
 
@@ -79,6 +79,16 @@ class SegmentedSnapshot:
             if number >= first
         }
         return SegmentedSnapshot(self._segments, snapshots, stream_time)
+
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        readers = {id(one): one.reader() for one in self._snapshots.values()}
+
+        def get(key: bytes) -> bytes | None:
+            home = self._home_of(key)
+            return None if home is None else readers[id(home)](key)
+
+        return get
 
     def pin(self) -> None:
         """Holds the rows of all segments as they are."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from qss_core.segments import encode_time
 from qss_core.timed_keys import VERSION_SUFFIX_BYTES, encode_version_key
-from qss_store.engine.base import Snapshot
+from qss_store.engine.base import Get, Snapshot
 from qss_store.engine.migrating import Row
 from qss_store.engine.segmented import SegmentedSnapshot
 
@@ -32,6 +32,10 @@ class VersionedSnapshot:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The latest versions of many keys."""
         return self._latest.get_many(keys)
+
+    def reader(self) -> Get:
+        """Gets of the latest versions of this moment, also after `close`."""
+        return self._latest.reader()
 
     def pin(self) -> None:
         """Holds all versions as they are."""

@@ -1,10 +1,11 @@
 """Scans and batch gets as Arrow IPC streams, for pandas, Polars, DuckDB and Spark.
 
-Columns: `key` and `value` in the types of the store's serdes (json as its text); between them the
-row's times, `window_start` and `window_end`, `session_start` and `session_end`, or `valid_from` and
-`valid_to`; then `timestamp` and `headers` where the query has them. Times are milliseconds since
-1970. After the rows of each partition comes an empty batch whose custom metadata has, under `mark`,
-what NDJSON says there: position, what is left, cursor.
+Columns: `key` and `value` in the types of the store's serdes (json as its text); between them
+`index_key` where an index was asked, in the type of its serde, or the row's times, `window_start`
+and `window_end`, `session_start` and `session_end`, or `valid_from` and `valid_to`; then
+`timestamp` and `headers` where the query has them. Times are milliseconds since 1970. After the
+rows of each partition comes an empty batch whose custom metadata has, under `mark`, what NDJSON
+says there: position, what is left, cursor.
 """
 
 from base64 import b64decode
@@ -19,6 +20,7 @@ from qss_core.model import StoreType
 from qss_core.queries import KeyStatus, encode_mark
 from qss_core.times import Times
 from qss_store.http.media import ARROW
+from qss_store.reads.index_plans import IndexPlan
 from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.rows import Codec, Shape
 from qss_store.reads.scanning import Event, Rows
@@ -62,6 +64,8 @@ class ArrowEncoder:
         if getattr(plan, "times", Times.MILLIS) is not Times.MILLIS:
             raise MalformedRequestError("times: Arrow has milliseconds; leave times out")
         columns = _columns_of(codec, plan.shape)
+        if isinstance(plan, IndexPlan):
+            columns.insert(1, _index_column(plan.index.serde.name))
         self._columns = [(member, change) for member, change, _ in columns]
         self._schema = pa.schema([field for *_, field in columns])
         self._line = msgspec.json.Decoder(list[_line_type(codec)])  # type: ignore[misc]
@@ -174,6 +178,10 @@ def _columns_of(codec: Codec, shape: Shape) -> list[_Column]:
     return columns
 
 
+def _index_column(serde: str) -> _Column:
+    return "indexKey", _change_of(serde), pa.field("index_key", type_of(serde), nullable=False)
+
+
 def _line_type(codec: Codec) -> type[msgspec.Struct]:
     """A row in JSON; what is a json itself is not taken apart."""
 
@@ -186,7 +194,7 @@ def _line_type(codec: Codec) -> type[msgspec.Struct]:
             ("key", kind(codec.key.name)),
             ("value", kind(codec.value.name), None),
             *((member, Any, None) for times in _TIMES.values() for member in times),
-            *((member, Any, None) for member in ("sequence", "timestamp", "headers")),
+            *((member, Any, None) for member in ("indexKey", "sequence", "timestamp", "headers")),
             *((member, Any, None) for member in ("partition", "status")),
             ("failure", msgspec.Raw, None),
         ],

@@ -149,6 +149,7 @@ class InternalApi:
         body = await read_body(request, CARRIED_BYTES_MAX, self._pace)
         message, chunk = decode_batch(body)
         rows = tuple(self._batches.slices_of(chunk))
+        await self._batches.check_rows(rows)
         return _json(await self._coordination.commit(name, epoch, batch, message, rows))
 
     async def abort(self, request: web.Request) -> web.Response:
@@ -174,6 +175,7 @@ class InternalApi:
         body = await self._read_chunk(request)
         try:
             slices = self._batches.slices_of(body)
+            await self._batches.check_rows(slices)
             stage = Stage(
                 writer=name,
                 generation=generation,

@@ -32,6 +32,9 @@ _COUNTS: dict[str, Any] = {
 }
 _LINE_KINDS = ("Row", "WindowRow", "SessionRow", "VersionRow", "Mark")
 _KEY: dict[str, Any] = {"key": {"description": "JSON of the key serde."}}
+_INDEX_KEY: dict[str, Any] = {
+    "indexKey": {"description": "JSON of the index's serde; of an IndexQuery's rows."}
+}
 _LINES: dict[str, Any] = {"executionInfo": {"type": "array", "items": TEXT}}
 
 
@@ -44,7 +47,8 @@ def make_schemas() -> dict[str, Any]:
     """All schemas, by name."""
     queries = msgspec.json.schema_components((Query,), ref_template=_REFS)
     _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REFS)
-    components = {**queries[1], **components}
+    # Through JSON: an array that is a default comes as a tuple.
+    components = msgspec.json.decode(msgspec.json.encode({**queries[1], **components}))
     components["Query"] = queries[0][0]
     components["QueryRequest"]["properties"]["query"] = {"anyOf": [ref("Query"), ref("OwnQuery")]}
     components["OwnQuery"] = _own_query()
@@ -80,7 +84,7 @@ def _rows() -> dict[str, Any]:
     status = {"enum": ["FOUND", "ABSENT", "FAILED"]}
     by_key = {"partition": {"type": "integer"}, "status": status, "failure": ref("Failure")}
     return {
-        "Row": _object(members, "key", "value"),
+        "Row": _object({**members, **_INDEX_KEY}, "key", "value"),
         "PointRow": _object({**members, **_LINES}, "key", "value"),
         "KeyResult": _object({**members, **by_key}, "key", "partition", "status"),
         "Rows": _paged("Row"),

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
 from qss_store.access.guard import Guard
-from qss_store.extensions import Extensions
+from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.http import discovery, timed, versions
 from qss_store.http.access import access_middlewares
 from qss_store.http.lane import MANY_ROUTE, POINT_ROUTE, Lane
@@ -21,7 +21,6 @@ from qss_store.reads.reader import Reader
 from qss_store.settings import Settings
 
 _DEFAULTS = Settings()
-_NO_EXTENSIONS = Extensions()
 
 
 def make_query_app(
@@ -29,7 +28,7 @@ def make_query_app(
     session: PeerSession,
     settings: Settings = _DEFAULTS,
     guard: Guard | None = None,
-    extensions: Extensions = _NO_EXTENSIONS,
+    extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
     """The application of the query port; `session` carries what other pods are asked.
 

@@ -4,6 +4,7 @@ from qss_core.errors import MalformedRequestError, UnknownQueryTypeError
 from qss_core.model import StoreType
 from qss_core.query_types import (
     CountQuery,
+    IndexQuery,
     KeyValueQuery,
     MultiVersionedKeyQuery,
     Query,
@@ -15,6 +16,7 @@ from qss_core.query_types import (
     WindowRangeQuery,
 )
 from qss_core.times import Times
+from qss_store.reads.index_plans import IndexPlan, plan_index_query
 from qss_store.reads.plans import (
     INSTEAD,
     CountPlan,
@@ -28,7 +30,8 @@ from qss_store.reads.rows import Codec
 from qss_store.reads.timed_plans import TimedPlan, plan_session_query, plan_window_query
 from qss_store.reads.version_plans import plan_version_query
 
-RowsPlan = ScanPlan | TimedPlan  # What has rows in order, and cursors.
+RowsPlan = ScanPlan | TimedPlan | IndexPlan  # What has rows in order, and cursors.
+QueryPlan = Plan | TimedPlan | IndexPlan
 _WITH_TIME = (StoreType.WINDOW, StoreType.SESSION)
 _COUNTED = (*_WITH_TIME, StoreType.VERSIONED)
 # Whom Kafka lets answer; all that are not named here are for KeyValue stores.
@@ -44,7 +47,7 @@ _SERVED_BY: dict[type[Query], tuple[StoreType, ...]] = {
 }
 
 
-def plan_of(query: Query, codec: Codec, times: Times | None = None) -> Plan | TimedPlan:
+def plan_of(query: Query, codec: Codec, times: Times | None = None) -> QueryPlan:
     """The plan. Raises UnknownQueryTypeError where the store does not answer such a query."""
     served_by = _SERVED_BY.get(type(query), (StoreType.KEY_VALUE,))
     if codec.type not in served_by:
@@ -53,7 +56,9 @@ def plan_of(query: Query, codec: Codec, times: Times | None = None) -> Plan | Ti
             f"{codec.type} store{INSTEAD.get(codec.type, '')}"
         )
     if isinstance(query, CountQuery) and codec.type in _COUNTED:
-        plan: Plan | TimedPlan = CountPlan()
+        plan: QueryPlan = CountPlan()
+    elif isinstance(query, IndexQuery):
+        plan = plan_index_query(query, codec)
     elif isinstance(query, SessionQuery):
         plan = plan_session_query(query, codec, times or Times.MILLIS)
     elif isinstance(query, VersionedKeyQuery | MultiVersionedKeyQuery):

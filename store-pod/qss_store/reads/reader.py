@@ -31,7 +31,7 @@ class Reader:
         definition = self.pod.check_store(store).definition
         if self._codec is None or definition is not self._definition:
             self._definition = definition
-            self._codec = codec_of(definition)
+            self._codec = codec_of(definition, self.pod.indexing)
             self._writer = make_row_writer(self._codec, self._codec.shape)
         return self._codec
 

@@ -5,6 +5,8 @@ from typing import Protocol
 from qss_core.model import Sequence
 from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
+from qss_store.reads.index_plans import IndexPlan
+from qss_store.reads.index_scans import IndexScan
 from qss_store.reads.local import LocalScan
 from qss_store.reads.plans import ScanPlan
 from qss_store.reads.query_plans import RowsPlan
@@ -38,6 +40,8 @@ def open_scan(
     reading: Reading, plan: RowsPlan, start: Piece, codec: Codec, metrics: Metrics
 ) -> RowScan:
     """Opens the iterator after `start`, in the loop's turn that took the reading."""
+    if isinstance(plan, IndexPlan):
+        return IndexScan(reading, plan, start, codec, metrics)
     if isinstance(plan, ScanPlan):
         return LocalScan(reading, plan, start, make_row_writer(codec, plan.shape), metrics)
     return TimedScan(reading, plan, start, codec, metrics)

@@ -19,6 +19,7 @@ from qss_core.model import Partitioner, StoreDefinition, StoreId, StoreName, Sto
 from qss_core.segments import Segments, segments_of
 from qss_core.serde_types import Serde
 from qss_core.serdes import serde_of
+from qss_store.indexing import Indexing
 
 RowWriter = Callable[[bytes, bytes], bytes]
 ToJson = Callable[[bytes], bytes]
@@ -59,16 +60,17 @@ class Codec:
     segments: Segments | None  # None: the rows have no time.
     window_size_ms: int
     retain_duplicates: bool
+    indexing: Indexing | None = None
 
 
 @lru_cache(maxsize=8)
-def codec_of(definition: StoreDefinition) -> Codec:
-    """The codec of a store, made once."""
+def codec_of(definition: StoreDefinition, indexing: Indexing | None = None) -> Codec:
+    """The codec of a store, made once; `indexing` are the indexes of a user's own type."""
     store_format = Format(definition.format)
     return Codec(
         name=definition.name,
         store_id=definition.store_id,
-        type=definition.type,
+        type=definition.row_type,
         format=store_format,
         shape=_SHAPES[store_format],
         key=serde_of(definition.key_serde),
@@ -78,6 +80,7 @@ def codec_of(definition: StoreDefinition) -> Codec:
         segments=segments_of(definition),
         window_size_ms=definition.window_size_ms or 0,
         retain_duplicates=definition.retain_duplicates,
+        indexing=indexing,
     )
 
 

@@ -8,6 +8,7 @@ timestamp has the time of its key for one. A version is `{"key": k, "validFrom":
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,7 @@ from qss_core.timed_keys import (
     window_end,
 )
 from qss_core.times import Times, time_of_json, time_writer
+from qss_store.reads.index_plans import IndexPlan
 from qss_store.reads.plans import ScanPlan, key_of_json
 from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.rows import Codec, RowWriter, Shape, headers_json
@@ -107,6 +109,7 @@ class _Line(msgspec.Struct, rename="camel"):
     """What a line says of its row key."""
 
     key: msgspec.Raw
+    index_key: Any = None
     window_start: int | str | None = None
     sequence: int = 0
     session_start: int | str | None = None
@@ -125,6 +128,8 @@ def row_key_of_line(line: bytes, plan: RowsPlan, codec: Codec) -> bytes:
             key = key_of_json(msgspec.json.decode(row.key), codec)
         if isinstance(plan, ScanPlan):
             return key
+        if isinstance(plan, IndexPlan):
+            return plan.index.head(row.index_key) + key
         if plan.type is StoreType.WINDOW:
             start = time_of_json("windowStart", row.window_start)
             return encode_window_key(key, start, row.sequence)

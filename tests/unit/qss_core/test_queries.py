@@ -45,6 +45,7 @@ def test_queries_have_kafkas_names() -> None:
         "RangeQuery",
         "PrefixQuery",
         "CountQuery",
+        "IndexQuery",
         "WindowKeyQuery",
         "WindowRangeQuery",
         "TimestampedWindowKeyWithHeadersQuery",

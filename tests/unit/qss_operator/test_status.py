@@ -7,6 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from qss_core.model import StoreId
+from qss_core.wire import IndexReport
 from qss_operator.crd import json_schema, resource_schema
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 from qss_operator.planning.status import starting_status, status_of, stopped_status
@@ -127,6 +128,24 @@ def test_a_failed_replica_is_named_with_its_error() -> None:
     assert (degraded.status, degraded.reason) == (ConditionStatus.TRUE, "ReplicaFailed")
     assert "partition 0: the checksum is wrong" in degraded.message
     assert status.assigned == "4/6"
+
+
+def test_indexes_that_are_made_anew_are_told_with_how_far_they_are() -> None:
+    world = running_store()
+    world.pods[1].state = "opening"
+    world.pods[1].indexes = {
+        1: IndexReport(rows_done=300, rows_left=100),
+        4: IndexReport(rows_done=0, rows_left=600),
+    }
+    status = world.status()
+    said = "the indexes of partition 1, 4 are made anew: 30% of their rows"
+    ready = condition(status, ConditionType.READY)
+    assert (ready.reason, ready.message) == (
+        "PodsStarting",
+        f"4 of 6 partitions are served; {said}",
+    )
+    progressing = condition(status, ConditionType.PROGRESSING)
+    assert (progressing.status, progressing.message) == (ConditionStatus.TRUE, said)
 
 
 def test_a_pod_without_partitions_may_be_away_and_the_store_is_ready() -> None:

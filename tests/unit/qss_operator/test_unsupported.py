@@ -49,6 +49,12 @@ def test_versions_are_taken() -> None:
     refuse_unsupported_locally(spec_of({"type": "Versioned", "versioned": {}}))
 
 
+def test_a_users_own_type_is_taken() -> None:
+    spec = spec_of({"type": "Custom", "custom": {"name": "x"}}, isolation="READ_UNCOMMITTED")
+    refuse_unsupported_locally(spec)
+    assert supported_spec(spec) == (spec, [])
+
+
 @pytest.mark.parametrize("store_format", ["Plain", "PlainWithHeaders", None])
 @pytest.mark.parametrize(
     "rows", [{"type": "Window", "window": {}}, {"type": "Session", "session": {}}]
@@ -62,7 +68,6 @@ def test_windows_and_sessions_are_taken(rows: dict[str, Any], store_format: str 
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        (spec_of({"type": "Custom", "custom": {"name": "x"}}), "spec.store.type"),
         (spec_of(standbys=1), "spec.standbys"),
         (
             spec_of({"type": "Versioned", "versioned": {}}, isolation="READ_UNCOMMITTED"),

@@ -14,6 +14,7 @@ from qss_core.errors import (
 from qss_core.model import Partitioner, PartitionId, StoreType
 from qss_core.partitioning import partition_of
 from qss_core.query_types import decode_query
+from qss_store.reads.index_plans import IndexPlan
 from qss_store.reads.plans import (
     CountPlan,
     Plan,
@@ -37,7 +38,7 @@ WINDOW = {"type": StoreType.WINDOW, "retention_ms": 3_600_000, "window_size_ms":
 
 def plan(text: str, **members: object) -> Plan:
     made = plan_of(decode_query(msgspec.Raw(text.encode())), codec(**members))
-    assert not isinstance(made, TimedPlan)
+    assert not isinstance(made, TimedPlan | IndexPlan)
     return made
 
 

@@ -16,8 +16,8 @@ from qss_core.model import StoreType
 from qss_core.query_types import decode_query
 from qss_core.timed_keys import TIME_MAX
 from qss_core.times import Times
-from qss_store.reads.plans import CountPlan, Plan
-from qss_store.reads.query_plans import plan_of
+from qss_store.reads.plans import CountPlan
+from qss_store.reads.query_plans import QueryPlan, plan_of
 from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
 from qss_store.reads.timed_plans import (
     TimedPlan,
@@ -55,7 +55,7 @@ def sessions(store_format: str = "Plain", **members: Any) -> Codec:
     )
 
 
-def plan(codec: Codec, kind: str, **members: Any) -> Plan | TimedPlan:
+def plan(codec: Codec, kind: str, **members: Any) -> QueryPlan:
     query = decode_query(msgspec.Raw(msgspec.json.encode({"type": kind, **members})))
     return plan_of(query, codec)
 

@@ -1,0 +1,82 @@
+"""The pod crashes at each single thing that it writes while it makes indexes anew."""
+
+from pathlib import Path
+
+import pytest
+
+from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.pod import OpenEngine
+from qss_testing.batch_story import Story
+from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
+from qss_testing.own_stores import NEXT_BY_VALUE, check_index
+from qss_testing.plots import INDEXED_PLOT
+from qss_testing.waiting import wait_until_async
+
+STEPS_MIN, STEPS_MAX = 8, 30
+
+
+async def upgrade(story: Story, open_engine: OpenEngine, crash_at: int) -> bool:
+    """Starts the pod with the next version of the type; whether all of it is served."""
+    faults = Faults(crash_at=crash_at)
+    story.extensions = NEXT_BY_VALUE
+    try:
+        await story.start(failing(open_engine, faults), faults)
+        assert story.services is not None
+        pod = story.services.pod
+        await wait_until_async(lambda: pod.is_ready or faults.is_dead)
+    except Crash:
+        return False
+    if not faults.is_dead:
+        check(story)
+    return not faults.is_dead
+
+
+def check(story: Story) -> None:
+    """Rows are those of the plot's end, and the index is theirs."""
+    story.check_end()
+    assert story.services is not None
+    for replica in story.services.pod.replicas.values():
+        assert replica.view is not None
+        check_index(replica.view, story.services.pod.indexing)
+
+
+async def told(directory: Path, open_engine: OpenEngine) -> Story:
+    """A story that is at its end."""
+    story = Story(directory, INDEXED_PLOT)
+    await story.start(open_engine, Faults())
+    await story.drive()
+    await story.stop()
+    return story
+
+
+@pytest.mark.parametrize("power", ["kept", "lost"])
+async def test_a_crash_at_any_write_leaves_an_index_that_can_be_made(
+    power: str, tmp_path: Path
+) -> None:
+    crash_at = 0
+    came_through = False
+    while not came_through:
+        crash_at += 1
+        disk = MemoryDisk()
+        story = await told(tmp_path / str(crash_at), disk.open)
+        came_through = await upgrade(story, disk.open, crash_at)
+        await story.stop()
+        if power == "lost":
+            disk.lose_power()
+        # And once more while it recovers, then without faults.
+        await upgrade(story, disk.open, 1 + crash_at % 5)
+        await story.stop()
+        assert await upgrade(story, disk.open, 0)
+        await story.stop()
+    assert STEPS_MIN < crash_at < STEPS_MAX
+
+
+async def test_a_crash_at_any_write_is_survived_on_rocksdb(tmp_path: Path) -> None:
+    budget = Budget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
+    for crash_at in range(1, STEPS_MAX, 2):
+        directory = tmp_path / str(crash_at)
+        story = await told(directory, lambda path: RocksDbEngine(path, budget))
+        await upgrade(story, lambda path: RocksDbEngine(path, budget), crash_at)
+        await story.stop()
+        assert await upgrade(story, lambda path: RocksDbEngine(path, budget), 0)
+        await story.stop()
