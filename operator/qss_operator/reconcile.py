@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, assert_never
 
-from qss_core.errors import StoreError
+from qss_core.errors import StoreError, StoreTypeRefusedError
 from qss_core.model import Ordinal, StoreName
 from qss_core.wire import ReplicasReport
 from qss_operator.attempts import Attempts
@@ -30,7 +30,7 @@ from qss_operator.planning.model import (
     Trouble,
 )
 from qss_operator.planning.plan import plan
-from qss_operator.planning.status import ASSIGNMENT_REFUSED, status_of
+from qss_operator.planning.status import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED, status_of
 from qss_operator.ports import Clock, Cluster, Pods, Resources
 
 logger = logging.getLogger(__name__)
@@ -229,7 +229,9 @@ class StoreReconciler:
             if failure is not None and failure.is_told:
                 said = f"{failure.error.code}: {failure.error.message}"
                 message = f"{pod.address.name} did not take its assignment: {said}"
-                told.append(Trouble(reason=ASSIGNMENT_REFUSED, message=message))
+                is_of_type = isinstance(failure.error, StoreTypeRefusedError)
+                reason = STORE_TYPE_REFUSED if is_of_type else ASSIGNMENT_REFUSED
+                told.append(Trouble(reason=reason, message=message))
         return tuple(told)
 
     # --- What is published

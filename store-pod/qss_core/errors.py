@@ -79,10 +79,13 @@ class UnknownQueryTypeError(StoreError):
     code, http_status = "UNKNOWN_QUERY_TYPE", 400
 
 
-class UnknownStoreTypeError(StoreError):
-    """A store type of a user's own that no installed package has, or that cannot be used."""
+class StoreTypeRefusedError(StoreError):
+    """A store type of a user's own that this pod cannot serve.
 
-    code, http_status = "UNKNOWN_STORE_TYPE", 400
+    No installed package has it, it does not work, or it does not take the store's options.
+    """
+
+    code, http_status = "STORE_TYPE_REFUSED", 400
 
 
 class UnsupportedIsolationError(StoreError):

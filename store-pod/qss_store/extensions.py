@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
-from qss_core.errors import UnknownQueryTypeError, UnknownStoreTypeError
+from qss_core.errors import StoreTypeRefusedError, UnknownQueryTypeError
 from qss_core.model import StoreDefinition
 from qss_core.query_types import QUERY_TYPES
 
@@ -90,15 +90,15 @@ class Extensions:
         raise UnknownQueryTypeError(f"unknown query type {name[:80]!r}: there are {known}")
 
     def store(self, name: str) -> StoreTypeMaker:
-        """A store type. Raises UnknownStoreTypeError, which names all that there are."""
+        """A store type. Raises StoreTypeRefusedError, which names all that there are."""
         if name in self.stores:
             return self.stores[name]
         if name in self.broken_stores:
-            raise UnknownStoreTypeError(
+            raise StoreTypeRefusedError(
                 f"the store type {name} is installed and cannot be used: {self.broken_stores[name]}"
             )
         known = ", ".join(self.stores) or "none"
-        raise UnknownStoreTypeError(
+        raise StoreTypeRefusedError(
             f"no package in this pod has the store type {name!r} (there are: {known}). Install one "
             f"that names it in the entry-point group {STORES}, in the image of spec.pod.image"
         )

@@ -18,7 +18,7 @@ from qss_core.errors import (
     RangeReversedError,
     StoreError,
     StoreTypeFailedError,
-    UnknownStoreTypeError,
+    StoreTypeRefusedError,
 )
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.serdes import Serde, serde_of
@@ -83,7 +83,7 @@ class Indexing:
     """The indexes of one store, as its type says them."""
 
     def __init__(self, name: str, store: IndexedStore, definition: StoreDefinition) -> None:
-        """Raises UnknownStoreTypeError for a type that does not say what indexes it has."""
+        """Raises StoreTypeRefusedError for a type that does not say what indexes it has."""
         if not isinstance(store, IndexedStore):
             raise _unusable(name, "it needs version, indexes and index_keys")
         self.name = name
@@ -143,8 +143,8 @@ class Indexing:
 def indexing_of(definition: StoreDefinition, extensions: Extensions) -> Indexing | None:
     """The indexes of a store; None for the built-in types.
 
-    Raises UnknownStoreTypeError where no package has the type, or it cannot be used, and
-    MalformedRequestError for options that it does not take.
+    Raises StoreTypeRefusedError where no package has the type, it cannot be used, or does not take
+    the options.
     """
     if definition.type is not StoreType.CUSTOM:
         return None
@@ -157,7 +157,7 @@ def indexing_of(definition: StoreDefinition, extensions: Extensions) -> Indexing
     except StoreError:
         raise
     except (LookupError, TypeError, ValueError) as error:
-        raise MalformedRequestError(
+        raise StoreTypeRefusedError(
             f"spec.store.custom.options: the store type {name} does not take them: "
             f"{type(error).__name__}: {error}"
         ) from error
@@ -166,8 +166,8 @@ def indexing_of(definition: StoreDefinition, extensions: Extensions) -> Indexing
         raise _unusable(name, f"{type(error).__name__}: {error}") from error
 
 
-def _unusable(name: str, why: str) -> UnknownStoreTypeError:
-    return UnknownStoreTypeError(f"the store type {name} is installed and cannot be used: {why}")
+def _unusable(name: str, why: str) -> StoreTypeRefusedError:
+    return StoreTypeRefusedError(f"the store type {name} is installed and cannot be used: {why}")
 
 
 def _checked_version(name: str, version: object) -> int:

@@ -19,6 +19,7 @@ from qss_core.errors import (
     PartitionDoesNotExistError,
     StoreError,
     StoreNotFoundError,
+    StoreTypeRefusedError,
     WrongStoreError,
 )
 from qss_core.model import (
@@ -104,20 +105,23 @@ class Pod:
         kept = self._volume / _ASSIGNMENT_FILE
         if kept.exists():
             self.assignment = decode(kept.read_bytes(), StoreAssignment)
+            self._remember_type(self.assignment.definition)
+
+    def _remember_type(self, definition: StoreDefinition) -> None:
+        """Makes the store's own type before anybody asks; its replicas say why where it cannot."""
+        try:
+            self._take_type(definition)
+        except StoreTypeRefusedError as error:
+            if self._refusal is None:
+                _LOG.error("the store cannot be served: %s", error.message)
+            self._refusal = error
 
     async def start(self) -> None:
         """Serves what the volume holds."""
         self.remember()
-        if self.assignment is None:
-            return
-        async with self._assigning:
-            try:
-                self._take_type(self.assignment.definition)
-            except StoreError as error:
-                # Its replicas say so; nothing is touched.
-                _LOG.error("the store's type cannot be served: %s", error.message)
-                self._refusal = error
-            await self._assign(self.assignment)
+        if self.assignment is not None:
+            async with self._assigning:
+                await self._assign(self.assignment)
 
     async def close(self) -> None:
         """Closes all replicas."""
@@ -132,8 +136,8 @@ class Pod:
     async def assign(self, assignment: StoreAssignment) -> ReplicasReport:
         """Takes this pod's part of an assignment.
 
-        StaleEpochError and WrongStoreError refuse it, and for a store of a user's own type
-        UnknownStoreTypeError, or MalformedRequestError for its options.
+        StaleEpochError and WrongStoreError refuse it, and StoreTypeRefusedError where it is of a
+        user's own type that this pod cannot serve.
         """
         async with self._assigning:
             self._check_store(assignment)

@@ -62,8 +62,8 @@ def test_a_store_type_that_no_package_has_is_named(here: Cluster) -> None:
     store = small_store("early")
     store["spec"]["store"] |= {"type": "Custom", "custom": {"name": "top"}}
     here.apply(store)
-    here.until("qss/early", says("Ready", "AssignmentRefused", "UNKNOWN_STORE_TYPE"))
-    here.until("qss/early", says("Degraded", "AssignmentRefused", "'top'"))
+    here.until("qss/early", says("Ready", "StoreTypeRefused", "STORE_TYPE_REFUSED"))
+    here.until("qss/early", says("Degraded", "StoreTypeRefused", "'top'"))
 
 
 def test_a_name_of_forty_characters_works_whole(here: Cluster, client: PodClient) -> None:

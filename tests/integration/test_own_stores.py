@@ -1,7 +1,6 @@
 """A store type of a user's own, as the guide has it, installed beside real pods."""
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -11,58 +10,36 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from qss_client import ReadOptions, Store
 from qss_client.http_sync import SyncHttp
 from qss_client.writing import stage, write_batch
-from qss_core.errors import MalformedRequestError, StoreError, UnknownQueryTypeError
+from qss_core.errors import (
+    MalformedRequestError,
+    StoreError,
+    StoreTypeRefusedError,
+    UnknownQueryTypeError,
+)
 from qss_core.model import Isolation, StoreDefinition, StoreId, StoreName
 from qss_core.partitioning import partition_of
 from qss_core.spec import decode_spec, definition_of
-from qss_operator.validation import validate_resource
-from qss_testing.extension_package import (
-    README,
-    entry_points_of_guide,
-    install,
-    modules_of_guide,
-)
+from qss_testing.extension_package import install_guide, resource_of_guide
 from qss_testing.pod_process import PodCluster
 from qss_testing.qss_command import Qss
 from qss_testing.waiting import wait_until
 from qss_testing.writer import Record, Writer, slices
 
-_YAML = re.compile(r"^```yaml\n(?P<text>apiVersion: [^`]*?type: Custom[^`]*?)^```$", re.M)
 ORIGINS = ["EWR", "JFK", "LGA", "ÅÄÖ", ""]
 Rows = dict[str, dict[str, Any]]
 Entry = tuple[str, str]  # Index key and key.
 
 
-def resource() -> dict[str, Any]:
-    """The guide's store."""
-    found = _YAML.search(README.read_text())
-    assert found is not None
-    return validate_resource(yaml.safe_load(found["text"]))
-
-
 def definition(**members: Any) -> StoreDefinition:
     """What its pods are told."""
-    spec = decode_spec(resource()["spec"])
-    name = resource()["metadata"]["name"]
+    spec = decode_spec(resource_of_guide()["spec"])
+    name = resource_of_guide()["metadata"]["name"]
     made = definition_of(StoreName(name), StoreId("0123456789abcdef"), spec)
     return msgspec.structs.replace(made, **members)
-
-
-def put_package(site: Path, changes: Mapping[str, str] | None = None) -> None:
-    """The guide's package, with other text in the place of some."""
-    modules = modules_of_guide()
-    for old, new in (changes or {}).items():
-        assert modules["by_member.py"].count(old) == 1
-        modules["by_member.py"] = modules["by_member.py"].replace(old, new)
-    if site.exists():
-        (site / "by_member.py").write_text(modules["by_member.py"])
-    else:
-        install(site, modules, entry_points_of_guide())
 
 
 @contextmanager
@@ -129,7 +106,7 @@ def check(cluster: PodCluster, rows: Rows) -> None:
 @pytest.mark.parametrize("pods", [1, 3])
 def test_the_guides_store_is_asked_by_its_index_whatever_happens(pods: int, tmp_path: Path) -> None:
     random, rows = Random(pods), Rows()
-    put_package(tmp_path / "site")
+    install_guide(tmp_path / "site")
     with running(tmp_path, pods) as cluster:
         for step in range(10):
             some = [f"N{random.randrange(400)}" for _ in range(random.choice([3, 30, 300]))]
@@ -158,7 +135,7 @@ def test_the_guides_store_is_asked_by_its_index_whatever_happens(pods: int, tmp_
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
     directory = tmp_path_factory.mktemp("own-store")
-    put_package(directory / "site")
+    install_guide(directory / "site")
     with running(directory, 2) as pods:
         with Writer(pods.pods[0].internal, pods.store) as writer:
             writer.write(Record(f"N{n}", {"origin": ORIGINS[n % 3]}) for n in range(90))
@@ -292,9 +269,9 @@ def refusal(cluster: PodCluster) -> str:
 
 
 def test_options_that_the_type_does_not_take_are_refused(tmp_path: Path) -> None:
-    put_package(tmp_path / "site")
+    install_guide(tmp_path / "site")
     options = (("top", "5"),)
-    with pytest.raises(MalformedRequestError) as told, running(tmp_path, 1, custom_options=options):
+    with pytest.raises(StoreTypeRefusedError) as told, running(tmp_path, 1, custom_options=options):
         pass
     assert "spec.store.custom.options: the store type ByMember does not take them" in str(
         told.value
@@ -303,7 +280,7 @@ def test_options_that_the_type_does_not_take_are_refused(tmp_path: Path) -> None
 
 
 def test_a_pod_without_the_package_takes_no_assignment_and_loses_nothing(tmp_path: Path) -> None:
-    put_package(tmp_path / "site")
+    install_guide(tmp_path / "site")
     with running(tmp_path, 1) as cluster:
         pod = cluster.pods[0]
         with Writer(pod.internal, cluster.store) as writer:
@@ -315,7 +292,7 @@ def test_a_pod_without_the_package_takes_no_assignment_and_loses_nothing(tmp_pat
         assert report is not None
         assert {replica.state for replica in report.replicas} == {"failed"}
         assert all("no package in this pod" in str(one.error) for one in report.replicas)
-        assert "UNKNOWN_STORE_TYPE" in refusal(cluster)
+        assert "STORE_TYPE_REFUSED" in refusal(cluster)
         says = pytest.raises(StoreError, match="no package in this pod")
         with Store(cluster.url, cluster.store) as store, says:
             store.get("N1", ReadOptions(timeout_s=0.5))
@@ -326,7 +303,7 @@ def test_a_pod_without_the_package_takes_no_assignment_and_loses_nothing(tmp_pat
 
 
 def test_another_version_makes_the_indexes_anew_also_when_it_is_killed(tmp_path: Path) -> None:
-    put_package(tmp_path / "site")
+    install_guide(tmp_path / "site")
     rows = {f"N{n}": {"origin": ORIGINS[n % 3]} for n in range(20_000)}
     with running(tmp_path, 1) as cluster:
         pod = cluster.pods[0]
@@ -338,7 +315,7 @@ def test_another_version_makes_the_indexes_anew_also_when_it_is_killed(tmp_path:
             "version = 1": "version = 2",
             "(self._index, member)": "(self._index, member[-1:])",
         }
-        put_package(tmp_path / "site", change)
+        install_guide(tmp_path / "site", change)
         pod.start()
         pod.kill()
         pod.start()
@@ -350,7 +327,7 @@ def test_another_version_makes_the_indexes_anew_also_when_it_is_killed(tmp_path:
 
 
 def test_an_isolation_that_sees_staged_rows_finds_them_by_the_index(tmp_path: Path) -> None:
-    put_package(tmp_path / "site")
+    install_guide(tmp_path / "site")
     with (
         running(tmp_path, 1, isolation=Isolation.READ_UNCOMMITTED) as cluster,
         Writer(cluster.pods[0].internal, cluster.store) as writer,

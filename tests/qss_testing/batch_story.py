@@ -254,7 +254,10 @@ class Story:
             indexing = self.services.pod.indexing
             families = Families.of(self.plot.definition, self.plot.generation, indexing)
             stream_time = replica.machine.participant.stream_time
-            assert families.leftovers(replica.engine.families(), stream_time) == []
+            present = replica.engine.families()
+            assert families.leftovers(present, stream_time) == []
+            indexes = [] if families.index is None else [families.index]
+            assert [name for name in present if name.startswith("index-")] == indexes
         coordinator = self.services.pod.local(0).machine.coordinator
         assert coordinator is not None
         assert coordinator.unfinished is None

@@ -2,12 +2,19 @@
 
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml
+
+from qss_operator.validation import validate_resource
 
 README = Path(__file__).parents[2] / "store-pod" / "README.md"
 _BLOCK = re.compile(
     r"^`(?P<name>\w+\.py)`:\n\n```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
+_CUSTOM = re.compile(r"^```yaml\n(?P<text>apiVersion: [^`]*?type: Custom[^`]*?)^```$", re.MULTILINE)
 _PROJECT = re.compile(r"^```toml\n(?P<text>\[project\]\n.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -23,6 +30,25 @@ def entry_points_of_guide() -> dict[str, dict[str, str]]:
         for group, points in tomllib.loads(found["text"])["project"]["entry-points"].items():
             groups.setdefault(group, {}).update(points)
     return groups
+
+
+def resource_of_guide() -> dict[str, Any]:
+    """The store of a user's own type, with its defaults."""
+    found = _CUSTOM.search(README.read_text())
+    assert found is not None
+    return validate_resource(yaml.safe_load(found["text"]))
+
+
+def install_guide(site: Path, changes: Mapping[str, str] | None = None) -> None:
+    """The guides' packages; in the module of the store type other text in the place of some."""
+    modules = modules_of_guide()
+    for old, new in (changes or {}).items():
+        assert modules["by_member.py"].count(old) == 1
+        modules["by_member.py"] = modules["by_member.py"].replace(old, new)
+    if site.exists():
+        (site / "by_member.py").write_text(modules["by_member.py"])
+    else:
+        install(site, modules, entry_points_of_guide())
 
 
 def install(

@@ -20,7 +20,7 @@ from qss_operator.local.state import StateDirectory
 from qss_operator.local.stop import mark_stopped
 from qss_operator.planning.knowledge import RETAINED_VOLUMES_FOUND
 from qss_operator.planning.model import ConditionType, StoreStatus
-from qss_operator.planning.status import is_ready, starting_status, why
+from qss_operator.planning.status import STORE_TYPE_REFUSED, is_ready, starting_status, why
 from qss_operator.reconcile import StoreReconciler
 
 _WATCH_S = 0.1
@@ -92,7 +92,7 @@ async def wait_until_ready(
 
 def _is_hopeless(status: StoreStatus) -> bool:
     ready = status.condition(ConditionType.READY)
-    return ready is not None and ready.reason == RETAINED_VOLUMES_FOUND
+    return ready is not None and ready.reason in (RETAINED_VOLUMES_FOUND, STORE_TYPE_REFUSED)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -39,6 +39,7 @@ from qss_operator.planning.model import (
     Moves,
     Observation,
     StoreStatus,
+    Trouble,
 )
 
 _MESSAGE_CHARS_MAX = 1024
@@ -47,6 +48,7 @@ _SERVING = "serving"
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 MOVES_NOT_SUPPORTED = "MovesNotSupported"
 ASSIGNMENT_REFUSED = "AssignmentRefused"
+STORE_TYPE_REFUSED = "StoreTypeRefused"  # A type of a user's own: only the pods have its package.
 _FAILED = "failed"
 
 
@@ -235,8 +237,8 @@ def _ready(observation: Observation, known: Known | Unknown, served: int) -> Fin
     )
     if _broken_pods(observation):
         return ConditionStatus.FALSE, PODS_FAILING, message
-    if _refusals(observation):
-        return ConditionStatus.FALSE, ASSIGNMENT_REFUSED, message
+    if refusals := _refusals(observation):
+        return ConditionStatus.FALSE, refusals[0].reason, message
     return ConditionStatus.FALSE, PODS_STARTING, message
 
 
@@ -313,7 +315,7 @@ def _obstacles(observation: Observation) -> list[str]:
         if (pod.trouble or pod.if_silent) is None and pod.ordinal not in observation.reports
     ]
     waiting = [f"waiting for {shown(silent)} to answer"] if silent else []
-    refused = _refusals(observation)
+    refused = [trouble.message for trouble in _refusals(observation)]
     return [*broken, *failed, *refused, *_building(observation), *waiting] or [
         "waiting for the pods to open their partitions"
     ]
@@ -336,10 +338,10 @@ def _building(observation: Observation) -> list[str]:
     return [f"the indexes of partition {names} are made anew: {share}% of their rows"]
 
 
-def _refusals(observation: Observation) -> list[str]:
-    return [
-        trouble.message for trouble in observation.troubles if trouble.reason == ASSIGNMENT_REFUSED
-    ]
+def _refusals(observation: Observation) -> list[Trouble]:
+    """Why pods did not take their assignment."""
+    reasons = (ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED)
+    return [trouble for trouble in observation.troubles if trouble.reason in reasons]
 
 
 def _broken_pods(observation: Observation) -> list[str]:

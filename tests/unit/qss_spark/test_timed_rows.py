@@ -94,3 +94,12 @@ def test_keys_upside_down_are_refused_before_any_task() -> None:
 def test_a_key_is_read_from_its_own_partition() -> None:
     assert len(reader(WINDOW, key="a", to="5").partitions()) == 1
     assert len(reader(WINDOW, keyFrom="a").partitions()) == WINDOW.partitions
+
+
+def test_a_store_of_a_users_own_type_is_written_and_read_as_a_key_value_store() -> None:
+    own = make_definition(type=StoreType.CUSTOM, custom_name="ByMember", value_serde="int64")
+    assert schema_of(own).names == ["key", "value", "timestamp"]
+    assert encoded(own).schema.names == ["partition", "key", "value"]
+    assert reader(own, prefix="a")
+    with pytest.raises(MalformedRequestError, match="option 'keyFrom' chooses no rows"):
+        reader(own, keyfrom="1")

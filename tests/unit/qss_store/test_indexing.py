@@ -15,7 +15,7 @@ from qss_core.errors import (
     RangeReversedError,
     StoreError,
     StoreTypeFailedError,
-    UnknownStoreTypeError,
+    StoreTypeRefusedError,
 )
 from qss_core.model import StoreDefinition
 from qss_core.serdes import serde_of
@@ -233,13 +233,13 @@ def test_a_type_that_never_ends_is_cut_off() -> None:
     ],
 )
 def test_a_type_that_cannot_be_used_says_why(members: dict[str, Any], says: str) -> None:
-    with pytest.raises(UnknownStoreTypeError, match="installed and cannot be used") as told:
+    with pytest.raises(StoreTypeRefusedError, match="installed and cannot be used") as told:
         own(**members)
     assert says in str(told.value)
 
 
 def test_a_class_without_its_members_cannot_be_used() -> None:
-    with pytest.raises(UnknownStoreTypeError, match="needs version, indexes and index_keys"):
+    with pytest.raises(StoreTypeRefusedError, match="needs version, indexes and index_keys"):
         indexing_of(by_value(), Extensions(stores={"ByValue": lambda options, store: object()}))  # type: ignore[dict-item, return-value]
 
 
@@ -248,7 +248,7 @@ def test_options_are_refused_in_the_types_words(error: Exception) -> None:
     def make(options: Any, store: Any) -> Any:
         raise error
 
-    with pytest.raises(MalformedRequestError, match="does not take them") as told:
+    with pytest.raises(StoreTypeRefusedError, match="does not take them") as told:
         indexing_of(by_value(), Extensions(stores={"ByValue": make}))
     assert type(error).__name__ in str(told.value)
 
@@ -257,7 +257,7 @@ def test_other_errors_of_a_type_are_told_too() -> None:
     def make(options: Any, store: Any) -> Any:
         raise RuntimeError("no luck")
 
-    with pytest.raises(UnknownStoreTypeError, match="RuntimeError: no luck"):
+    with pytest.raises(StoreTypeRefusedError, match="RuntimeError: no luck"):
         indexing_of(by_value(), Extensions(stores={"ByValue": make}))
 
 
@@ -314,4 +314,4 @@ def test_types_that_do_not_load_are_told_who_asks() -> None:
     ):
         with pytest.raises(StoreError, match=says) as told:
             found.store(name)
-        assert told.value.code == "UNKNOWN_STORE_TYPE"
+        assert told.value.code == "STORE_TYPE_REFUSED"

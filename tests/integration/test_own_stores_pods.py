@@ -1,0 +1,61 @@
+"""Stores of a user's own type on pods of this process: what needs a look inside."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from qss_core.errors import UncommittedTooLargeError
+from qss_core.formats import Format
+from qss_core.model import Isolation, PartitionId
+from qss_core.parameters import ReadOptions
+from qss_store.peers import PeerSession
+from qss_store.reads.peers import PeerReads
+from qss_store.reads.reader import Reader
+from qss_store.reads.replicas import Reading, prepare_reading
+from qss_store.settings import Settings
+from qss_testing.migrations import only_replica
+from qss_testing.own_stores import BY_VALUE, by_value
+from qss_testing.stores import STORE, Cluster, Put, open_rocksdb, stage_rows
+
+ZERO = PartitionId(0)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    settings = Settings(uncommitted_rows_bytes_max=200_000)
+    cluster = Cluster(by_value(), tmp_path, open_rocksdb(), settings, extensions=BY_VALUE)
+    try:
+        await cluster.start(1)
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+async def test_who_asks_before_the_pod_serves_finds_its_indexes_later(cluster: Cluster) -> None:
+    pod = cluster.nodes[0].pod
+    pod.assignment = pod.indexing = None
+    pod.remember()
+    session = PeerSession()
+    reader = Reader(pod, PeerReads(session, 1), Settings())
+    assert reader.codec(STORE).indexing is pod.indexing
+    assert pod.indexing is not None
+    await session.close()
+
+
+async def uncommitted(cluster: Cluster) -> Reading:
+    options = ReadOptions(isolation=Isolation.READ_UNCOMMITTED)
+    return await prepare_reading(cluster.nodes[0].pod, ZERO, options, Format.Timestamped)
+
+
+async def test_staged_index_rows_count_as_what_is_held(cluster: Cluster) -> None:
+    replica = only_replica(cluster)
+    few = [Put(b"k%03d" % number, b"abc", 1) for number in range(200)]
+    await stage_rows(replica, few, batch=0, chunk="1.t0a0-0.0")
+    reading = await uncommitted(cluster)
+    assert len([*reading.view.snapshot.scan()]) == 200
+    # As many again would have their place, but for their index rows: two each.
+    more = [Put(b"m%03d" % number, b"abc", 1) for number in range(200)]
+    await stage_rows(replica, more, batch=0, chunk="1.t1a0-0.0")
+    with pytest.raises(UncommittedTooLargeError):
+        await uncommitted(cluster)
