@@ -80,7 +80,8 @@ class IndexBuild:
     ) -> None:
         assert families.indexing is not None, "only indexes are made"
         name = f"{families.indexing.name} (version {families.indexing.version})"
-        _LOG.info("partition %s: the indexes of store type %s are made", self._partition, name)
+        told = "partition %s: the indexes of store type %s are being made"
+        _LOG.info(told, self._partition, name)
         rows = families.snapshot(self._engine, -1, moved)
         try:
             for some in _portions(rows, self._below):

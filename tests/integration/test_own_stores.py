@@ -13,7 +13,7 @@ import pytest
 
 from qss_client import ReadOptions, Store
 from qss_client.http_sync import SyncHttp
-from qss_client.writing import stage, write_batch
+from qss_client.writing import commit, stage, write_batch
 from qss_core.errors import (
     MalformedRequestError,
     StoreError,
@@ -23,8 +23,10 @@ from qss_core.errors import (
 from qss_core.model import Isolation, StoreDefinition, StoreId, StoreName
 from qss_core.partitioning import partition_of
 from qss_core.spec import decode_spec, definition_of
+from qss_core.wire import ReplicasReport
 from qss_testing.extension_package import install_guide, resource_of_guide
-from qss_testing.pod_process import PodCluster
+from qss_testing.pod_process import PodCluster, PodProcess
+from qss_testing.process_writer import IMPATIENT
 from qss_testing.qss_command import Qss
 from qss_testing.waiting import wait_until
 from qss_testing.writer import Record, Writer, slices
@@ -49,6 +51,7 @@ def running(directory: Path, pods: int, **members: Any) -> Iterator[PodCluster]:
     paths = [str(directory / "site"), os.environ.get("PYTHONPATH", "")]
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "QSS_FINISH_TIMEOUT_S": "2",
         "PYTHONDONTWRITEBYTECODE": "1",  # Two versions of a module may be of one second.
     }
     told = {name: getattr(made, name) for name in StoreDefinition.__struct_fields__}
@@ -68,6 +71,13 @@ def is_served(cluster: PodCluster) -> bool:
     """Whether every pod serves all that it should."""
     reports = [pod.report() for pod in cluster.pods]
     return all(report is not None and report.ready for report in reports)
+
+
+def failed_report(pod: PodProcess) -> ReplicasReport | None:
+    """What a pod says once a replica has failed."""
+    report = pod.report()
+    has_failed = report is not None and any(one.state == "failed" for one in report.replicas)
+    return report if has_failed else None
 
 
 def entries(rows: Rows, partitions: int) -> list[Entry]:
@@ -300,6 +310,47 @@ def test_a_pod_without_the_package_takes_no_assignment_and_loses_nothing(tmp_pat
         (tmp_path / "away").rename(tmp_path / "site")
         pod.start()
         check(cluster, {"N1": {"origin": "EWR"}})
+
+
+def test_a_package_that_fails_at_a_commit_stops_its_partition_until_it_is_mended(
+    tmp_path: Path,
+) -> None:
+    install_guide(tmp_path / "site")
+    before = {f"N{n}": {"origin": "EWR"} for n in range(40)}
+    after = {key: {"origin": "JFK"} for key in before} | {"N7": {"origin": "LGA"}}
+    fault = "member = value.get(self._member)"
+    with (
+        running(tmp_path, 1) as cluster,
+        Store(cluster.url, cluster.store, monotonic=False) as store,
+    ):
+        pod, partitions = cluster.pods[0], cluster.assignment.definition.partitions
+        with Writer(pod.internal, cluster.store) as writer:
+            writer.write(records(before))
+            run = writer._http, writer._run, writer._batch
+            staged = stage(*run, "t0a0-0", slices(cluster.assignment.definition, records(after)))
+            pod.kill()
+            install_guide(tmp_path / "site", {fault: f"{fault}; 1 / (member != 'LGA')"})
+            pod.start()
+            wait_until(lambda: is_served(cluster))
+            with pytest.raises(StoreError, match="completed"):
+                commit(*run, staged, position={}, fingerprint="x", limits=IMPATIENT)
+        failed = partition_of(b"N7", partitions)
+        report = wait_until(lambda: failed_report(pod))
+        assert [one.state == "failed" for one in report.replicas] == [
+            number == failed for number in range(partitions)
+        ]
+        assert "failed at the row of key 'N7': ZeroDivisionError" in str(
+            report.replicas[failed].error
+        )
+        (told,) = store.query(
+            "IndexQuery", index="by-origin", partitions=[failed]
+        ).partition_results.values()
+        assert {row["indexKey"] for row in told.get_result()} == {"EWR"}
+        pod.kill()
+        install_guide(tmp_path / "site")
+        pod.start()
+        wait_until(lambda: [row.key for row in store.range("LGA", "LGA", index="by-origin")])
+        check(cluster, after)
 
 
 def test_another_version_makes_the_indexes_anew_also_when_it_is_killed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from qss_client import AsyncStore
 from qss_core.errors import UncommittedTooLargeError
 from qss_core.formats import Format
 from qss_core.model import Isolation, PartitionId
@@ -41,6 +42,23 @@ async def test_who_asks_before_the_pod_serves_finds_its_indexes_later(cluster: C
     assert reader.codec(STORE).indexing is pod.indexing
     assert pod.indexing is not None
     await session.close()
+
+
+async def test_a_program_with_an_event_loop_asks_an_index_too(cluster: Cluster) -> None:
+    await cluster.put_values({"k1": "a", "k2": "b", "k3": "a"})
+    store = AsyncStore(cluster.url(), STORE)
+    try:
+        rows = [row async for row in store.range("a", "a", index="by-value", order="DESCENDING")]
+        assert [(row.index_key, row.key, row.value) for row in rows] == [
+            ("a", "k3", "a"),
+            ("a", "k1", "a"),
+        ]
+        table = await store.range("b", index="by-first", limit=5).to_arrow()
+        assert table.column("index_key").to_pylist() == ["b"]
+        count = await store.query("IndexQuery", index="by-value", limit=2)
+        assert count.count() == 2
+    finally:
+        await store.close()
 
 
 async def uncommitted(cluster: Cluster) -> Reading:
