@@ -243,6 +243,23 @@ def test_a_versioned_store_says_how_long_its_history_is_kept() -> None:
         msgspec.structs.replace(definition, history_retention_ms=None)
 
 
+def test_a_store_of_a_users_own_type_names_it_and_what_it_is_given() -> None:
+    rows = {**MINIMAL["store"], "type": "Custom"}
+    custom = {"name": "ByMember", "options": {"serde": "string", "member": "origin"}}
+    spec = decode_spec({**MINIMAL, "store": {**rows, "custom": custom}})
+    definition = definition_of(StoreName("a"), StoreId("b"), spec)
+    assert (definition.custom_name, definition.format) == ("ByMember", "Plain")
+    assert definition.custom_options == (("member", "origin"), ("serde", "string"))
+    assert (definition.type, definition.row_type) == (StoreType.CUSTOM, StoreType.KEY_VALUE)
+    assert hash(definition) == hash(msgspec.structs.replace(definition))
+    assert decode(encode(definition), StoreDefinition) == definition
+    with pytest.raises(MalformedRequestError, match="needs the block custom"):
+        definition_of(StoreName("a"), StoreId("b"), decode_spec({**MINIMAL, "store": rows}))
+    for change in ({"custom_name": None}, {"type": StoreType.KEY_VALUE}):
+        with pytest.raises(MalformedRequestError, match="has a custom name"):
+            msgspec.structs.replace(definition, **change)
+
+
 @pytest.mark.parametrize(("replicas", "standbys", "effective"), [(3, 1, 1), (2, 5, 1), (0, 1, 0)])
 def test_standbys_are_limited_by_the_other_pods(
     replicas: int, standbys: int, effective: int

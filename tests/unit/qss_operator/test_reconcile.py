@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from qss_core.errors import StaleEpochError, WrongStoreError
+from qss_core.errors import StaleEpochError, StoreTypeRefusedError, WrongStoreError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
 from qss_core.wire import ReplicasReport
 from qss_operator.errors import ConflictError, InvalidResourceError, StartFailedError
@@ -141,6 +141,28 @@ async def test_a_refused_assignment_is_told_once_and_tried_again_less_and_less_o
         assert (found.status, found.reason) == (value, "AssignmentRefused")
         assert f"word-counts-1 {said}" in found.message
     assert len([one for one in caplog.messages if "STALE_EPOCH" in one]) == 1
+
+
+async def test_a_store_type_that_a_pod_cannot_serve_has_a_reason_of_its_own() -> None:
+    @dataclass(kw_only=True)
+    class Refusing(World):
+        async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+            if pod.ordinal == 1:
+                raise StoreTypeRefusedError("no package in this pod has it")
+            return await super().assign(pod, assignment)
+
+    world = Refusing(resource=resource_of())
+    reconciler = reconciler_of(world)
+    for _ in range(10):
+        assert await reconciler.run_round() is False
+        world.seconds += 0.5
+    for kind, value in ((ConditionType.READY, "False"), (ConditionType.DEGRADED, "True")):
+        found = world.published[-1].condition(kind)
+        assert found is not None
+        assert (found.status, found.reason) == (value, "StoreTypeRefused")
+        assert "word-counts-1 did not take its assignment: STORE_TYPE_REFUSED: no package" in (
+            found.message
+        )
 
 
 async def test_a_pod_that_was_started_anew_is_told_at_once_and_the_trouble_is_over() -> None:
