@@ -44,7 +44,7 @@ def plan_index_query(query: IndexQuery, codec: Codec) -> IndexPlan:
     if indexing is None:
         raise UnknownQueryTypeError(
             f"store {codec.name} has no indexes: IndexQuery is for stores of a type of one's own "
-            "(spec.store.type: Custom)"
+            "(spec.store.type: Custom), asked at pods that have its package"
         )
     index = indexing.index(query.index)
     lower, upper = index.bounds(query.lower, query.upper)

@@ -12,10 +12,11 @@ from qss_store.engine.indexed import IndexedSnapshot
 from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
 from qss_store.reads.index_plans import IndexPlan
-from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
+from qss_store.reads.local import CHUNK_BYTES_MAX
 from qss_store.reads.replicas import Reading
 from qss_store.reads.rows import Codec, make_row_writer
 
+_CHUNK_ROWS_MAX = 200  # Each costs a point look-up.
 _MEMBER = b',"indexKey":'
 
 
@@ -63,7 +64,7 @@ class IndexScan:
         """The next rows as JSON, up to `rows_max` and a chunk's limits."""
         taken: list[bytes] = []
         size = 0
-        most = min(rows_max, CHUNK_ROWS_MAX)
+        most = min(rows_max, _CHUNK_ROWS_MAX)
         last_key = self.last_key
         try:
             while self._ahead is not None and len(taken) < most and size < CHUNK_BYTES_MAX:
