@@ -96,7 +96,7 @@ class Replica:
         Indexes that have to be made are made on their own: it serves when they are.
         """
         if self._surroundings.refusal:
-            self._fail(self._surroundings.refusal)
+            self.failure = self._surroundings.refusal
             return
         self.index_build.begin(self._families)
         if not is_kept(self.engine, self.definition, self.log.configuration):
