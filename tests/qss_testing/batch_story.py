@@ -32,7 +32,7 @@ from qss_store.replica import Replica
 from qss_store.replication.entries import Stage
 from qss_store.view import View
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
-from qss_testing.faulty_engine import Crash, Faults
+from qss_testing.faulty_engine import Crash, Faults, failing
 from qss_testing.plots import KEY_VALUE_PLOT, PARTITIONS, Plot
 from qss_testing.versions import stored_rows
 
@@ -69,7 +69,6 @@ class Story:
     acknowledged: int = 0
     runs: int = 0
     uncommitted_seen: int = 0  # How often there were staged rows to be seen.
-    between: Callable[[int], Awaitable[None]] | None = None  # What happens behind a batch.
     assignment: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +90,40 @@ class Story:
         if self.services is not None:
             await self.services.crash()
             self.services = None
+
+    async def tell(
+        self, open_engine: OpenEngine, faults: Faults, *, is_watched: bool = True
+    ) -> bool:
+        """Starts the pod and a run of the query; tells whether both came through.
+
+        Readers look at each fault's moment, except where it is not watched.
+        """
+        faults.look = self.check_readers if is_watched else None
+        try:
+            await self.start(failing(open_engine, faults), faults)
+            self.check_readers(at_least=self.acknowledged)
+            await self.drive()
+        except Crash:
+            return False
+        finally:
+            if faults.is_dead:
+                await self.stop()
+        return True
+
+    async def tell_to_the_end(self, open_engine: OpenEngine) -> None:
+        """Without faults: what was begun is finished, and a restart finds the same."""
+        assert await self.tell(open_engine, Faults())
+        self.check_end()
+        await self.stop()
+        await self.start(open_engine, Faults())
+        self.check_end()
+        await self.stop()
+
+    async def happens_after(self, number: int) -> None:
+        """What happens behind a batch: nothing, except in another story."""
+
+    async def happens_at_last(self) -> None:
+        """What happens behind all batches."""
 
     # --- The driver
 
@@ -119,8 +152,8 @@ class Story:
             await self._commit(opened, number, commit, rows)
             self.acknowledged = number + 1
             self.check_readers(at_least=self.acknowledged)
-            if self.between is not None:
-                await self.ask(partial(self.between, number))
+            await self.ask(partial(self.happens_after, number))
+        await self.ask(self.happens_at_last)
 
     def _carried(self, number: int) -> tuple[Slice, ...]:
         """The rows of a batch that its commit brings."""
