@@ -173,19 +173,7 @@ class Participant:
         if not self.check_stage(stage):
             return {}
         chunk = StagedChunk(
-            offset=offset,
-            writer=stage.writer,
-            generation=stage.generation,
-            batch=stage.batch,
-            writer_epoch=stage.writer_epoch,
-            chunk=stage.chunk,
-            records=stage.records,
-            checksum=stage.checksum,
-            payload_bytes=stage.payload_bytes,
-            wall_time_ms=wall_time_ms,
-            deletes=stage.deletes,
-            latest=stage.latest,
-            undated=stage.undated,
+            offset=offset, wall_time_ms=wall_time_ms, **msgspec.structs.asdict(stage)
         )
         self.staged[stage.writer, stage.chunk] = chunk
         self._visible = None
