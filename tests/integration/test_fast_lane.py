@@ -83,6 +83,12 @@ async def cluster(start_cluster: StartCluster) -> Cluster:
     return cluster
 
 
+@pytest.fixture
+async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
+    async with connected(cluster) as connection:
+        yield connection
+
+
 POINT = get("/state/stores/words/k1")
 MANY = post("/state/get/words", {"keys": [f"k{n}" for n in range(20)]})
 
@@ -97,15 +103,14 @@ MANY = post("/state/get/words", {"keys": [f"k{n}" for n in range(20)]})
     ],
 )
 async def test_an_answer_of_the_lane_is_the_ordinary_one(
-    cluster: Cluster, answered: list[bool], request_bytes: bytes
+    connection: Connection, answered: list[bool], request_bytes: bytes
 ) -> None:
-    async with connected(cluster) as connection:
-        await connection.send(request_bytes)
-        quick = await connection.answer()
-        assert answered == [True]
-        await connection.send(request_bytes.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1"))
-        ordinary = await connection.answer()
-        assert answered == [True]
+    await connection.send(request_bytes)
+    quick = await connection.answer()
+    assert answered == [True]
+    await connection.send(request_bytes.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1"))
+    ordinary = await connection.answer()
+    assert answered == [True]
     assert quick == ordinary
     assert quick[0] == b"HTTP/1.1 200 OK"
 
@@ -122,14 +127,13 @@ async def test_an_answer_of_the_lane_is_the_ordinary_one(
     ],
 )
 async def test_what_fails_goes_the_ordinary_way(
-    cluster: Cluster, answered: list[bool], request_bytes: bytes, status: int
+    connection: Connection, answered: list[bool], request_bytes: bytes, status: int
 ) -> None:
-    async with connected(cluster) as connection:
-        await connection.send(request_bytes)
-        first, _, _ = await connection.answer()
-        assert first.startswith(b"HTTP/1.1 %d" % status)
-        await connection.send(POINT)
-        await connection.answer()
+    await connection.send(request_bytes)
+    first, _, _ = await connection.answer()
+    assert first.startswith(b"HTTP/1.1 %d" % status)
+    await connection.send(POINT)
+    await connection.answer()
     assert answered == [False, True]
 
 
@@ -145,89 +149,83 @@ async def test_what_fails_goes_the_ordinary_way(
     ],
 )
 async def test_what_is_not_plain_is_answered_too(
-    cluster: Cluster, answered: list[bool], request_bytes: bytes
+    connection: Connection, answered: list[bool], request_bytes: bytes
 ) -> None:
-    async with connected(cluster) as connection:
-        await connection.send(request_bytes)
-        head = await asyncio.wait_for(connection.reader.readuntil(b"\r\n\r\n"), 10)
+    await connection.send(request_bytes)
+    head = await asyncio.wait_for(connection.reader.readuntil(b"\r\n\r\n"), 10)
     assert head.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200"))
     assert True not in answered
 
 
 async def test_requests_in_any_packets_are_answered_in_their_order(
-    cluster: Cluster, answered: list[bool]
+    connection: Connection, answered: list[bool]
 ) -> None:
     requests = [POINT, MANY, get("/state/stores/words/k2"), get("/state/stores/words/k3?timeout=9")]
     stream = b"".join(requests * 3)
-    async with connected(cluster) as connection:
-        expected = []
-        for request in requests * 3:
-            await connection.send(request)
-            expected.append(await connection.answer())
-        assert answered.count(True) == 9
-        for size in (len(stream), 1, 7, 100, len(POINT), len(POINT) + 1):
-            for start in range(0, len(stream), size):
-                await connection.send(stream[start : start + size])
-                await asyncio.sleep(0)  # The server's turn: it sees these packets apart.
-            assert [await connection.answer() for _ in expected] == expected
+    expected = []
+    for request in requests * 3:
+        await connection.send(request)
+        expected.append(await connection.answer())
+    assert answered.count(True) == 9
+    for size in (len(stream), 1, 7, 100, len(POINT), len(POINT) + 1):
+        for start in range(0, len(stream), size):
+            await connection.send(stream[start : start + size])
+            await asyncio.sleep(0)  # The server's turn: it sees these packets apart.
+        assert [await connection.answer() for _ in expected] == expected
 
 
 async def test_the_bytes_of_a_body_are_never_taken_for_a_request(
-    cluster: Cluster, answered: list[bool]
+    connection: Connection, answered: list[bool]
 ) -> None:
     head = b"POST /state/get/words HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n"
-    async with connected(cluster) as connection:
-        await connection.send(head % len(POINT))
-        await asyncio.sleep(0)
-        await connection.send(POINT)
-        first, _, body = await connection.answer()
-        assert first.startswith(b"HTTP/1.1 400")
-        assert json.loads(body)["code"] == "MALFORMED_REQUEST"
-        await connection.send(POINT)
-        assert (await connection.answer())[0] == b"HTTP/1.1 200 OK"
+    await connection.send(head % len(POINT))
+    await asyncio.sleep(0)
+    await connection.send(POINT)
+    first, _, body = await connection.answer()
+    assert first.startswith(b"HTTP/1.1 400")
+    assert json.loads(body)["code"] == "MALFORMED_REQUEST"
+    await connection.send(POINT)
+    assert (await connection.answer())[0] == b"HTTP/1.1 200 OK"
     assert True not in answered[:-1]
 
 
 async def test_a_request_within_an_unfinished_head_is_no_request(
-    cluster: Cluster, answered: list[bool]
+    cluster: Cluster, connection: Connection, answered: list[bool]
 ) -> None:
-    async with connected(cluster) as connection:
-        await connection.send(POINT)
-        await connection.answer()
-        handler = only_connection(cluster)
-        handler.data_received(b"GET /state/stores/words/k2 HTTP/1.1\r\nX-Other: ")
-        handler.data_received(POINT)
-        assert json.loads((await connection.answer())[2])["key"] == "k2"
+    await connection.send(POINT)
+    await connection.answer()
+    handler = only_connection(cluster)
+    handler.data_received(b"GET /state/stores/words/k2 HTTP/1.1\r\nX-Other: ")
+    handler.data_received(POINT)
+    assert json.loads((await connection.answer())[2])["key"] == "k2"
     assert answered == [True]
 
 
 async def test_a_client_that_takes_nothing_is_left_to_the_ordinary_way(
-    cluster: Cluster, answered: list[bool]
+    cluster: Cluster, connection: Connection, answered: list[bool]
 ) -> None:
-    async with connected(cluster) as connection:
-        await connection.send(POINT)
-        await connection.answer()
-        handler = only_connection(cluster)
-        handler.pause_writing()
-        handler.data_received(POINT)
-        handler.resume_writing()
-        assert (await connection.answer())[0] == b"HTTP/1.1 200 OK"
-        await connection.send(POINT)
-        await connection.answer()
+    await connection.send(POINT)
+    await connection.answer()
+    handler = only_connection(cluster)
+    handler.pause_writing()
+    handler.data_received(POINT)
+    handler.resume_writing()
+    assert (await connection.answer())[0] == b"HTTP/1.1 200 OK"
+    await connection.send(POINT)
+    await connection.answer()
     assert answered == [True, True]
 
 
 async def test_a_connection_lives_on_by_answers_of_the_lane(
-    cluster: Cluster, answered: list[bool]
+    cluster: Cluster, connection: Connection, answered: list[bool]
 ) -> None:
-    async with connected(cluster) as connection:
-        await connection.send(POINT)
-        await connection.answer()
-        handler = only_connection(cluster)
-        closes_at = handler._next_keepalive_close_time
-        await connection.send(POINT)
-        await connection.answer()
-        assert handler._next_keepalive_close_time > closes_at
+    await connection.send(POINT)
+    await connection.answer()
+    handler = only_connection(cluster)
+    closes_at = handler._next_keepalive_close_time
+    await connection.send(POINT)
+    await connection.answer()
+    assert handler._next_keepalive_close_time > closes_at
     assert answered == [True, True]
 
 
@@ -249,13 +247,14 @@ def only_connection(cluster: Cluster) -> Any:
     return connection
 
 
-async def test_the_lane_answers_for_each_new_state(cluster: Cluster, answered: list[bool]) -> None:
-    async with connected(cluster) as connection:
-        await connection.send(POINT)
-        _, before, _ = await connection.answer()
-        await cluster.put([Put(b"k1", b"2", 7)], {"in": {"0": 9}})
-        await connection.send(POINT)
-        _, after, body = await connection.answer()
+async def test_the_lane_answers_for_each_new_state(
+    cluster: Cluster, connection: Connection, answered: list[bool]
+) -> None:
+    await connection.send(POINT)
+    _, before, _ = await connection.answer()
+    await cluster.put([Put(b"k1", b"2", 7)], {"in": {"0": 9}})
+    await connection.send(POINT)
+    _, after, body = await connection.answer()
     assert answered == [True, True]
     assert json.loads(body) == {"key": "k1", "value": 2, "timestamp": 7}
     changed = {name for name in after if before[name] != after[name]}
@@ -268,18 +267,17 @@ async def test_the_lane_answers_for_each_new_state(cluster: Cluster, answered: l
 
 
 async def test_answers_of_the_lane_are_counted_as_others_are(
-    cluster: Cluster, answered: list[bool]
+    cluster: Cluster, connection: Connection, answered: list[bool]
 ) -> None:
     requests = cluster.nodes[0].pod.metrics.requests
-    async with connected(cluster) as connection:
-        for request in (POINT, MANY):
-            for data in (request, request.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1")):
-                before = requests.bytes_in, requests.bytes_out
-                await connection.send(data)
-                _, _, body = await connection.answer()
-                received, sent = requests.bytes_in - before[0], requests.bytes_out - before[1]
-                assert sent == len(body)
-                assert received == len(data.partition(b"\r\n\r\n")[2])
+    for request in (POINT, MANY):
+        for data in (request, request.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1")):
+            before = requests.bytes_in, requests.bytes_out
+            await connection.send(data)
+            _, _, body = await connection.answer()
+            received, sent = requests.bytes_in - before[0], requests.bytes_out - before[1]
+            assert sent == len(body)
+            assert received == len(data.partition(b"\r\n\r\n")[2])
     assert answered == [True, True]
     counts = {
         sample.labels["route"]: sample.value
