@@ -75,7 +75,7 @@ async def test_a_crash_at_any_write_of_a_migration_loses_no_row_and_shows_none_t
     while not came_through:
         crash_at += stride
         disk = MemoryDisk()
-        story = MigratingStory(tmp_path / str(crash_at), PLOTS[kind])
+        story = MigratingStory(tmp_path / str(crash_at), PLOTS[kind], is_in_memory=True)
         came_through = await story.tell(disk.open, Faults(crash_at=crash_at))
         if came_through:
             await story.stop()
@@ -115,7 +115,7 @@ async def test_a_full_disk_at_any_write_of_a_migration_is_tried_again_and_nothin
 ) -> None:
     async def run(full_at: int) -> bool:
         disk = MemoryDisk()
-        story = MigratingStory(tmp_path / str(full_at), PLOTS[kind])
+        story = MigratingStory(tmp_path / str(full_at), PLOTS[kind], is_in_memory=True)
         await story.start(disk.open, Faults())
         await story.stop()
         faults = Faults(look=story.check_readers)

@@ -39,7 +39,7 @@ async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
     while not came_through:
         crash_at += 1
         disk = MemoryDisk()
-        story = Story(tmp_path / str(crash_at), plot)
+        story = Story(tmp_path / str(crash_at), plot, is_in_memory=True)
         came_through = await story.tell(disk.open, Faults(crash_at=crash_at))
         if came_through:
             assert (story.uncommitted_seen > 0) is (kind != "Versioned")
@@ -103,7 +103,7 @@ async def test_a_full_disk_at_any_write_is_waited_for_and_nothing_is_lost(
 
     async def run(full_at: int) -> bool:
         disk = MemoryDisk()
-        story = Story(tmp_path / str(full_at), plot)
+        story = Story(tmp_path / str(full_at), plot, is_in_memory=True)
         await story.start(disk.open, Faults())
         await story.stop()
         faults = Faults(look=story.check_readers)
