@@ -28,7 +28,7 @@ from rocksdict import (
 from rocksdict import Snapshot as RocksSnapshot
 
 from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch
-from qss_store.engine.rocksdb_scans import Held, backward, forward, translated
+from qss_store.engine.rocksdb_scans import Held, backward, forward, newest, translated
 from qss_store.engine.room import Room
 
 _DEFAULT_FAMILY = "default"
@@ -164,7 +164,9 @@ class RocksDbSnapshot:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper in key order."""
         cursor = self._held()
-        return backward(cursor, lower, upper) if reverse else forward(cursor, lower, upper)
+        if reverse:
+            return backward(cursor, lower, upper)
+        return (newest if self._is_newest else forward)(cursor, lower, upper)
 
     def close(self) -> None:
         """Lets go of the moment; a scan that runs keeps the iterator."""

@@ -21,6 +21,7 @@ from qss_store.http.media import ARROW, JSON, NDJSON, negotiate
 from qss_store.http.streams import (
     EventSource,
     NdjsonEncoder,
+    StreamEncoder,
     StreamSlots,
     answers_json,
     collect,
@@ -29,6 +30,7 @@ from qss_store.http.streams import (
 )
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
+from qss_store.reads.json_rows import JsonRows, RowEncoder
 from qss_store.reads.peers import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
 from qss_store.reads.plans import plan_scan
 from qss_store.reads.query_plans import RowsPlan
@@ -59,6 +61,7 @@ class ScanApi:
         reader.check_isolation(options)
         media = negotiate(request, MEDIA)
         plan = plan_scan(parameters, codec)
+        encoder = make_encoder(media, codec, plan)
         scan = self.scan(
             request,
             codec,
@@ -67,23 +70,24 @@ class ScanApi:
             limit=limit_of(parameters),
             cursor=parameters.get("cursor"),
             media=media,
+            encoder=encoder,
             make_peer_request=peer_requests(request, parameters),
         )
         with self.slot(options):
-            return await self.answer(request, scan, media, codec, plan)
+            return await self.answer(request, scan, encoder)
 
     def slot(self, options: ReadOptions) -> AbstractContextManager[None]:
         """Holds one of the scans that may run. Raises OverloadedError where there is none."""
         return self._slots[options.scope].taken()
 
     async def answer(
-        self, request: web.Request, scan: EventSource, media: str, codec: Codec, plan: RowsPlan
+        self, request: web.Request, scan: EventSource, encoder: JsonRows | StreamEncoder
     ) -> web.StreamResponse:
-        """A scan as the client takes it."""
-        encoder = ArrowEncoder(codec, plan) if media == ARROW else NdjsonEncoder()
+        """A scan as the client takes it; the encoder is the one that it was made with."""
         if request.method == hdrs.METH_HEAD:
+            media = JSON if isinstance(encoder, JsonRows) else encoder.media
             return web.Response(headers={hdrs.CONTENT_TYPE: media})
-        if media != JSON:
+        if not isinstance(encoder, JsonRows):
             return await stream(request, scan, encoder, self._reader.settings.write_stall_max_s)
         collected = await collect(scan)
         body = b'{"rows":%b,"partitions":%b,"cursor":%b}' % (
@@ -103,6 +107,7 @@ class ScanApi:
         limit: int | None,
         cursor: str | None,
         media: str,
+        encoder: RowEncoder,
         make_peer_request: MakePeerRequest,
     ) -> Scan:
         """The scan that a request asks for. Raises for a limit or a cursor that cannot be."""
@@ -114,6 +119,7 @@ class ScanApi:
             options=options,
             pieces=self.pieces(cursor, plan, options, codec),
             budget=self.budget(request, options, limit, media),
+            encoder=encoder,
             is_streamed=media != JSON,
             make_peer_request=make_peer_request,
         )
@@ -153,6 +159,13 @@ class ScanApi:
                 limit=settings.rows_per_answer_max,
             )
         return Budget(rows, settings.answer_bytes_max, now + options.timeout_s)
+
+
+def make_encoder(media: str, codec: Codec, plan: RowsPlan) -> JsonRows | StreamEncoder:
+    """How the rows of a plan are given in a content type. Raises MalformedRequestError."""
+    if media == JSON:
+        return JsonRows(codec, plan)
+    return ArrowEncoder(codec, plan) if media == ARROW else NdjsonEncoder(codec, plan)
 
 
 def peer_headers(request: web.Request, part: PeerPart) -> dict[str, str]:

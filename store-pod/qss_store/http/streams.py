@@ -18,7 +18,8 @@ from qss_core.errors import OverloadedError
 from qss_core.model import PartitionId
 from qss_core.queries import PartitionAnswer, encode_mark
 from qss_store.http.media import JSON, NDJSON
-from qss_store.reads.scanning import Event, Rows
+from qss_store.reads.json_rows import NdjsonRows, RowEncoder
+from qss_store.reads.scanning import Event, Mark, Rows
 
 _LOG = logging.getLogger(__name__)
 _SLICE_BYTES = 256 * 1024
@@ -74,7 +75,7 @@ async def collect(scan: EventSource) -> Collected:
     async with aclosing(scan.events()) as events:
         async for event in events:
             if isinstance(event, Rows):
-                collected.rows.setdefault(event.partition, []).extend(event.rows)
+                collected.rows.setdefault(event.partition, []).append(event.data)
             else:
                 collected.answers[event.partition] = event.answer
                 if event.answer.failure is not None:
@@ -83,28 +84,26 @@ async def collect(scan: EventSource) -> Collected:
     return collected
 
 
-class Encoder(Protocol):
-    """How the events of a scan become the bytes of a stream."""
+class StreamEncoder(RowEncoder, Protocol):
+    """How a scan becomes the bytes of a stream."""
 
     media: str
 
-    def encode(self, event: Event) -> bytes:
-        """Rows, or the mark after a partition."""
+    def of_mark(self, mark: Mark) -> bytes:
+        """The mark after a partition."""
 
     def end(self) -> bytes:
         """What ends the stream."""
 
 
-class NdjsonEncoder:
+class NdjsonEncoder(NdjsonRows):
     """A row a line, and a mark after each partition."""
 
     media = NDJSON
 
-    def encode(self, event: Event) -> bytes:
-        """Whole lines."""
-        if isinstance(event, Rows):
-            return b"\n".join(event.rows) + b"\n"
-        return encode_mark(event.partition, event.answer, event.cursor) + b"\n"
+    def of_mark(self, mark: Mark) -> bytes:
+        """The mark after a partition."""
+        return encode_mark(mark.partition, mark.answer, mark.cursor) + b"\n"
 
     def end(self) -> bytes:
         """The last mark has ended it."""
@@ -112,7 +111,7 @@ class NdjsonEncoder:
 
 
 async def stream(
-    request: web.Request, scan: EventSource, encoder: Encoder, write_stall_max_s: float
+    request: web.Request, scan: EventSource, encoder: StreamEncoder, write_stall_max_s: float
 ) -> web.StreamResponse:
     """Writes the scan while it is read."""
     response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: encoder.media})
@@ -121,7 +120,9 @@ async def stream(
         async for event in events:
             with _patience(request):
                 async with asyncio.timeout(write_stall_max_s):
-                    await response.write(encoder.encode(event))
+                    await response.write(
+                        event.data if isinstance(event, Rows) else encoder.of_mark(event)
+                    )
     with _patience(request):
         async with asyncio.timeout(write_stall_max_s):
             await response.write_eof(encoder.end())

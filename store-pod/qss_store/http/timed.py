@@ -22,7 +22,7 @@ from qss_core.timed_parameters import (
 from qss_store.http.keys import key_text
 from qss_store.http.media import JSON, OCTETS, negotiate
 from qss_store.http.point import PointApi, PointAsk
-from qss_store.http.scans import MEDIA, ScanApi, peer_requests
+from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_requests
 from qss_store.http.streams import EventSource
 from qss_store.reads.by_time import TimeScan
 from qss_store.reads.plans import PointPlan, key_of_text, partition_of_key
@@ -140,6 +140,7 @@ class TimedApi:
         is_of_key: bool,
     ) -> web.StreamResponse:
         media = negotiate(request, MEDIA)
+        encoder = make_encoder(media, codec, plan)
         limit, cursor = limit_of(parameters), parameters.get("cursor")
         make_peer_request = peer_requests(request, parameters, is_of_key=is_of_key)
         scan: EventSource
@@ -157,6 +158,7 @@ class TimedApi:
                 options=options,
                 pieces=self._scans.pieces(cursor, plan, options, codec),
                 budget=budget,
+                encoder=encoder,
                 make_peer_request=make_peer_request,
             )
         else:
@@ -168,10 +170,11 @@ class TimedApi:
                 limit=limit,
                 cursor=cursor,
                 media=media,
+                encoder=encoder,
                 make_peer_request=make_peer_request,
             )
         with self._scans.slot(options):
-            return await self._scans.answer(request, scan, media, codec, plan)
+            return await self._scans.answer(request, scan, encoder)
 
     def _check_page(self, limit: int | None, media: str) -> None:
         """Refuses a page by time that no memory bounds."""
