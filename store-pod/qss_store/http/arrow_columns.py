@@ -77,13 +77,14 @@ def _array_of(parts: Parts, serde: Serde) -> pa.Array | None:
     if name == "bytes":
         return parts.array()
     if name == "string":
+        texts = parts.array().view(pa.string())
         try:
-            return parts.array().cast(pa.string())
+            texts.validate(full=True)
         except pa.ArrowInvalid:
             return None  # Not UTF-8: Java has its own way to show it.
+        return texts
     if name == "json":
-        texts = [serde.json_bytes(one).strip() for one in parts.listed()]
-        return pa.array(texts, pa.string())
+        return pa.array([serde.json_bytes(one).strip() for one in parts.listed()], pa.string())
     if name in _NUMBERS:
         numbers = parts.numbers(_NUMBERS[name])
         return None if numbers is None else _number_array(numbers)

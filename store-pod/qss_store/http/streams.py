@@ -6,10 +6,10 @@ too long, or goes away, ends it, and the iterator is closed.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 from aiohttp import hdrs, web
@@ -22,6 +22,7 @@ from qss_store.reads.json_rows import NdjsonRows, RowEncoder
 from qss_store.reads.scanning import Event, Mark, Rows
 
 _LOG = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 _SLICE_BYTES = 256 * 1024
 
 
@@ -82,6 +83,21 @@ async def collect(scan: EventSource) -> Collected:
                     collected.rows.pop(event.partition, None)  # No position is true of them.
                 collected.cursor = event.cursor
     return collected
+
+
+def result_at_once(work: Coroutine[Any, Any, _Result]) -> _Result | None:
+    """What a coroutine returns that need not wait for anything; None where it must.
+
+    Then it is cancelled, as a task is, and must not wait for its own end either.
+    """
+    try:
+        work.send(None)
+        work.throw(asyncio.CancelledError())
+    except StopIteration as over:
+        return cast(_Result, over.value)
+    except asyncio.CancelledError:
+        return None
+    raise AssertionError("the work waits although it was cancelled")
 
 
 class StreamEncoder(RowEncoder, Protocol):

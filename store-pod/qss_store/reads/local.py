@@ -16,6 +16,7 @@ from qss_store.reads.versions import find_version, versions_in
 
 CHUNK_ROWS_MAX = 500
 CHUNK_BYTES_MAX = 256 * 1024
+SCAN_ROWS_MAX = 1000  # They are encoded many at once, so that a chunk takes as long.
 
 
 class Chunk(NamedTuple):
@@ -93,10 +94,9 @@ class LocalScan:
         """The next rows, up to `rows_max` and a chunk's limits."""
         if self._ahead is None:
             raise StoreError("the scan was closed")
-        taken = self._ahead.take(min(rows_max, CHUNK_ROWS_MAX))
-        if not taken:
+        keys, rows = self._ahead.take(min(rows_max, SCAN_ROWS_MAX))
+        if not keys:
             return NO_ROWS
-        keys, rows = zip(*taken, strict=True)
         try:
             data = self._encoder.of_rows(keys, rows)
         except MalformedBytesError as error:

@@ -33,7 +33,7 @@ from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
 from qss_store.reads.execution import Execution
 from qss_store.reads.json_rows import RowEncoder
-from qss_store.reads.local import CHUNK_ROWS_MAX, NO_ROWS, Chunk
+from qss_store.reads.local import NO_ROWS, SCAN_ROWS_MAX, Chunk
 from qss_store.reads.peers import Lines
 from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.replicas import Reading, prepare_reading
@@ -111,7 +111,7 @@ class LocalSource:
             self._has_begun = True
             started = self._clock.monotonic()
             left = self._budget.rows_left
-            chunk = self._scan.take(CHUNK_ROWS_MAX if left is None else left)
+            chunk = self._scan.take(SCAN_ROWS_MAX if left is None else left)
             now = self._clock.monotonic()
             self._seconds += now - started
             if chunk.row_count:

@@ -7,13 +7,12 @@ from typing import cast
 from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.model import Sequence, StoreType
 from qss_core.timed_keys import STILL_VALID
-from qss_store.engine.migrating import Row
 from qss_store.engine.segmented import SegmentedSnapshot
 from qss_store.metrics import Metrics
 from qss_store.reads.ahead import RowsAhead
 from qss_store.reads.cursors import Piece
 from qss_store.reads.json_rows import RowEncoder
-from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX, Chunk
+from qss_store.reads.local import CHUNK_BYTES_MAX, SCAN_ROWS_MAX, Chunk
 from qss_store.reads.replicas import Reading
 from qss_store.reads.timed_bounds import make_filter, row_bounds
 from qss_store.reads.timed_plans import TimedPlan
@@ -104,45 +103,44 @@ class TimedScan:
 
     def take(self, rows_max: int) -> Chunk:
         """The next rows; none, also before the end, where the next ones are far off."""
-        most = min(rows_max, CHUNK_ROWS_MAX)
-        wanted, last_key, looked_at = self._wanted(most)
-        data = b""
-        if wanted:
-            try:
-                data = self._encoder.of_rows(*zip(*wanted, strict=True))
-            except MalformedBytesError as error:
-                raise unreadable(error) from error
+        keys, rows, last_key, looked_at = self._wanted(min(rows_max, SCAN_ROWS_MAX))
+        try:
+            data = self._encoder.of_rows(keys, rows) if keys else b""
+        except MalformedBytesError as error:
+            raise unreadable(error) from error
         # Only now: rows of a chunk that failed were not given out.
         self.last_key = last_key
-        self._given += len(wanted)
+        self._given += len(keys)
         self._looked_at += looked_at
-        return Chunk(len(wanted), data)
+        return Chunk(len(keys), data)
 
-    def _wanted(self, most: int) -> tuple[list[Row], bytes | None, int]:
-        """The next rows that are asked for, the last row key that was looked at, and how many were.
+    def _wanted(self, most: int) -> tuple[list[bytes], list[bytes], bytes | None, int]:
+        """The next rows that are asked for, the last key that was looked at, and how many were.
 
         It stops before a row that is left, so that the end is known to be one.
         """
-        wanted: list[Row] = []
         if self._ahead is None:
             raise StoreError("the scan was closed")
+        wanted_keys: list[bytes] = []
+        wanted_rows: list[bytes] = []
         last_key, looked_at, size = self.last_key, 0, 0
         while looked_at < LOOKED_AT_MAX:
-            rows = self._ahead.take(min(LOOKED_AT_MAX - looked_at, most + 1))
-            room = most - len(wanted) if size < CHUNK_BYTES_MAX else 0
-            matches = self._matches
-            matching = [place for place, row in enumerate(rows) if matches(row[0])]
-            if is_full := len(matching) > room:
-                self._ahead.put_back(rows[matching[room] :])
-                del rows[matching[room] :], matching[room:]
-            if rows:
-                last_key = rows[-1][0]
-            looked_at += len(rows)
-            wanted += [rows[place] for place in matching]
+            keys, rows = self._ahead.take(min(LOOKED_AT_MAX - looked_at, most + 1))
+            room = most - len(wanted_keys) if size < CHUNK_BYTES_MAX else 0
+            matching = [place for place, key in enumerate(keys) if self._matches(key)]
+            is_full = len(matching) > room
+            if is_full:
+                behind = matching[room]
+                self._ahead.put_back(keys[behind:], rows[behind:])
+                del keys[behind:], rows[behind:], matching[room:]
+            last_key = keys[-1] if keys else last_key
+            looked_at += len(keys)
+            wanted_keys += [keys[place] for place in matching]
+            wanted_rows += [rows[place] for place in matching]
             if is_full or self._ahead.is_over:
                 break
-            size += sum(len(rows[place][1]) for place in matching)
-        return wanted, last_key, looked_at
+            size += sum(len(rows[place]) for place in matching)
+        return wanted_keys, wanted_rows, last_key, looked_at
 
     def close(self) -> None:
         """Lets go of the state; again is no error."""
