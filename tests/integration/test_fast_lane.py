@@ -112,6 +112,12 @@ async def test_an_answer_of_the_lane_is_the_ordinary_one(
     assert quick[0] == b"HTTP/1.1 200 OK"
 
 
+def counts_of(cluster: Cluster) -> dict[str, float]:
+    families = cluster.nodes[0].pod.metrics.requests.collect()
+    samples = [sample for family in families for sample in family.samples]
+    return {one.labels["route"]: one.value for one in samples if one.name == "qss_requests_total"}
+
+
 @pytest.mark.parametrize("isolation", ["READ_COMMITTED", "READ_UNCOMMITTED"])
 @pytest.mark.parametrize(
     ("kind", "path", "rows"),
@@ -149,6 +155,7 @@ async def test_the_rows_of_a_key_are_the_ordinary_ones(
         await connection.send(request.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1"))
         ordinary = await connection.answer()
     assert quick == ordinary
+    assert counts_of(cluster) == {f"/state/{kind}/{{store}}/{{key}}": 2}
     document = json.loads(quick[2])
     assert len(document["rows"]) == rows
     assert (document["cursor"] is not None) == ("limit" in path)
@@ -371,13 +378,7 @@ async def test_answers_of_the_lane_are_counted_as_others_are(
                 assert sent == len(body)
                 assert received == len(data.partition(b"\r\n\r\n")[2])
     assert answered == [True, True]
-    counts = {
-        sample.labels["route"]: sample.value
-        for family in requests.collect()
-        for sample in family.samples
-        if sample.name == "qss_requests_total"
-    }
-    assert counts == {"/state/stores/{store}/{key}": 2, "/state/get/{store}": 2}
+    assert counts_of(cluster) == {"/state/stores/{store}/{key}": 2, "/state/get/{store}": 2}
 
 
 async def test_a_client_that_does_not_read_is_not_written_to_without_end(
