@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from qss_core.model import Isolation, StoreType
 from qss_store.http import lane
 from qss_store.http.lane import Frame
 from qss_testing.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 Answer = tuple[bytes, dict[str, str], bytes]
+HOUR = 3_600_000
 # Headers that are made anew for each answer, and the library's name.
 OWN = ("date", "server")
 
@@ -113,6 +115,101 @@ async def test_an_answer_of_the_lane_is_the_ordinary_one(
     assert answered == [True]
     assert quick == ordinary
     assert quick[0] == b"HTTP/1.1 200 OK"
+
+
+def counts_of(cluster: Cluster) -> dict[str, float]:
+    families = cluster.nodes[0].pod.metrics.requests.collect()
+    samples = [sample for family in families for sample in family.samples]
+    return {one.labels["route"]: one.value for one in samples if one.name == "qss_requests_total"}
+
+
+@pytest.mark.parametrize("isolation", ["READ_COMMITTED", "READ_UNCOMMITTED"])
+@pytest.mark.parametrize(
+    ("kind", "path", "rows"),
+    [
+        ("windows", "/state/windows/words/k1", 30),
+        ("windows", "/state/windows/words/k1?limit=7", 7),
+        ("windows", "/state/windows/words/k1?order=DESCENDING&times=rfc3339", 30),
+        ("windows", "/state/windows/words/k1?from=1970-01-01T02:00:00Z&to=18000000", 4),
+        ("windows", "/state/windows/words/none", 0),
+        ("sessions", "/state/sessions/words/k1?limit=3&executionInfo=false", 3),
+        ("sessions", "/state/sessions/words/k1?requireActive=true&timeout=5", 30),
+    ],
+)
+async def test_the_rows_of_a_key_are_the_ordinary_ones(
+    start_cluster: StartCluster,
+    answered: list[bool],
+    isolation: str,
+    kind: str,
+    path: str,
+    rows: int,
+) -> None:
+    of = StoreType.WINDOW if kind == "windows" else StoreType.SESSION
+    cluster = await start_cluster(type=of, retention_ms=1000 * HOUR, isolation=Isolation(isolation))
+    puts = [
+        Put(f"k{key}".encode(), b'{"n": %d}' % n, n, start=n * HOUR, end=n * HOUR + 5)
+        for key in range(3)
+        for n in range(30)
+    ]
+    await cluster.put(puts, {"in": {"0": 5}})
+    request = get(path)
+    async with connected(cluster) as connection:
+        await connection.send(request)
+        quick = await connection.answer()
+        assert answered == [True]
+        await connection.send(request.replace(b"Host: pod", b"Host: pod\r\nX-Other: 1"))
+        ordinary = await connection.answer()
+    assert quick == ordinary
+    assert counts_of(cluster) == {f"/state/{kind}/{{store}}/{{key}}": 2}
+    document = json.loads(quick[2])
+    assert len(document["rows"]) == rows
+    assert (document["cursor"] is not None) == ("limit" in path)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/state/windows/words/k1?start=0", 200),
+        ("/state/windows/words/k1?limit=1001", 200),
+        ("/state/windows/words/k1?orderBy=time", 400),
+        ("/state/windows/words/k1?limit=0", 400),
+        ("/state/windows/words/k1?limit=1&limit=1", 400),
+        ("/state/windows/words/k1?color=red", 400),
+        ("/state/windows/words/k1?from=5%2B", 400),
+        ("/state/windows/birds/k1", 404),
+        ("/state/windows/words/large", 200),
+        ("/state/sessions/words/k1", 400),
+    ],
+)
+async def test_rows_of_a_key_that_need_more_go_the_ordinary_way(
+    start_cluster: StartCluster, answered: list[bool], path: str, status: int
+) -> None:
+    cluster = await start_cluster(
+        type=StoreType.WINDOW, retention_ms=1000 * HOUR, value_serde="string"
+    )
+    await cluster.put([Put(b"k1", b"x", start=0)])
+    await cluster.put([Put(b"large", b"x" * 9000, start=n * HOUR) for n in range(100)])
+    open_iterators = cluster.nodes[0].pod.metrics.open_iterators
+    async with connected(cluster) as connection:
+        await connection.send(get(path))
+        first, _, body = await connection.answer()
+    assert first.startswith(b"HTTP/1.1 %d" % status), body
+    assert answered == [False]
+    assert [sample.value for one in open_iterators.collect() for sample in one.samples] == [0]
+
+
+async def test_rows_of_a_key_on_another_pod_go_the_ordinary_way(
+    start_cluster: StartCluster, answered: list[bool]
+) -> None:
+    cluster = await start_cluster(2, type=StoreType.WINDOW, retention_ms=1000 * HOUR)
+    keys = [b"k%d" % number for number in range(8)]
+    await cluster.put([Put(key, b"1", start=0) for key in keys])
+    async with connected(cluster) as connection:
+        for key in keys:
+            await connection.send(get(f"/state/windows/words/{key.decode()}"))
+            _, _, body = await connection.answer()
+            assert len(json.loads(body)["rows"]) == 1
+    assert set(answered) == {True, False}
 
 
 @pytest.mark.parametrize(
@@ -279,13 +376,7 @@ async def test_answers_of_the_lane_are_counted_as_others_are(
             assert sent == len(body)
             assert received == len(data.partition(b"\r\n\r\n")[2])
     assert answered == [True, True]
-    counts = {
-        sample.labels["route"]: sample.value
-        for family in requests.collect()
-        for sample in family.samples
-        if sample.name == "qss_requests_total"
-    }
-    assert counts == {"/state/stores/{store}/{key}": 2, "/state/get/{store}": 2}
+    assert counts_of(cluster) == {"/state/stores/{store}/{key}": 2, "/state/get/{store}": 2}
 
 
 async def test_a_client_that_does_not_read_is_not_written_to_without_end(

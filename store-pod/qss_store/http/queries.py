@@ -33,7 +33,7 @@ from qss_store.extensions import Extensions
 from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.arrow import encode_found
 from qss_store.http.media import ARROW, JSON, negotiate
-from qss_store.http.scans import MEDIA, ScanApi, peer_headers
+from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_headers
 from qss_store.http.shell import BodyPace, read_json
 from qss_store.http.streams import collect, send_document
 from qss_store.reads.folds import plan_fold
@@ -138,6 +138,7 @@ class QueryApi:
         plan: RowsPlan,
     ) -> web.StreamResponse:
         media = negotiate(request, MEDIA)
+        encoder = make_encoder(media, codec, plan)
         scan = self._scans.scan(
             request,
             codec,
@@ -146,12 +147,13 @@ class QueryApi:
             limit=message.limit,
             cursor=message.cursor,
             media=media,
+            encoder=encoder,
             make_peer_request=_peer_requests(request, message),
         )
         with self._scans.slot(options):
             if media == JSON:
                 return await self._send(request, await _collected(scan))
-            return await self._scans.answer(request, scan, media, codec, plan)
+            return await self._scans.answer(request, scan, encoder)
 
     async def count(self, request: web.Request) -> web.Response:
         """About how many keys the store has."""

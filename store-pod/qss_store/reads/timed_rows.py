@@ -27,7 +27,7 @@ from qss_core.timed_keys import (
 from qss_core.times import Times, time_of_json, time_writer
 from qss_store.reads.plans import ScanPlan, key_of_json
 from qss_store.reads.query_plans import RowsPlan
-from qss_store.reads.rows import Codec, RowWriter, Shape, headers_json
+from qss_store.reads.rows import Codec, RowWriter, Shape, headers_json, make_row_writer
 
 # A row key -> the members of a row up to its value, and the row's time.
 _Head = Callable[[bytes], tuple[bytes, int]]
@@ -53,6 +53,13 @@ def make_timed_writer(codec: Codec, shape: Shape, times: Times) -> RowWriter:
         return members + b"}"
 
     return write
+
+
+def make_writer(codec: Codec, plan: RowsPlan) -> RowWriter:
+    """The function (row key, row bytes) -> JSON bytes of a row that a plan asks for."""
+    if isinstance(plan, ScanPlan):
+        return make_row_writer(codec, plan.shape)
+    return make_timed_writer(codec, plan.shape, plan.times)
 
 
 def _window_head(codec: Codec, times: Times) -> _Head:
