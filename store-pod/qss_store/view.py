@@ -1,7 +1,6 @@
 """What readers of one partition see: one state, with the position that is true of exactly it."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from qss_core.formats import Format, converter_of
 from qss_core.model import Offset, Sequence
@@ -9,9 +8,6 @@ from qss_core.positions import Position, encode_token
 from qss_store.engine.base import Snapshot
 from qss_store.engine.migrating import ConvertedSnapshot
 from qss_store.engine.segmented import SegmentedSnapshot
-
-# After a batch all partitions of a pod have the same position, as a rule.
-_token_of = lru_cache(maxsize=16)(encode_token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +34,11 @@ class View:
         position: Position,
         stream_time: int,
     ) -> "View":
-        """A view; its token is made once, not for each answer."""
-        token = _token_of(position)
+        """A view; its token is made once, not for each answer.
+
+        Each view has one of its own: what was made of a view is told from others by this object.
+        """
+        token = encode_token(position)
         return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
 
     def over(self, snapshot: Snapshot, stream_time: int, staged: str) -> "View":
