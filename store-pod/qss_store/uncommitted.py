@@ -8,25 +8,21 @@ has the time at which its chunk came, since nobody knows yet when its batch will
 import asyncio
 import zlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import is_
 from typing import NamedTuple, Protocol
 
-from qss_core.errors import (
-    CorruptionError,
-    DeadlineExceededError,
-    NotReadyError,
-    UnsupportedIsolationError,
-)
+from qss_core.errors import CorruptionError, DeadlineExceededError, NotReadyError
 from qss_core.formats import Format
-from qss_core.model import Offset, StoreDefinition, StoreType
+from qss_core.model import Offset, StoreDefinition
 from qss_store.applying import Payload, store_slices
 from qss_store.engine.base import PAYLOAD, Engine, Snapshot
-from qss_store.engine.overlaid import NO_ROWS, OverlaidSnapshot, SortedRows
+from qss_store.engine.overlaid import NO_ROWS, GrowingRows, OverlaidSnapshot, SortedRows
 from qss_store.engine.segmented import SegmentedSnapshot
+from qss_store.engine.versioned import VersionedSnapshot
 from qss_store.families import Families
-from qss_store.places import Placing
+from qss_store.places import Placing, Present
 from qss_store.placing import placing_of
 from qss_store.replication.entries import encode_offset
 from qss_store.transactions.machine import Machine
@@ -35,7 +31,7 @@ from qss_store.transactions.staged import Clocks, StagedChunk
 from qss_store.uncommitted_memory import UncommittedMemory, bytes_of
 from qss_store.view import View
 
-_Puts = dict[bytes, bytes | None]
+_Puts = defaultdict[str, GrowingRows]
 
 
 class Committed(Protocol):
@@ -99,8 +95,7 @@ class UncommittedRows:
     def view_of(self, view: View) -> View:
         """The committed view, the newest one, with the staged rows of this moment over it.
 
-        Raises NotReadyError where they are not placed: `prepare` does that, and
-        UnsupportedIsolationError where the store has no such view.
+        Raises NotReadyError where they are not placed: `prepare` does that.
         """
         state = self._state(view)
         if not state.chunks:
@@ -115,7 +110,7 @@ class UncommittedRows:
     async def prepare(self, timeout_s: float) -> None:
         """Places what is staged; `view_of` has it in the turn in which this returns.
 
-        Raises UncommittedTooLargeError, DeadlineExceededError and what `view_of` raises.
+        Raises UncommittedTooLargeError and DeadlineExceededError.
         """
         if self._is_ready():
             return
@@ -137,8 +132,6 @@ class UncommittedRows:
         return not state.chunks or (self._made is not None and _is_same(self._made.state, state))
 
     def _state(self, view: View) -> _State:
-        if self._replica.definition.type is StoreType.VERSIONED:
-            raise no_uncommitted_versions()
         participant = self._replica.machine.participant
         # While a commit's rows are written, the state machine is ahead of what readers see.
         is_ahead = participant.sequence != view.sequence
@@ -157,26 +150,27 @@ class UncommittedRows:
             before = _Made(state._replace(chunks=()), {}, state.clocks)
         size = bytes_of(state.chunks)
         self._memory.check(size)
-        puts: defaultdict[str, _Puts] = defaultdict(dict)
+        puts: _Puts = defaultdict(GrowingRows)
+        present = self._present(view, before.rows, puts)
         clocks = before.clocks
         for chunk in state.chunks[len(before.state.chunks) :]:
             after = clocks.after(chunk, chunk.wall_time_ms)
-            if not await self._place(chunk, clocks, after, state, puts):
+            placing = self._placing(chunk, clocks, after, state, present)
+            if not await self._place(chunk, placing, state, puts):
                 return
             clocks = after
         rows = {**before.rows}
         for family, newer in puts.items():
-            rows[family] = rows.get(family, NO_ROWS).with_rows(newer)
+            rows[family] = rows.get(family, NO_ROWS).with_rows(newer.rows)
         self._memory.hold(self, size)
         self._made, self._shown = _Made(state, rows, clocks), None
 
     async def _place(
         self,
         chunk: StagedChunk,
-        before: Clocks,
-        after: Clocks,
+        placing: Placing,
         state: _State,
-        puts: defaultdict[str, _Puts],
+        puts: _Puts,
     ) -> bool:
         """Puts a chunk's rows to the others, by family; False where the state has passed."""
         payload = self._decoded(chunk.offset)
@@ -186,11 +180,10 @@ class UncommittedRows:
             return False
         if payload is None:
             raise CorruptionError(f"entry {chunk.offset} of the changelog has lost its rows")
-        placing = self._placing(chunk, before, after)
         for part in store_slices([payload], state.format, chunk.wall_time_ms, placing):
             if part.keys:
                 for rows in placing.split(part.keys, part.values, part.places):
-                    puts[rows.family].update(zip(rows.keys, rows.values, strict=True))
+                    puts[rows.family].put(rows.keys, rows.values)
             await asyncio.sleep(0)  # Others take their turn.
             if not self._is_current(state):
                 return False
@@ -201,20 +194,32 @@ class UncommittedRows:
         view = self._replica.view
         return view is not None and self._state(view).follows(state)
 
-    def _placing(self, chunk: StagedChunk, before: Clocks, after: Clocks) -> Placing:
+    def _present(self, view: View, below: Mapping[str, SortedRows], puts: _Puts) -> Present:
+        if isinstance(view.snapshot, VersionedSnapshot):
+            return _Versions(view.snapshot, self._replica.shown_families(), below, puts)
+        return self._engine  # Where a row of another type goes does not depend on others.
+
+    def _placing(
+        self,
+        chunk: StagedChunk,
+        before: Clocks,
+        after: Clocks,
+        state: _State,
+        present: Present,
+    ) -> Placing:
         plan = CommitPlan(
             payloads=(),
             default_timestamp_ms=chunk.wall_time_ms,
             data_generation=self._replica.machine.participant.data_generation,
             replaces=False,
             stream_time=after.stream_time,
-            stream_time_before=before.stream_time,
+            stream_time_before=state.clocks.stream_time,  # Before the batch, not before its chunk.
             puts_before=before.puts,
             changes={},
             records=chunk.records,
         )
         replica = self._replica
-        return placing_of(replica.definition, replica.shown_families(), plan, self._engine)
+        return placing_of(replica.definition, replica.shown_families(), plan, present)
 
     # --- Showing them
 
@@ -225,17 +230,40 @@ class UncommittedRows:
 
     def _snapshot(self, rows: Snapshot, made: _Made) -> Snapshot:
         families = self._replica.shown_families()
+        segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
+        others = made.rows.get(families.name, NO_ROWS)
+        if isinstance(rows, VersionedSnapshot):
+            return rows.overlaid(others, segments, made.clocks.stream_time)
         if isinstance(rows, SegmentedSnapshot):
-            segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
             return rows.overlaid(segments, made.clocks.stream_time)
-        return OverlaidSnapshot(rows, made.rows.get(families.name, NO_ROWS))
+        return OverlaidSnapshot(rows, others)
 
 
-def no_uncommitted_versions() -> UnsupportedIsolationError:
-    """Why a Versioned store refuses READ_UNCOMMITTED."""
-    return UnsupportedIsolationError(
-        "a Versioned store does not show uncommitted versions: ask with isolation=READ_COMMITTED"
-    )
+class _Versions:
+    """The committed versions with staged ones over them: what a staged put finds."""
+
+    def __init__(
+        self,
+        committed: VersionedSnapshot,
+        families: Families,
+        below: Mapping[str, SortedRows],
+        puts: _Puts,
+    ) -> None:
+        self._committed = committed
+        self._below = below
+        self._puts = puts
+        self._places: dict[str, int | None] = {families.name: None}
+        for segment in committed.history.segments:
+            self._places[families.of_segment(segment)] = segment
+
+    def families(self) -> Iterable[str]:
+        return {*self._places, *self._below, *self._puts}
+
+    def snapshot(self, family: str) -> Snapshot:
+        is_committed = family in self._places
+        committed = self._committed.rows_of(self._places[family]) if is_committed else None
+        below = OverlaidSnapshot(committed, self._below.get(family, NO_ROWS))
+        return OverlaidSnapshot(below, self._puts.get(family, NO_ROWS))
 
 
 def _is_same(one: _State, other: _State) -> bool:

@@ -17,7 +17,6 @@ import msgspec
 from qss_client.chunks import Slice
 from qss_core.errors import BatchClosedError, Retry, StoreError
 from qss_core.formats import decode_value
-from qss_core.model import StoreType
 from qss_core.wire import (
     ChunkReference,
     CommitRequest,
@@ -248,8 +247,7 @@ class Story:
             state = self.plot.states[view.sequence][partition]
             assert view.stream_time == state.stream_time
             assert self._rows_of(partition, view) == state.rows, f"a half batch at {view.sequence}"
-            if self.plot.definition.type is not StoreType.VERSIONED:
-                self._check_uncommitted(replica, view)
+            self._check_uncommitted(replica, view)
 
     def _check_uncommitted(self, replica: Replica, committed: View) -> None:
         """What readers of uncommitted rows see: the first chunks of the next batch as well."""

@@ -80,6 +80,15 @@ class SegmentedSnapshot:
         }
         return SegmentedSnapshot(self._segments, snapshots, stream_time)
 
+    def rows_of(self, segment: int) -> Snapshot | None:
+        """The rows of a segment, if there are some."""
+        return self._snapshots.get(segment)
+
+    @property
+    def segments(self) -> list[int]:
+        """Those that there are."""
+        return [*self._snapshots]
+
     def pin(self) -> None:
         """Holds the rows of all segments as they are."""
         for snapshot in self._snapshots.values():

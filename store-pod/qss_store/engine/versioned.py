@@ -5,12 +5,13 @@ bytes) and the value. Those that were replaced, and the marks of tombstones, are
 retention hides them as any segment's rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from qss_core.segments import encode_time
 from qss_core.timed_keys import VERSION_SUFFIX_BYTES, encode_version_key
 from qss_store.engine.base import Snapshot
 from qss_store.engine.migrating import Row
+from qss_store.engine.overlaid import OverlaidSnapshot, SortedRows
 from qss_store.engine.segmented import SegmentedSnapshot
 
 _AFTER_ALL_TIMES = b"\xff" * 8
@@ -24,6 +25,17 @@ class VersionedSnapshot:
         self._latest = latest
         self.history = history
         self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
+
+    def overlaid(
+        self, latest: SortedRows, history: Mapping[int, SortedRows], stream_time: int
+    ) -> "VersionedSnapshot":
+        """These versions at a later stream time, with newer rows over them; owns nothing."""
+        above = OverlaidSnapshot(self._latest, latest)
+        return VersionedSnapshot(above, self.history.overlaid(history, stream_time), stream_time)
+
+    def rows_of(self, segment: int | None) -> Snapshot | None:
+        """The rows of a segment, if there are some, or for None those of the latest versions."""
+        return self._latest if segment is None else self.history.rows_of(segment)
 
     def get(self, key: bytes) -> bytes | None:
         """The latest version of a key, or None."""

@@ -158,7 +158,6 @@ class Lane:
         codec = reader.codec(store.decode())
         check_type(codec)
         options = self._options
-        reader.check_isolation(options)
         plan = PointPlan(key_of_text(key.decode(), codec), codec.shape)
         partition = partition_of_key(plan.key, None, codec)
         reading = open_reading(reader.pod, partition, options, codec.format)
@@ -185,7 +184,6 @@ class Lane:
         request = decode(frame.body, BatchRequest)
         check_count(request.keys, reader.settings.keys_per_request_max)
         options = options_of_body(request, Scope.ALL)
-        reader.check_isolation(options)
         body = ManyKeys(reader, codec, request, options, {}).answer_at_once()
         return None if body is None else (_JSON_HEAD, body)
 

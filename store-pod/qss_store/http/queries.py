@@ -71,7 +71,6 @@ class QueryApi:
         scope = _scope(request)
         message = await self._read(request, QueryRequest)
         options = options_of_body(message, scope)
-        self._reader.check_isolation(options)
         name = query_type(message.query)
         if name not in QUERY_TYPES:
             return await self._fold(request, codec, name, message, options)
@@ -161,7 +160,6 @@ class QueryApi:
         check_countable(codec)
         parameters = parse_parameters(request.rel_url.raw_query_string, COUNT_PARAMETERS)
         options = options_of(parameters)
-        self._reader.check_isolation(options)
         negotiate(request, (JSON,))
         gathering = Gathering(
             self._reader, codec, CountPlan(), COUNT_QUERY, options, forwarded_headers(request)
@@ -176,7 +174,6 @@ class QueryApi:
         scope = _scope(request)
         message = await self._read(request, BatchRequest)
         options = options_of_body(message, scope)
-        self._reader.check_isolation(options)
         media = negotiate(request, (JSON, ARROW))
         check_count(message.keys, self._reader.settings.keys_per_request_max)
         batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))

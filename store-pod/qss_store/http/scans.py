@@ -61,7 +61,6 @@ class ScanApi:
         codec = reader.codec(request.match_info["store"])
         parameters = parse_parameters(request.rel_url.raw_query_string, SCAN_PARAMETERS)
         options = options_of(parameters)
-        reader.check_isolation(options)
         media = negotiate(request, MEDIA)
         plan = plan_scan(parameters, codec)
         encoder = make_encoder(media, codec, plan)

@@ -152,7 +152,6 @@ class TimedApi:
             )
         parameters = parse_parameters(query, allowed)
         options = options_of(parameters)
-        self._reader.check_isolation(options)
         return codec, parameters, options
 
     async def _scan(

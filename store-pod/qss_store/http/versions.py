@@ -33,7 +33,6 @@ class VersionApi:
         codec = self._codec(request)
         parameters = parse_parameters(request.rel_url.raw_query_string, VERSION_PARAMETERS)
         options = options_of(parameters)
-        self._reader.check_isolation(options)
         key = key_of_text(key_text(request), codec)
         plan = plan_versions(parameters, codec, key)
         partition = partition_of_key(key, options.partition, codec)
