@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from qss_core.formats import lost_between
-from qss_core.model import Isolation, StoreType
 from qss_core.spec import (
     AccessSpec,
     Authentication,
@@ -45,8 +44,6 @@ def supported_spec(spec: StoreSpec) -> tuple[StoreSpec, list[str]]:
     lines = [f"{field}: {reason}" for field, reason in _not_yet(spec)]
     usual = RebalanceSpec(paused=spec.rebalance.paused)
     kept = msgspec.structs.replace(spec, standbys=0, rebalance=usual)
-    if kept.store.type is StoreType.VERSIONED:
-        kept = msgspec.structs.replace(kept, isolation=Isolation.READ_COMMITTED)
     return kept, lines
 
 
@@ -55,11 +52,6 @@ def _not_yet(spec: StoreSpec) -> Iterator[tuple[str, str]]:
         yield (
             "spec.standbys",
             f"{spec.standbys} is not supported yet: pods do not replicate to each other. Use 0",
-        )
-    if spec.isolation is Isolation.READ_UNCOMMITTED and spec.store.type is StoreType.VERSIONED:
-        yield (
-            "spec.isolation",
-            f"{spec.isolation} is not supported yet for Versioned stores. Use READ_COMMITTED",
         )
     usual = RebalanceSpec(paused=spec.rebalance.paused)
     yield from _other_than(spec.rebalance, usual, "spec.rebalance", _NO_MOVES)

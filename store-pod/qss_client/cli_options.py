@@ -16,7 +16,7 @@ from qss_client.on_kubernetes import store_on_kubernetes
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
-from qss_core.errors import MalformedRequestError, StoreNotFoundError
+from qss_core.errors import MalformedRequestError, StoreNotFoundError, UnreachableError
 from qss_core.model import Isolation
 from qss_core.positions import parse_bound
 from qss_core.serdes import Serde, serde_of
@@ -102,12 +102,15 @@ def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
 def _local_url(store: str, state_dir: Path) -> str:
     status = state_dir / store / "status.yaml"
     try:
-        document = yaml.safe_load(status.read_text())
+        document = yaml.safe_load(status.read_text()) or {}
     except OSError as error:
         raise StoreNotFoundError(
             f"no local cluster in {state_dir} has a store {store}: give --url, or run `qss up`"
         ) from error
-    found = (document or {}).get("endpoints", {}).get("query")
+    for condition in document.get("conditions", ()):
+        if condition.get("reason") == "Stopped":
+            raise UnreachableError(f"store {store}: {condition['message']}")
+    found = document.get("endpoints", {}).get("query")
     if not found:
         raise StoreNotFoundError(f"store {store} has no address yet: see `qss status {store}`")
     return str(found)

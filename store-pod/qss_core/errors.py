@@ -88,12 +88,6 @@ class StoreTypeRefusedError(StoreError):
     code, http_status = "STORE_TYPE_REFUSED", 400
 
 
-class UnsupportedIsolationError(StoreError):
-    """An isolation level that this version does not serve."""
-
-    code, http_status = "UNSUPPORTED_ISOLATION", 400
-
-
 class TooLargeError(StoreError):
     """A key, value, header block, body or answer over its limit; `limit` names the setting."""
 

@@ -100,7 +100,7 @@ class Coordination:
                     one_off=request.one_off,
                 ),
             )
-        await self._finisher.finish()
+        await self.finish()
         held = coordinator.writer(name)
         if held.open_id != request.open_id:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
@@ -171,7 +171,7 @@ class Coordination:
         replica, coordinator = self._active()
         self._check_request(request)
         async with self._deciding:
-            await self._finisher.finish()
+            await self.finish()
             held = coordinator.check_run(name, writer_epoch, request.generation)
             self._hear(held)
             replayed = coordinator.check_replay(held, batch, request.fingerprint, request.chunks)
@@ -186,7 +186,7 @@ class Coordination:
             await outcome_of(
                 replica, Decide(decision=decision, payload_bytes=len(payload)), payload
             )
-            await self._finisher.finish()
+            await self._finisher.apply()
         return self._answer(replica, decision.sequence, already_applied=False)
 
     def _check_request(self, request: CommitRequest) -> None:
@@ -328,6 +328,10 @@ class Coordination:
     def go_on(self) -> None:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""
         self._finisher.go_on()
+
+    async def finish(self) -> None:
+        """Waits until all that was decided is complete; BatchInProgressError if that takes long."""
+        await self._finisher.finish()
 
     # --- Writers that went away
 

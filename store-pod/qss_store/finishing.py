@@ -39,6 +39,11 @@ def active_coordinator(pod: Pod) -> tuple[Replica, Coordinator]:
     return replica, coordinator
 
 
+def _resolve(waited_for: "asyncio.Future[None]") -> None:
+    if not waited_for.done():
+        waited_for.set_result(None)
+
+
 class Finisher:
     """Drives the one decision that may be incomplete, on the pod that coordinates."""
 
@@ -51,6 +56,9 @@ class Finisher:
         self._participants = participants
         self._settings = settings
         self._task: asyncio.Task[None] | None = None
+        self._applied: asyncio.Future[None] | None = (
+            None  # Of the task: done when it has ended too.
+        )
         self._carried = _NOTHING
 
     @property
@@ -68,7 +76,9 @@ class Finisher:
             return
         _, coordinator = active_coordinator(self._pod)
         if coordinator.unfinished:
-            self._task = asyncio.create_task(self._drive(), name="finish-decision")
+            applied = self._applied = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._drive(applied), name="finish-decision")
+            self._task.add_done_callback(lambda _: _resolve(applied))
 
     async def finish(self) -> None:
         """Waits until no decision is incomplete; BatchInProgressError where that takes too long."""
@@ -82,13 +92,26 @@ class Finisher:
         if coordinator.unfinished:
             raise BatchInProgressError("a decided batch is being completed: ask again")
 
-    async def _drive(self) -> None:
+    async def apply(self) -> None:
+        """Waits until all partitions have applied the decision; raises as `finish`.
+
+        That the log says so too need not be waited for: until it does, nothing else is decided, and
+        who finds the decision incomplete only asks all partitions once more.
+        """
+        self.go_on()
+        if self._applied is None:
+            return
+        await asyncio.wait([self._applied], timeout=self._settings.finish_timeout_s)
+        if self._task is None or self._task.done() or not self._applied.done():
+            await self.finish()
+
+    async def _drive(self, applied: "asyncio.Future[None]") -> None:
         try:
-            await self._commit_everywhere()
+            await self._commit_everywhere(applied)
         except StoreError as error:
             _LOG.warning("the decided batch is driven on later: %s", error.code)
 
-    async def _commit_everywhere(self) -> None:
+    async def _commit_everywhere(self, applied: "asyncio.Future[None]") -> None:
         replica, coordinator = active_coordinator(self._pod)
         decision = coordinator.unfinished
         if decision is None:
@@ -105,6 +128,7 @@ class Finisher:
                 _LOG.info("sequence %s waits for partitions %s", decision.sequence, remaining)
                 await asyncio.sleep(delay_s)
                 delay_s = min(_LAST_RETRY_S, delay_s * 2)
+        _resolve(applied)
         while coordinator.unfinished is not None:
             await outcome_of(replica, Complete(sequence=decision.sequence))
         self._carried = _NOTHING

@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from qss_client.row_keys import Numbers
 from qss_core.formats import Format, decode_value
-from qss_store.engine.base import Engine
 from qss_store.families import Families
 from qss_store.indexing import Indexing
-from qss_store.places import Placed, StoreRows
+from qss_store.places import Placed, Present, StoreRows
 
 ValueBefore = Callable[[bytes], bytes | None]  # A key's value before the rows that are placed.
 
@@ -57,14 +56,14 @@ class WithIndexRows:
         return [StoreRows(self._rows, keys, values), index_rows]
 
 
-def values_in(engine: Engine, families: Families) -> ValueBefore:
-    """The values that an engine holds now, also where their row still has an older format."""
+def values_in(present: Present, families: Families) -> ValueBefore:
+    """The values that are there now, also where their row still has an older format."""
     places: list[tuple[str, Format]] = [(families.name, families.format)]
-    places += [(one.family, one.format) for one in families.sources(engine.families())]
+    places += [(one.family, one.format) for one in families.sources(present.families())]
 
     def before(key: bytes) -> bytes | None:
         for family, written in places:
-            if (row := engine.get(family, key)) is not None:
+            if (row := present.get(family, key)) is not None:
                 return decode_value(written, row)
         return None
 

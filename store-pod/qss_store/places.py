@@ -1,11 +1,13 @@
 """What it means to place rows: under which row key, into which family, or nowhere."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from qss_client.row_keys import Numbers
+from qss_store.engine.base import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,19 @@ class Placed:
     rows: pa.RecordBatch
     places: Numbers | None = None
     expired: int = 0  # Rows that were dropped.
+
+
+class Present(Protocol):
+    """The rows that a put finds: a replica's engine, or a state that readers see."""
+
+    def families(self) -> Iterable[str]:
+        """Those that there are."""
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        """The newest value of a key, or None."""
+
+    def snapshot(self, family: str) -> Snapshot:
+        """A family's rows as of now; whoever asks closes it."""
 
 
 class Placing(Protocol):

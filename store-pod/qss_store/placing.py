@@ -14,31 +14,23 @@ from qss_client.layouts import TIME_COLUMNS
 from qss_client.row_keys import Numbers, sequences_after, session_row_keys, window_row_keys
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.segments import Segments
-from qss_store.engine.base import Engine
 from qss_store.families import Families
-from qss_store.index_rows import ValueBefore, WithIndexRows, values_in
-from qss_store.places import Placed, Placing, StoreRows
+from qss_store.index_rows import WithIndexRows, values_in
+from qss_store.places import Placed, Placing, Present, StoreRows
 from qss_store.transactions.participant import CommitPlan
 from qss_store.versioning import InVersions
 
 
 def placing_of(
-    definition: StoreDefinition,
-    families: Families,
-    plan: CommitPlan,
-    engine: Engine,
-    before: ValueBefore | None = None,
+    definition: StoreDefinition, families: Families, plan: CommitPlan, present: Present
 ) -> Placing:
-    """How the rows of a commit are placed; versions and indexes look at what `engine` holds.
-
-    `before` has the values of keys where those of the engine are not meant.
-    """
+    """How the rows of a commit are placed; versions and indexes look at what is there."""
     if families.index is not None:
-        return WithIndexRows(families, before or values_in(engine, families))
+        return WithIndexRows(families, values_in(present, families))
     if families.segments is None:
         return _InOneFamily(families.name)
     if definition.type is StoreType.VERSIONED:
-        return InVersions(families, families.segments, plan, engine)
+        return InVersions(families, families.segments, plan, present)
     return _InSegments(definition, families, families.segments, plan)
 
 

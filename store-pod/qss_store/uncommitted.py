@@ -8,26 +8,21 @@ has the time at which its chunk came, since nobody knows yet when its batch will
 import asyncio
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import is_
 from typing import NamedTuple, Protocol
 
-from qss_core.errors import (
-    CorruptionError,
-    DeadlineExceededError,
-    NotReadyError,
-    UnsupportedIsolationError,
-)
-from qss_core.formats import Format, decode_value
-from qss_core.model import Offset, StoreDefinition, StoreType
+from qss_core.errors import CorruptionError, DeadlineExceededError, NotReadyError
+from qss_core.formats import Format
+from qss_core.model import Offset, StoreDefinition
 from qss_store.applying import Payload, limits_of, store_slices
 from qss_store.engine.base import PAYLOAD, Engine, Snapshot
 from qss_store.engine.indexed import IndexedSnapshot
-from qss_store.engine.overlaid import NO_ROWS, OverlaidSnapshot, SortedRows
+from qss_store.engine.overlaid import NO_ROWS, GrowingRows, OverlaidSnapshot, SortedRows
 from qss_store.engine.segmented import SegmentedSnapshot
+from qss_store.engine.versioned import VersionedSnapshot
 from qss_store.families import Families
-from qss_store.index_rows import ValueBefore
 from qss_store.places import Placing
 from qss_store.placing import placing_of
 from qss_store.replication.entries import encode_offset
@@ -37,7 +32,7 @@ from qss_store.transactions.staged import Clocks, StagedChunk
 from qss_store.uncommitted_memory import UncommittedMemory, bytes_of, bytes_of_keys
 from qss_store.view import View
 
-_Puts = dict[bytes, bytes | None]
+_Puts = defaultdict[str, GrowingRows]
 
 
 class Committed(Protocol):
@@ -106,8 +101,7 @@ class UncommittedRows:
     def view_of(self, view: View) -> View:
         """The committed view, the newest one, with the staged rows of this moment over it.
 
-        Raises NotReadyError where they are not placed: `prepare` does that, and
-        UnsupportedIsolationError where the store has no such view.
+        Raises NotReadyError where they are not placed: `prepare` does that.
         """
         state = self._state(view)
         if not state.chunks:
@@ -122,7 +116,7 @@ class UncommittedRows:
     async def prepare(self, timeout_s: float) -> None:
         """Places what is staged; `view_of` has it in the turn in which this returns.
 
-        Raises UncommittedTooLargeError, DeadlineExceededError and what `view_of` raises.
+        Raises UncommittedTooLargeError and DeadlineExceededError.
         """
         if self._is_ready():
             return
@@ -144,8 +138,6 @@ class UncommittedRows:
         return not state.chunks or (self._made is not None and _is_same(self._made.state, state))
 
     def _state(self, view: View) -> _State:
-        if self._replica.definition.type is StoreType.VERSIONED:
-            raise no_uncommitted_versions()
         participant = self._replica.machine.participant
         # While a commit's rows are written, the state machine is ahead of what readers see.
         is_ahead = participant.sequence != view.sequence
@@ -165,17 +157,18 @@ class UncommittedRows:
         size = bytes_of(state.chunks)
         self._index_bytes = before.index_bytes
         self._memory.check(size + self._index_bytes)
-        puts: defaultdict[str, _Puts] = defaultdict(dict)
+        puts: _Puts = defaultdict(GrowingRows)
+        present = _Shown(self._replica, before.rows, puts)
         clocks = before.clocks
         for chunk in state.chunks[len(before.state.chunks) :]:
             after = clocks.after(chunk, chunk.wall_time_ms)
-            placing = self._placing(chunk, clocks, after, self._values(before, puts))
+            placing = self._placing(chunk, clocks, after, state, present)
             if not await self._place(chunk, placing, state, puts):
                 return
             clocks = after
         rows = {**before.rows}
         for family, newer in puts.items():
-            rows[family] = rows.get(family, NO_ROWS).with_rows(newer)
+            rows[family] = rows.get(family, NO_ROWS).with_rows(newer.rows)
         self._memory.hold(self, size + self._index_bytes)
         self._made, self._shown = _Made(state, rows, clocks, self._index_bytes), None
 
@@ -184,7 +177,7 @@ class UncommittedRows:
         chunk: StagedChunk,
         placing: Placing,
         state: _State,
-        puts: defaultdict[str, _Puts],
+        puts: _Puts,
     ) -> bool:
         """Puts a chunk's rows to the others, by family; False where the state has passed."""
         payload = self._decoded(chunk.offset)
@@ -199,7 +192,7 @@ class UncommittedRows:
         for part in store_slices([payload], state.format, chunk.wall_time_ms, placing, limits):
             if part.keys:
                 for rows in placing.split(part.keys, part.values, part.places):
-                    puts[rows.family].update(zip(rows.keys, rows.values, strict=True))
+                    puts[rows.family].put(rows.keys, rows.values)
                     if rows.family == families.index:
                         self._index_bytes += bytes_of_keys(rows.keys)
             self._memory.check(bytes_of(state.chunks) + self._index_bytes)
@@ -213,25 +206,13 @@ class UncommittedRows:
         view = self._replica.view
         return view is not None and self._state(view).follows(state)
 
-    def _values(self, made: _Made, puts: Mapping[str, _Puts]) -> ValueBefore:
-        """The values of keys below the rows that are placed next."""
-        family = self._replica.shown_families().name
-        staged = made.rows.get(family, NO_ROWS)
-
-        def before(key: bytes) -> bytes | None:
-            view = self._replica.view  # Of the state that is placed, as `_is_current` has found.
-            assert view is not None, "there is a committed state"
-            newer = puts.get(family, {})
-            if key in newer:
-                row = newer[key]
-            else:
-                row = staged.get(key) if key in staged else view.snapshot.get(key)
-            return None if row is None else decode_value(view.format, row)
-
-        return before
-
     def _placing(
-        self, chunk: StagedChunk, before: Clocks, after: Clocks, values: ValueBefore
+        self,
+        chunk: StagedChunk,
+        before: Clocks,
+        after: Clocks,
+        state: _State,
+        present: "_Shown",
     ) -> Placing:
         plan = CommitPlan(
             payloads=(),
@@ -239,13 +220,13 @@ class UncommittedRows:
             data_generation=self._replica.machine.participant.data_generation,
             replaces=False,
             stream_time=after.stream_time,
-            stream_time_before=before.stream_time,
+            stream_time_before=state.clocks.stream_time,  # Before the batch, not before its chunk.
             puts_before=before.puts,
             changes={},
             records=chunk.records,
         )
         replica = self._replica
-        return placing_of(replica.definition, replica.shown_families(), plan, self._engine, values)
+        return placing_of(replica.definition, replica.shown_families(), plan, present)
 
     # --- Showing them
 
@@ -256,22 +237,46 @@ class UncommittedRows:
 
     def _snapshot(self, rows: Snapshot, made: _Made) -> Snapshot:
         families = self._replica.shown_families()
+        segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
+        others = made.rows.get(families.name, NO_ROWS)
+        if isinstance(rows, VersionedSnapshot):
+            return rows.overlaid(others, segments, made.clocks.stream_time)
         if isinstance(rows, SegmentedSnapshot):
-            segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
             return rows.overlaid(segments, made.clocks.stream_time)
-        above = made.rows.get(families.name, NO_ROWS)
         if isinstance(rows, IndexedSnapshot):
             assert families.index is not None, "there are index rows"
             index = OverlaidSnapshot(rows.index, made.rows.get(families.index, NO_ROWS))
-            return IndexedSnapshot(OverlaidSnapshot(rows.rows, above), index)
-        return OverlaidSnapshot(rows, above)
+            return IndexedSnapshot(OverlaidSnapshot(rows.rows, others), index)
+        return OverlaidSnapshot(rows, others)
 
 
-def no_uncommitted_versions() -> UnsupportedIsolationError:
-    """Why a Versioned store refuses READ_UNCOMMITTED."""
-    return UnsupportedIsolationError(
-        "a Versioned store does not show uncommitted versions: ask with isolation=READ_COMMITTED"
-    )
+class _Shown:
+    """The committed rows with staged ones over them: what a staged row finds."""
+
+    def __init__(self, replica: Committed, below: Mapping[str, SortedRows], puts: _Puts) -> None:
+        self._replica = replica
+        self._below = below
+        self._puts = puts
+
+    def families(self) -> Iterable[str]:
+        return {*self._committed(), *self._below, *self._puts}
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        return self.snapshot(family).get(key)
+
+    def snapshot(self, family: str) -> Snapshot:
+        below = OverlaidSnapshot(self._committed().get(family), self._below.get(family, NO_ROWS))
+        return OverlaidSnapshot(below, self._puts.get(family, NO_ROWS))
+
+    def _committed(self) -> dict[str, Snapshot]:
+        view = self._replica.view  # Asked each time: rows that moved are shown by another one.
+        assert view is not None, "there is a committed state"
+        families, rows = self._replica.shown_families(), view.snapshot
+        if not isinstance(rows, VersionedSnapshot):
+            return {families.name: rows}
+        segments = rows.history.segments.items()
+        history = {families.of_segment(number): one for number, one in segments}
+        return {families.name: rows.latest, **history}
 
 
 def _is_same(one: _State, other: _State) -> bool:

@@ -20,9 +20,9 @@ from qss_core.timed_keys import (
     decode_version_key,
     encode_version_key,
 )
-from qss_store.engine.base import Engine, Snapshot
+from qss_store.engine.base import Snapshot
 from qss_store.families import Families
-from qss_store.places import Placed, StoreRows
+from qss_store.places import Placed, Present, StoreRows
 from qss_store.timelines import Change, Put, Replaced, change_of
 from qss_store.transactions.participant import CommitPlan
 
@@ -39,12 +39,12 @@ class InVersions:
     """
 
     def __init__(
-        self, families: Families, segments: Segments, plan: CommitPlan, engine: Engine
+        self, families: Families, segments: Segments, plan: CommitPlan, present: Present
     ) -> None:
-        """Reads what is there from `engine`."""
+        """Puts look for their neighbours among what is `present`."""
         self._families = families
         self._segments = segments
-        self._engine = engine
+        self._present = present
         self._default_timestamp_ms = plan.default_timestamp_ms
         self._earliest = plan.stream_time_before - segments.retention_ms
         self._last_before = segments.segment_of(plan.stream_time_before)
@@ -76,7 +76,7 @@ class InVersions:
         for key, value, time in zip(keys, values, places.tolist(), strict=True):
             puts[key][time] = value
         rows = _Rows(self._families.name)
-        present = _Present(self._engine, self._families, self._stream_time)
+        present = _Versions(self._present, self._families, self._stream_time)
         try:
             for (key, of_key), latest in zip(puts.items(), present.latest([*puts]), strict=True):
                 history = present.history(key, min(of_key))
@@ -122,13 +122,13 @@ class _Rows:
         return [part for part in self._parts.values() if part.keys]
 
 
-class _Present:
+class _Versions:
     """What a partition holds at one moment, in all families that a commit may find."""
 
-    def __init__(self, engine: Engine, families: Families, stream_time: int) -> None:
-        self._latest = engine.snapshot(families.name)
+    def __init__(self, present: Present, families: Families, stream_time: int) -> None:
+        self._latest = present.snapshot(families.name)
         self._history: list[Snapshot] = [
-            engine.snapshot(name) for _, name in sorted(families.segments_in(engine.families()))
+            present.snapshot(name) for _, name in sorted(families.segments_in(present.families()))
         ]
         self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
 

@@ -35,7 +35,10 @@ class View:
         position: Position,
         stream_time: int,
     ) -> "View":
-        """A view; its token is made once, not for each answer."""
+        """A view; its token is made once, not for each answer.
+
+        Each view has one of its own: what was made of a view is told from others by this object.
+        """
         token = encode_token(position)
         return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
 

@@ -19,6 +19,7 @@ from qss_store.extensions import Extensions
 from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
 from qss_store.reads.index_plans import IndexPlan
+from qss_store.reads.json_rows import NdjsonRows
 from qss_store.reads.query_plans import plan_of
 from qss_store.reads.replicas import Reading, prepare_reading
 from qss_store.reads.row_scans import RowScan, open_scan
@@ -84,15 +85,15 @@ async def reading_of(cluster: Cluster, isolation: Isolation) -> Reading:
 
 def begin(cluster: Cluster, reading: Reading, **members: Any) -> RowScan:
     """A scan of an index."""
-    asked, start = plan(cluster, **members), Piece(ZERO)
-    return open_scan(reading, asked, start, codec(cluster), Metrics())
+    asked = plan(cluster, **members)
+    return open_scan(reading, asked, Piece(ZERO), NdjsonRows(codec(cluster), asked), Metrics())
 
 
 def rest_of(scan: RowScan, rows_max: int = 500) -> Found:
     """What is left of it, in steps."""
     rows = []
     while not scan.is_over:
-        rows += [msgspec.json.decode(line) for line in scan.take(rows_max)]
+        rows += [msgspec.json.decode(line) for line in scan.take(rows_max).data.splitlines()]
     scan.close()
     return [(row["indexKey"], row["key"], row["value"]) for row in rows]
 
@@ -225,7 +226,10 @@ async def test_a_scan_keeps_the_state_that_it_began_with(cluster: Cluster) -> No
         begin(cluster, committed, index="by-value", order=one) for one in ("ANY", "DESCENDING")
     ]
     wanted = found_in({k: v for k, v in rows.items() if v}, "by-value", None, None)
-    firsts = [[msgspec.json.decode(line)["key"] for line in scan.take(10)] for scan in scans]
+    firsts = [
+        [msgspec.json.decode(line)["key"] for line in scan.take(10).data.splitlines()]
+        for scan in scans
+    ]
     assert firsts == [[key for _, key, _ in some] for some in (wanted[:10], wanted[:-11:-1])]
     await put(cluster, {"k0001": None, "k0002": "new"})
     await put(cluster, {"k0001": "other"}, replace=True)
@@ -243,8 +247,9 @@ async def test_a_cursor_goes_on_behind_the_last_row(cluster: Cluster) -> None:
         last_key: bytes | None = None
         for _ in range(20):
             reading = await reading_of(cluster, Isolation.READ_COMMITTED)
-            scan = open_scan(reading, asked, Piece(ZERO, last_key), codec(cluster), Metrics())
-            (line,) = scan.take(1)
+            encoder = NdjsonRows(codec(cluster), asked)
+            scan = open_scan(reading, asked, Piece(ZERO, last_key), encoder, Metrics())
+            (line,) = scan.take(1).data.splitlines()
             last_key = scan.last_key
             scan.close()
             row = msgspec.json.decode(line)

@@ -30,8 +30,6 @@ from qss_testing.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until_async
 from qss_testing.writer import write_values
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-
 TIMEOUT_S = 60.0
 
 

@@ -19,8 +19,6 @@ from qss_operator.local.run import RunningStores, wait_until_ready
 from qss_testing.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-
 
 @pytest.fixture
 def qss(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Qss]:
@@ -61,6 +59,10 @@ def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> Non
     assert not is_alive(holder)
     assert any(qss.state.data_directory(STORE, Ordinal(0)).iterdir()), "the data stays"
     assert "Stopped" in qss.run("status").out
+    asked = qss.run("get", STORE, "a")
+    assert asked.code != 0
+    assert asked.err.startswith(f"error: UNREACHABLE: store {STORE}: the local cluster is stopped")
+    assert "`qss up` starts it again" in asked.err
 
 
 def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: Qss) -> None:

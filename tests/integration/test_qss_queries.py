@@ -278,7 +278,6 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path, output: s
         assert said == ""
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
 def test_an_output_that_cannot_be_written_is_a_failure(cluster: PodCluster) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -293,7 +292,6 @@ def test_an_output_that_cannot_be_written_is_a_failure(cluster: PodCluster) -> N
     assert done.stderr == "error: [Errno 28] No space left on device\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_the_local_cluster_is_found_by_its_directory(tmp_path: Path) -> None:
     local = Qss(tmp_path, REAL_POD)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qss_store.reads.local import CHUNK_ROWS_MAX
+from qss_store.reads.local import SCAN_ROWS_MAX
 from qss_store.settings import Settings
 from qss_testing.http import NDJSON, Api
 from qss_testing.stores import Cluster
@@ -110,4 +110,4 @@ async def test_others_take_their_turn_between_the_chunks_of_a_scan(
         over.set()
         await counting
         assert answer.body.count(b'"key"') == 20_000
-        assert turns >= 20_000 / CHUNK_ROWS_MAX
+        assert turns >= 20_000 / SCAN_ROWS_MAX

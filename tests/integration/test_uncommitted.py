@@ -12,14 +12,12 @@ import pytest
 
 from qss_client import AsyncStore, ReadOptions
 from qss_client.tables import read_stream
-from qss_core.errors import StoreError
 from qss_core.model import Isolation, PartitionId, StoreType, WriterEpoch
 from qss_core.parameters import ReadOptions as Options
 from qss_core.wire import ChunkReference
 from qss_store.reads.replicas import prepare_reading
 from qss_store.replication.entries import Abort
 from qss_store.settings import Settings
-from qss_store.uncommitted_memory import UncommittedMemory, bytes_of
 from qss_testing.http import Api
 from qss_testing.qss_command import Qss
 from qss_testing.stores import Cluster, Put, commit_chunks, stage_rows
@@ -296,35 +294,35 @@ async def test_too_many_staged_rows_are_refused_and_committed_ones_are_read(
     assert (await pod.get(f"{SCAN}/k03?{SEEN}")).status == 200
 
 
-async def test_partitions_of_a_pod_share_the_memory() -> None:
-    class Holder:
-        def __init__(self) -> None:
-            self.forgotten = 0
-
-        def forget(self) -> None:
-            self.forgotten += 1
-            memory.release(self)
-
-    memory = UncommittedMemory(100)
-    one, other, third = Holder(), Holder(), Holder()
-    memory.hold(one, 60)
-    memory.hold(other, 40)
-    memory.hold(one, 50)
-    assert (one.forgotten, other.forgotten, memory.held_bytes) == (0, 0, 90)
-    memory.hold(third, 60)
-    assert (one.forgotten, other.forgotten, memory.held_bytes) == (1, 1, 60)
-    with pytest.raises(StoreError, match="uncommitted_rows_bytes_max"):
-        memory.check(101)
-    assert bytes_of(()) == 0
-
-
-async def test_versions_are_refused(start_cluster: StartCluster, api: MakeApi) -> None:
-    cluster = await start_cluster(1, type=StoreType.VERSIONED)
+@pytest.mark.parametrize("pods", [1, 3])
+async def test_versions(start_cluster: StartCluster, api: MakeApi, pods: int) -> None:
+    cluster = await start_cluster(pods, type=StoreType.VERSIONED)
+    await cluster.put([Put(key, b'"old"', 1000) for key in (b"a", b"b", b"c")])
+    await stage(cluster, [Put(b"b", b'"new"', 2000), Put(b"c", None, 1500)])
+    # Of another chunk: between those of the first one.
+    await stage(cluster, [Put(b"b", b'"middle"', 1500)], task="t1a0-0")
     pod = api(cluster)
-    problem = (await pod.get(f"/state/versions/words/a?{SEEN}")).problem(
-        400, "UNSUPPORTED_ISOLATION"
-    )
-    assert "READ_COMMITTED" in problem["detail"]
+    path = "/state/versions/words"
+
+    async def history(key: str, isolation: str) -> list[tuple[Any, ...]]:
+        rows = await pod.rows(f"{path}/{key}?order=DESCENDING&{isolation}".rstrip("&"))
+        return [(row["value"], row["validFrom"], row["validTo"]) for row in rows]
+
+    assert await history("b", SEEN) == [
+        ("new", 2000, None),
+        ("middle", 1500, 2000),
+        ("old", 1000, 1500),
+    ]
+    assert await history("b", "") == [("old", 1000, None)]
+    assert await history("c", SEEN) == [("old", 1000, 1500)]
+    assert await history("c", "") == [("old", 1000, None)]
+    assert (await pod.get(f"{path}/b?asOf=1700&{SEEN}")).json()["value"] == "middle"
+    assert (await pod.get(f"{path}/b?asOf=1700")).json()["value"] == "old"
+    assert (await pod.get(f"{path}/c?asOf=1700&{SEEN}")).status == 404
+    query = {"type": "VersionedKeyQuery", "key": "b", "asOfTimestamp": 1700}
+    asked = await pod.query(query, isolation="READ_UNCOMMITTED")
+    (one,) = asked["partitionResults"].values()
+    assert one["result"]["value"] == "middle"
 
 
 async def test_no_half_of_a_commit_is_ever_seen(start_cluster: StartCluster, api: MakeApi) -> None:

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from qss_client.chunks import encode_slice
 from qss_client.writing import Run, stage
 from qss_core.errors import StoreError
+from qss_core.model import Offset
 from qss_testing.pod_process import PodCluster
 from qss_testing.process_writer import IMPATIENT, ProcessWriter
 from qss_testing.set_clock import SetClock
@@ -74,12 +75,20 @@ def test_the_metrics_count_what_was_staged_and_committed(cluster: PodCluster) ->
     assert after["qss_commits_total"] == before["qss_commits_total"] + PARTITIONS
     assert after["qss_committed_records_total"] == before["qss_committed_records_total"] + 2
     assert after["qss_commit_latency_maximum_seconds"] > 0
+    # That the batch is complete stands in the coordinator's log behind the answer.
+    wait_until(lambda: offsets(cluster) is not None)
+
+
+def offsets(cluster: PodCluster) -> list[Offset] | None:
+    """How far each partition has applied its log, where all is applied and the metrics say so."""
+    told = metrics(cluster)
     report = cluster.pods[0].report()
     assert report is not None
-    for replica in report.replicas:
-        partition = replica.configuration.partition
-        assert after[f"qss_applied_offset{partition}"] == replica.applied_offset
-        assert replica.applied_offset == replica.end_offset
+    ends = [replica.end_offset for replica in report.replicas]
+    applied = [replica.applied_offset for replica in report.replicas]
+    numbers = [replica.configuration.partition for replica in report.replicas]
+    shown = [told[f"qss_applied_offset{number}"] for number in numbers]
+    return ends if shown == applied == ends else None
 
 
 def test_a_stall_of_the_event_loop_is_measured(cluster: PodCluster) -> None:

@@ -4,6 +4,7 @@ import http.client
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -21,7 +22,8 @@ from qss_core.timed_keys import encode_window_key
 from qss_testing.pod_process import PodCluster, PodProcess
 
 ROWS = 100_000
-ROUNDS = 5
+ROUNDS = 7
+SCANS = 3  # In one measurement.
 WINDOWS = 100
 WINDOW_KEYS = 500
 FETCHES = 500
@@ -31,23 +33,30 @@ _NDJSON = "application/x-ndjson"
 
 
 def measure(directory: Path) -> list[Figure]:
-    """All three figures: CPU seconds of the server against CPU seconds of this thread."""
+    """All three figures: CPU seconds of this thread against CPU seconds of the server."""
     keys = make_keys(ROWS)
     fill(str(directory / "plain"), keys, b"v" * VALUE_BYTES).close()
+    bare = open_plain(str(directory / "plain"))
+
+    def scan() -> None:
+        assert sum(1 for _ in bare.items()) == ROWS
+
     with PodCluster(directory / "scan", partitions=1, value_serde="bytes") as cluster:
         load(cluster.metadata, keys)
         reopen(cluster)
-        path = f"/state/stores/{cluster.store}"
-        scans = [
-            _figure(
+        paths = [f"/state/stores/{cluster.store}"] * SCANS
+        figures = [
+            _compared(
                 f"scan 100 000 rows, {name} / bare items()",
                 at_least,
-                _bare_rows_per_s(str(directory / "plain")),
-                _served_rows_per_s(cluster.pods[0], [path], ROWS, accept),
+                _Work(scan, ROWS),
+                _Work(_requests(cluster.pods[0], paths, accept), ROWS * SCANS),
+                cluster.pods[0],
             )
             for name, accept, at_least in (("Arrow", _ARROW, 0.55), ("NDJSON", _NDJSON, 0.4))
         ]
-    return [*scans, _windows(directory)]
+    bare.close()
+    return [*figures, _windows(directory)]
 
 
 def _windows(directory: Path) -> Figure:
@@ -59,16 +68,16 @@ def _windows(directory: Path) -> Figure:
         bare[encode_window_key(key, start)] = value
     bare.flush()
     asked = [names[number * 7 % WINDOW_KEYS] for number in range(FETCHES)]
-    started = time.thread_time()
-    for name in asked:
-        cursor = bare.iter()
-        cursor.seek(encode_window_key(name.encode(), 0))
-        for _ in range(WINDOWS):
-            assert cursor.valid()
-            cursor.key(), cursor.value()
-            cursor.next()
-    theirs = FETCHES * WINDOWS / (time.thread_time() - started)
-    bare.close()
+
+    def fetch() -> None:
+        for name in asked:
+            cursor = bare.iter()
+            cursor.seek(encode_window_key(name.encode(), 0))
+            for _ in range(WINDOWS):
+                assert cursor.valid()
+                cursor.key(), cursor.value()
+                cursor.next()
+
     with PodCluster(
         directory / "pod",
         partitions=1,
@@ -80,8 +89,18 @@ def _windows(directory: Path) -> Figure:
         _load_windows(cluster, rows, values)
         reopen(cluster)
         paths = [f"/state/windows/{cluster.store}/{name}?limit={WINDOWS}" for name in asked]
-        ours = _served_rows_per_s(cluster.pods[0], paths, FETCHES * WINDOWS, "application/json")
-    return _figure("fetch 100 windows of a key / bare iterator", 0.3, theirs, ours)
+        figure = _compared(
+            "fetch 100 windows of a key / bare iterator",
+            0.3,
+            _Work(fetch, FETCHES * WINDOWS),
+            _Work(
+                _requests(cluster.pods[0], paths, "application/json"),
+                FETCHES * WINDOWS,
+            ),
+            cluster.pods[0],
+        )
+    bare.close()
+    return figure
 
 
 def _load_windows(cluster: PodCluster, rows: list[tuple[bytes, int]], values: list[bytes]) -> None:
@@ -100,55 +119,56 @@ def _load_windows(cluster: PodCluster, rows: list[tuple[bytes, int]], values: li
     http_client.close()
 
 
-def _figure(name: str, at_least: float, theirs: float, ours: float) -> Figure:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is measured, and how many rows it gives."""
+
+    run: Callable[[], None]
+    rows: int
+
+
+def _compared(name: str, at_least: float, theirs: _Work, ours: _Work, pod: PodProcess) -> Figure:
+    """In turn: others may slow the machine down for a while, and slow both then."""
+    assert pod.process is not None
+    pid = pod.process.pid
+    theirs.run()
+    ours.run()
+    pairs = []
+    for _ in range(ROUNDS):
+        bare_s = _took_s(theirs, time.thread_time)
+        pairs.append((bare_s, _took_s(ours, lambda: _cpu_s(pid))))
+    bare_s, served_s = median(bare for bare, _ in pairs), median(served for _, served in pairs)
     return Figure(
         name=name,
-        value=ours / theirs,
+        value=median(bare / served for bare, served in pairs),
         unit="x",
         at_least=at_least,
-        detail=f"{ours:,.0f} / {theirs:,.0f} rows a CPU s",
+        detail=f"{1 / served_s:,.0f} / {1 / bare_s:,.0f} rows a CPU s",
     )
 
 
-def _bare_rows_per_s(directory: str) -> float:
-    db = open_plain(directory)
-
-    def scan() -> None:
-        assert sum(1 for _ in db.items()) == ROWS
-
-    found = ROWS / _median_s(scan, time.thread_time)
-    db.close()
-    return found
+def _took_s(work: _Work, clock: Callable[[], float]) -> float:
+    """CPU seconds a row."""
+    started = clock()
+    work.run()
+    return (clock() - started) / work.rows
 
 
-def _served_rows_per_s(pod: PodProcess, paths: list[str], rows: int, accept: str) -> float:
-    process = pod.process
-    assert process is not None
-    connection = http.client.HTTPConnection("127.0.0.1", pod.ports[0])
-
+def _requests(pod: PodProcess, paths: list[str], accept: str) -> Callable[[], None]:
     def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", pod.ports[0])
         for path in paths:
             connection.request("GET", path, headers={"Accept": accept})
             answer = connection.getresponse()
             assert answer.status == 200
             while answer.read(1 << 20):
                 pass
+        connection.close()
 
-    found = rows / _median_s(ask, lambda: _cpu_s(process.pid))
-    connection.close()
-    return found
-
-
-def _median_s(work: Callable[[], None], clock: Callable[[], float]) -> float:
-    work()
-    took = []
-    for _ in range(ROUNDS):
-        started = clock()
-        work()
-        took.append(clock() - started)
-    return median(took)
+    return ask
 
 
 def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of all threads, in nanoseconds: the clock of /proc/PID/stat has ticks of 10 ms."""
+    files = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e9

@@ -33,7 +33,7 @@ from qss_store.replica import Replica
 from qss_store.replication.entries import Stage
 from qss_store.view import View
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
-from qss_testing.faulty_engine import Crash, Faults
+from qss_testing.faulty_engine import Crash, Faults, failing
 from qss_testing.own_stores import check_index
 from qss_testing.plots import KEY_VALUE_PLOT, PARTITIONS, Plot
 from qss_testing.versions import stored_rows
@@ -71,7 +71,9 @@ class Story:
     acknowledged: int = 0
     runs: int = 0
     uncommitted_seen: int = 0  # How often there were staged rows to be seen.
-    between: Callable[[int], Awaitable[None]] | None = None  # What happens behind a batch.
+    # A view of rows in memory is a copy: what was read of it once is what it shows.
+    is_in_memory: bool = False
+    _read: dict[tuple[int, bool], tuple[View, dict[bytes, bytes]]] = field(default_factory=dict)
     assignment: Any = field(init=False)
     extensions: Extensions = field(init=False)  # What is installed.
 
@@ -97,6 +99,40 @@ class Story:
         if self.services is not None:
             await self.services.crash()
             self.services = None
+
+    async def tell(
+        self, open_engine: OpenEngine, faults: Faults, *, is_watched: bool = True
+    ) -> bool:
+        """Starts the pod and a run of the query; tells whether both came through.
+
+        Readers look at each fault's moment, except where it is not watched.
+        """
+        faults.look = self.check_readers if is_watched else None
+        try:
+            await self.start(failing(open_engine, faults), faults)
+            self.check_readers(at_least=self.acknowledged)
+            await self.drive()
+        except Crash:
+            return False
+        finally:
+            if faults.is_dead:
+                await self.stop()
+        return True
+
+    async def tell_to_the_end(self, open_engine: OpenEngine) -> None:
+        """Without faults: what was begun is finished, and a restart finds the same."""
+        assert await self.tell(open_engine, Faults())
+        self.check_end()
+        await self.stop()
+        await self.start(open_engine, Faults())
+        self.check_end()
+        await self.stop()
+
+    async def happens_after(self, number: int) -> None:
+        """What happens behind a batch: nothing, except in another story."""
+
+    async def happens_at_last(self) -> None:
+        """What happens behind all batches."""
 
     # --- The driver
 
@@ -125,8 +161,9 @@ class Story:
             await self._commit(opened, number, commit, rows)
             self.acknowledged = number + 1
             self.check_readers(at_least=self.acknowledged)
-            if self.between is not None:
-                await self.ask(partial(self.between, number))
+            await self.ask(partial(self.happens_after, number))
+        await self.ask(self.happens_at_last)
+        await self.ask(coordination.finish)
 
     def _carried(self, number: int) -> tuple[Slice, ...]:
         """The rows of a batch that its commit brings."""
@@ -216,10 +253,9 @@ class Story:
             assert view.position.to_json() == position_at(view.sequence)
             state = self.plot.states[view.sequence][partition]
             assert view.stream_time == state.stream_time
-            assert self._rows_of(view) == state.rows, f"a half batch at {view.sequence}"
+            assert self._rows_of(partition, view) == state.rows, f"a half batch at {view.sequence}"
             self._check_index(view)
-            if self.plot.definition.type is not StoreType.VERSIONED:
-                self._check_uncommitted(replica, view)
+            self._check_uncommitted(replica, view)
 
     def _check_uncommitted(self, replica: Replica, committed: View) -> None:
         """What readers of uncommitted rows see: the first chunks of the next batch as well."""
@@ -230,7 +266,7 @@ class Story:
             return
         assert (view.sequence, view.position) == (committed.sequence, committed.position)
         states = self.plot.uncommitted[view.sequence][replica.partition]
-        seen = (view.stream_time, self._rows_of(view))
+        seen = (view.stream_time, self._rows_of(replica.partition, view))
         assert seen in [(one.stream_time, one.rows) for one in states]
         self._check_index(view)
         self.uncommitted_seen += 1
@@ -240,7 +276,15 @@ class Story:
             assert self.services is not None
             check_index(view, self.services.pod.indexing)
 
-    def _rows_of(self, view: View) -> dict[bytes, bytes]:
+    def _rows_of(self, partition: int, view: View) -> dict[bytes, bytes]:
+        place = (partition, bool(view.staged))
+        known, rows = self._read.get(place, (None, {}))
+        if known is not view or not self.is_in_memory:
+            rows = self._scanned(view)
+            self._read[place] = (view, rows)
+        return rows
+
+    def _scanned(self, view: View) -> dict[bytes, bytes]:
         if isinstance(view.snapshot, VersionedSnapshot):
             return stored_rows(view.snapshot)
         return {key: _value_of(view.format, row) for key, row in view.snapshot.scan()}

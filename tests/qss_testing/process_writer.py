@@ -129,7 +129,8 @@ class ProcessWriter:
     def values(self, pod: PodProcess, **parameters: str) -> dict[str, Any]:
         """The values of this writer's keys, as one pod answers for the whole store.
 
-        It is asked until it reaches every pod: one that was started again may not listen yet.
+        It is asked until every partition answers: a pod that was started again may not listen yet,
+        or be too busy to answer in time.
         """
         given = {"limit": "10000", **parameters}
         query = "".join(f"&{name}={value}" for name, value in given.items())
@@ -137,8 +138,8 @@ class ProcessWriter:
 
         def answer() -> dict[str, Any] | None:
             found: dict[str, Any] = json.loads(self.http.request("GET", url).body)
-            reasons = [one.get("failure", {}).get("reason") for one in found["partitions"].values()]
-            return None if "UNREACHABLE" in reasons else found
+            failed = any("failure" in one for one in found["partitions"].values())
+            return None if failed else found
 
         return {row["key"]: row["value"] for row in wait_until(answer)["rows"]}
 

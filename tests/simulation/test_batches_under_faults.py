@@ -249,6 +249,7 @@ async def test_every_batch_is_whole_and_no_acknowledged_one_is_lost(
     await last.live(batches=2)
     assert len(last.acknowledged) == 2, "the youngest run could not go on"
     assert_whole(cluster, [*drivers, last])
+    await cluster.services(int(cluster.active(0))).coordination.finish()
     assert_one_state(cluster)
     for ordinal in range(PODS):
         await cluster.crash(ordinal)

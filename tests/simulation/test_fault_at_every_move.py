@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from qss_core.spec import formats_of
-from qss_store.pod import OpenEngine, Pod
+from qss_store.replica import Replica
 from qss_testing.batch_story import Story
-from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
+from qss_testing.faulty_engine import Faults, MemoryDisk, failing
 from qss_testing.migrations import STEP_ROWS, check_places, sources_of
-from qss_testing.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT, Plot
+from qss_testing.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT
 from qss_testing.stores import open_rocksdb
 
 PLOTS = {
@@ -27,71 +27,39 @@ STEPS_BETWEEN = 3
 STEPS_MAX = 600  # More than any story has.
 
 
-class Migrations:
-    """After each batch of a story another format, and a few rows that move."""
-
-    def __init__(self, directory: Path, plot: Plot) -> None:
-        """A story of that plot."""
-        self.story = Story(directory, plot, between=self._change)
-        self._formats = formats_of(plot.definition.type)
+class MigratingStory(Story):
+    """After each batch another format, and a few rows that move."""
 
     @property
-    def pod(self) -> Pod:
-        """The story's pod."""
-        assert self.story.services is not None
-        return self.story.services.pod
+    def replicas(self) -> list[Replica]:
+        """Those of the story's pod."""
+        assert self.services is not None
+        return list(self.services.pod.replicas.values())
 
-    async def _change(self, number: int) -> None:
+    async def happens_after(self, number: int) -> None:
         """The next format; rows of the one before are still left."""
-        story = self.story
-        target = self._formats[number % len(self._formats)]
-        definition = msgspec.structs.replace(story.assignment.definition, format=target)
-        story.assignment = msgspec.structs.replace(story.assignment, definition=definition)
-        await self.pod.assign(story.assignment)
-        for replica in self.pod.replicas.values():
+        assert self.services is not None
+        formats = formats_of(self.plot.definition.type)
+        target = formats[number % len(formats)]
+        definition = msgspec.structs.replace(self.assignment.definition, format=target)
+        self.assignment = msgspec.structs.replace(self.assignment, definition=definition)
+        await self.services.pod.assign(self.assignment)
+        for replica in self.replicas:
             for _ in range(STEPS_BETWEEN):
                 await replica.move_rows(STEP_ROWS)
 
-    async def move_the_rest(self) -> None:
-        """As the pod does in the background."""
-        for replica in self.pod.replicas.values():
+    async def happens_at_last(self) -> None:
+        """The rest moves, as the pod lets it in the background."""
+        for replica in self.replicas:
             while await replica.move_rows(STEP_ROWS):
-                self.story.check_readers()
+                self.check_readers()
 
     def check_end(self) -> None:
         """One row for each key, and every one in its format."""
-        self.story.check_end()
-        for replica in self.pod.replicas.values():
+        super().check_end()
+        for replica in self.replicas:
             check_places(replica)
             assert sources_of(replica) == []
-
-
-async def tell(migrations: Migrations, open_engine: OpenEngine, faults: Faults) -> bool:
-    """Starts the pod and a run of the query; tells whether both came through."""
-    story = migrations.story
-    faults.look = story.check_readers
-    try:
-        await story.start(failing(open_engine, faults), faults)
-        story.check_readers(at_least=story.acknowledged)
-        await story.drive()
-        await story.ask(migrations.move_the_rest)
-    except Crash:
-        return False
-    finally:
-        if faults.is_dead:
-            await story.stop()
-    return True
-
-
-async def tell_to_the_end(migrations: Migrations, open_engine: OpenEngine) -> None:
-    """Without faults: what was begun is finished, and a restart finds the same."""
-    story = migrations.story
-    assert await tell(migrations, open_engine, Faults())
-    migrations.check_end()
-    await story.stop()
-    await story.start(open_engine, Faults())
-    migrations.check_end()
-    await story.stop()
 
 
 # Every write of the one, and every third of the others.
@@ -107,19 +75,19 @@ async def test_a_crash_at_any_write_of_a_migration_loses_no_row_and_shows_none_t
     while not came_through:
         crash_at += stride
         disk = MemoryDisk()
-        migrations = Migrations(tmp_path / str(crash_at), PLOTS[kind])
-        came_through = await tell(migrations, disk.open, Faults(crash_at=crash_at))
+        story = MigratingStory(tmp_path / str(crash_at), PLOTS[kind], is_in_memory=True)
+        came_through = await story.tell(disk.open, Faults(crash_at=crash_at))
         if came_through:
-            await migrations.story.stop()
+            await story.stop()
         else:
             if power == "lost":
                 disk.lose_power()
             # And once more while it recovers.
-            await tell(migrations, disk.open, Faults(crash_at=1 + crash_at % 17))
-            await migrations.story.stop()
+            await story.tell(disk.open, Faults(crash_at=1 + crash_at % 17))
+            await story.stop()
             if power == "lost":
                 disk.lose_power()
-        await tell_to_the_end(migrations, disk.open)
+        await story.tell_to_the_end(disk.open)
     assert 100 < crash_at < STEPS_MAX
 
 
@@ -133,13 +101,11 @@ async def test_a_crash_at_any_write_of_a_migration_is_survived_on_rocksdb(
     crash_at = 0
     while not came_through:
         crash_at += stride
-        migrations = Migrations(tmp_path / str(crash_at), PLOTS[kind])
-        came_through = await tell(
-            migrations, open_engine, Faults(crash_at=crash_at, counts_syncs=False)
-        )
+        story = MigratingStory(tmp_path / str(crash_at), PLOTS[kind])
+        came_through = await story.tell(open_engine, Faults(crash_at=crash_at, counts_syncs=False))
         if came_through:
-            await migrations.story.stop()
-        await tell_to_the_end(migrations, open_engine)
+            await story.stop()
+        await story.tell_to_the_end(open_engine)
     assert crash_at > 70
 
 
@@ -149,19 +115,17 @@ async def test_a_full_disk_at_any_write_of_a_migration_is_tried_again_and_nothin
 ) -> None:
     async def run(full_at: int) -> bool:
         disk = MemoryDisk()
-        migrations = Migrations(tmp_path / str(full_at), PLOTS[kind])
-        story = migrations.story
+        story = MigratingStory(tmp_path / str(full_at), PLOTS[kind], is_in_memory=True)
         await story.start(disk.open, Faults())
         await story.stop()
         faults = Faults(look=story.check_readers)
         await story.start(failing(disk.open, faults), faults)
         faults.full_at, faults.full_times = faults.steps + full_at, 2
         await story.drive()
-        await story.ask(migrations.move_the_rest)
         met = faults.steps >= faults.full_at
-        migrations.check_end()
+        story.check_end()
         await story.stop()
-        await tell_to_the_end(migrations, disk.open)
+        await story.tell_to_the_end(disk.open)
         return met
 
     met = await asyncio.gather(*(run(full_at) for full_at in range(1, STEPS_MAX, 9)))

@@ -8,7 +8,7 @@ import pytest
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.pod import OpenEngine
 from qss_testing.batch_story import Story
-from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
+from qss_testing.faulty_engine import Faults, MemoryDisk, failing
 from qss_testing.plots import (
     CARRIED_PLOT,
     DUPLICATES_PLOT,
@@ -30,39 +30,6 @@ STEPS = {
 PLOTS = pytest.mark.parametrize("kind", STEPS)
 
 
-async def tell(
-    story: Story,
-    open_engine: OpenEngine,
-    crash_at: int,
-    *,
-    look: bool,
-    counts_syncs: bool = True,
-) -> bool:
-    """Starts the pod and a run of the query; tells whether both came through."""
-    faults = Faults(crash_at=crash_at, counts_syncs=counts_syncs)
-    faults.look = story.check_readers if look else None
-    try:
-        await story.start(failing(open_engine, faults), faults)
-        story.check_readers(at_least=story.acknowledged)
-        await story.drive()
-    except Crash:
-        return False
-    finally:
-        if faults.is_dead:
-            await story.stop()
-    return True
-
-
-async def tell_to_the_end(story: Story, open_engine: OpenEngine) -> None:
-    """Without faults: what was begun is finished, and a restart finds the same."""
-    assert await tell(story, open_engine, 0, look=False)
-    story.check_end()
-    await story.stop()
-    await story.start(open_engine, Faults())
-    story.check_end()
-    await story.stop()
-
-
 @PLOTS
 @pytest.mark.parametrize("power", ["kept", "lost"])
 async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
@@ -74,20 +41,20 @@ async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
     while not came_through:
         crash_at += 1
         disk = MemoryDisk()
-        story = Story(tmp_path / str(crash_at), plot)
-        came_through = await tell(story, disk.open, crash_at, look=True)
+        story = Story(tmp_path / str(crash_at), plot, is_in_memory=True)
+        came_through = await story.tell(disk.open, Faults(crash_at=crash_at))
         if came_through:
-            assert (story.uncommitted_seen > 0) is (kind != "Versioned")
+            assert story.uncommitted_seen > 0
             await story.stop()
         else:
             if power == "lost":
                 disk.lose_power()
             # And once more while it recovers.
-            await tell(story, disk.open, 1 + crash_at % 13, look=True)
+            await story.tell(disk.open, Faults(crash_at=1 + crash_at % 13))
             await story.stop()
             if power == "lost":
                 disk.lose_power()
-        await tell_to_the_end(story, disk.open)
+        await story.tell_to_the_end(disk.open)
     assert steps_min < crash_at < steps_max
 
 
@@ -117,9 +84,10 @@ async def test_a_crash_at_any_write_is_survived_on_rocksdb(
     while not came_through:
         crash_at += stride
         story = Story(tmp_path / str(crash_at), plot)
-        came_through = await tell(story, open_engine, crash_at, look=False, counts_syncs=False)
+        faults = Faults(crash_at=crash_at, counts_syncs=False)
+        came_through = await story.tell(open_engine, faults, is_watched=False)
         if not came_through:
-            await tell(story, open_engine, 0, look=False)
+            await story.tell(open_engine, Faults(), is_watched=False)
         story.check_end()
         await story.stop()
     assert crash_at > steps_min / 2
@@ -130,7 +98,7 @@ async def test_readers_see_no_half_batch_at_any_write_on_rocksdb(
     kind: str, open_engine: OpenEngine, tmp_path: Path
 ) -> None:
     story = Story(tmp_path, STEPS[kind][0])
-    assert await tell(story, open_engine, 0, look=True)
+    assert await story.tell(open_engine, Faults())
     story.check_end()
     await story.stop()
 
@@ -143,7 +111,7 @@ async def test_a_full_disk_at_any_write_is_waited_for_and_nothing_is_lost(
 
     async def run(full_at: int) -> bool:
         disk = MemoryDisk()
-        story = Story(tmp_path / str(full_at), plot)
+        story = Story(tmp_path / str(full_at), plot, is_in_memory=True)
         await story.start(disk.open, Faults())
         await story.stop()
         faults = Faults(look=story.check_readers)

@@ -1,7 +1,9 @@
 """A family's rows at one moment, beneath newer ones that are in memory only."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sortedcontainers import SortedDict
 
 from qss_store.engine.base import Get, Snapshot
 from qss_store.engine.migrating import Row, merged_backward, merged_forward
@@ -49,10 +51,40 @@ class SortedRows:
 NO_ROWS = SortedRows({}, [])
 
 
+class GrowingRows:
+    """Rows by key, of which a None deletes, that more rows come to; scans see them come."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.rows: SortedDict[bytes, bytes | None] = SortedDict()
+
+    def put(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
+        """Adds rows, which win over those before."""
+        self.rows.update(zip(keys, values, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self.rows
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value; None where the key is deleted, and where it is not here."""
+        value: bytes | None = self.rows.get(key)
+        return value
+
+    def scan(
+        self, lower: bytes | None, upper: bytes | None, *, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Rows with lower <= key < upper, deleted ones too."""
+        keys = self.rows.irange(lower, upper, inclusive=(True, False), reverse=reverse)
+        return ((key, self.rows[key]) for key in keys)
+
+
 class OverlaidSnapshot:
     """A `Snapshot` of rows with newer ones over them; it owns nothing."""
 
-    def __init__(self, below: Snapshot | None, above: SortedRows) -> None:
+    def __init__(self, below: Snapshot | None, above: SortedRows | GrowingRows) -> None:
         """`above` wins; without `below` there is nothing else."""
         self._below = below
         self._above = above

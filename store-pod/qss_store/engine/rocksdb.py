@@ -29,7 +29,7 @@ from rocksdict import (
 from rocksdict import Snapshot as RocksSnapshot
 
 from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch, Get
-from qss_store.engine.rocksdb_scans import Held, backward, forward, translated
+from qss_store.engine.rocksdb_scans import Held, backward, forward, newest, translated
 from qss_store.engine.room import Room
 
 _DEFAULT_FAMILY = "default"
@@ -96,7 +96,8 @@ class RocksDbSnapshot:
     rocksdict's snapshots answer `get` as of their moment, but their iterators read the newest
     state. So scans share one iterator of the family, which pins the moment when it is opened: at
     the first scan, or by `pin` before the family is written again. Each scan takes it for a stretch
-    of rows and seeks to where it was; only one thread may do so.
+    of rows and seeks to where it was; only one thread may do so. Before that, a scan forward has an
+    iterator of its own, which is quicker, and the shared one only has its last word.
     """
 
     def __init__(self, family: Rdict) -> None:
@@ -168,7 +169,9 @@ class RocksDbSnapshot:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper in key order."""
         cursor = self._held()
-        return backward(cursor, lower, upper) if reverse else forward(cursor, lower, upper)
+        if reverse:
+            return backward(cursor, lower, upper)
+        return (newest if self._is_newest else forward)(cursor, lower, upper)
 
     def close(self) -> None:
         """Lets go of the moment; a scan that runs keeps the iterator."""

@@ -1,7 +1,10 @@
 """Scans over an iterator of RocksDB, which others may use between two stretches of rows."""
 
-from collections.abc import Iterator
-from itertools import chain, repeat
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, repeat
+from operator import itemgetter
+from typing import cast
 
 from rocksdict import Rdict, RdictIter
 
@@ -9,9 +12,36 @@ from qss_core.errors import CorruptionError, DiskFullError, StoreError
 
 FULL = "the volume is full: free space or make it larger; nothing is lost"
 _FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
+_STRETCH_BYTES = 256 * 1024  # About: rows are as large as the last one was.
+_KEY = itemgetter(0)
 
 # An iterator reads freed memory where nobody else holds its family and the family was dropped.
 Held = tuple[RdictIter, Rdict]
+
+
+def newest(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    """As `forward`, and quicker, while the family is still as the cursor has it."""
+    _cursor, family = held
+    # Opened now: it sees what is there now.
+    rows = cast(Iterator[tuple[bytes, bytes]], family.items(from_key=lower))
+    return chain.from_iterable(_stretches(held, rows, lower, upper))
+
+
+def _stretches(
+    held: Held, rows: Iterator[tuple[bytes, bytes]], lower: bytes | None, upper: bytes | None
+) -> Iterator[Iterable[tuple[bytes, bytes]]]:
+    stretch = _FIRST_STRETCH_ROWS
+    while some := list(islice(rows, stretch)):
+        last_key, last_row = some[-1]
+        if upper is not None and last_key >= upper:
+            yield some[: bisect_left(some, upper, key=_KEY)]
+            return
+        yield some
+        lower = last_key + b"\x00"
+        fits = max(1, _STRETCH_BYTES // (len(last_row) + 1))
+        stretch = min(2 * stretch, _STRETCH_ROWS, fits)
+    # At a damaged block these rows end without a word: the cursor has the last one.
+    yield forward(held, lower, upper)
 
 
 def forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:

@@ -90,6 +90,11 @@ class SegmentedSnapshot:
 
         return get
 
+    @property
+    def segments(self) -> Mapping[int, Snapshot]:
+        """The rows of those that there are."""
+        return self._snapshots
+
     def pin(self) -> None:
         """Holds the rows of all segments as they are."""
         for snapshot in self._snapshots.values():

@@ -5,12 +5,13 @@ bytes) and the value. Those that were replaced, and the marks of tombstones, are
 retention hides them as any segment's rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from qss_core.segments import encode_time
 from qss_core.timed_keys import VERSION_SUFFIX_BYTES, encode_version_key
 from qss_store.engine.base import Get, Snapshot
 from qss_store.engine.migrating import Row
+from qss_store.engine.overlaid import OverlaidSnapshot, SortedRows
 from qss_store.engine.segmented import SegmentedSnapshot
 
 _AFTER_ALL_TIMES = b"\xff" * 8
@@ -21,32 +22,39 @@ class VersionedSnapshot:
 
     def __init__(self, latest: Snapshot, history: SegmentedSnapshot, stream_time: int) -> None:
         """Owns both."""
-        self._latest = latest
+        self.latest = latest
         self.history = history
         self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
 
+    def overlaid(
+        self, latest: SortedRows, history: Mapping[int, SortedRows], stream_time: int
+    ) -> "VersionedSnapshot":
+        """These versions at a later stream time, with newer rows over them; owns nothing."""
+        above = OverlaidSnapshot(self.latest, latest)
+        return VersionedSnapshot(above, self.history.overlaid(history, stream_time), stream_time)
+
     def get(self, key: bytes) -> bytes | None:
         """The latest version of a key, or None."""
-        return self._latest.get(key)
+        return self.latest.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The latest versions of many keys."""
-        return self._latest.get_many(keys)
+        return self.latest.get_many(keys)
 
     def reader(self) -> Get:
         """Gets of the latest versions of this moment, also after `close`."""
-        return self._latest.reader()
+        return self.latest.reader()
 
     def pin(self) -> None:
         """Holds all versions as they are."""
-        self._latest.pin()
+        self.latest.pin()
         self.history.pin()
 
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[Row]:
         """The latest versions by key."""
-        return self._latest.scan(lower=lower, upper=upper, reverse=reverse)
+        return self.latest.scan(lower=lower, upper=upper, reverse=reverse)
 
     def end_of(self, key: bytes) -> bytes:
         """The first row key behind those of a key's history: none ends after stream time."""
@@ -62,5 +70,5 @@ class VersionedSnapshot:
 
     def close(self) -> None:
         """Lets go of the moment; a scan that still runs keeps its own hold."""
-        self._latest.close()
+        self.latest.close()
         self.history.close()

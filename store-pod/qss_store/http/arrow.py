@@ -9,7 +9,7 @@ says there: position, what is left, cursor.
 """
 
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,26 +19,16 @@ from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreType
 from qss_core.queries import KeyStatus, encode_mark
 from qss_core.times import Times
+from qss_store.http.arrow_columns import HEADERS, LIST_START, arrays_of, type_of
 from qss_store.http.media import ARROW
+from qss_store.reads.columns import make_take_apart
 from qss_store.reads.index_plans import IndexPlan
 from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.rows import Codec, Shape
-from qss_store.reads.scanning import Event, Rows
+from qss_store.reads.scanning import Mark
+from qss_store.reads.timed_rows import make_writer
 
 MARK = b"mark"
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_TYPES: dict[str, pa.DataType] = {
-    "bytes": pa.binary(),
-    "string": pa.string(),
-    "json": pa.string(),
-    "uuid": pa.string(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-    "boolean": pa.bool_(),
-}
 # Members of a row in JSON, and their columns; all that may be null are for versions.
 _TIMES = {
     StoreType.WINDOW: {"windowStart": "window_start", "windowEnd": "window_end"},
@@ -51,11 +41,14 @@ _OF_KEYS = [
     pa.field("status", pa.string(), nullable=False),
     pa.field("failure", pa.string()),
 ]
-_LIST = "list<"
 
 
 class ArrowEncoder:
-    """Turns the events of one scan into the bytes of one stream."""
+    """Turns one scan into the bytes of one stream.
+
+    Rows of this pod become columns as they are stored, where their types allow it. All others, and
+    those of other pods, are read from their JSON.
+    """
 
     media = ARROW
 
@@ -67,6 +60,9 @@ class ArrowEncoder:
         if isinstance(plan, IndexPlan):
             columns.insert(1, _index_column(plan.index.serde.name))
         self._columns = [(member, change) for member, change, _ in columns]
+        self._codec = codec
+        self._take_apart = make_take_apart(codec, plan.shape)
+        self._write = make_writer(codec, plan)
         self._schema = pa.schema([field for *_, field in columns])
         self._line = msgspec.json.Decoder(list[_line_type(codec)])  # type: ignore[misc]
         self._written: list[bytes] = []
@@ -87,15 +83,25 @@ class ArrowEncoder:
     def close(self) -> None:
         """Arrow closes what it was given."""
 
-    # --- Events
+    # --- A scan
 
-    def encode(self, event: Event) -> bytes:
-        """The bytes of some rows, or of the mark after a partition; the first have the schema."""
-        if isinstance(event, Rows):
-            self._writer.write_batch(self._batch(event.rows))
-        else:
-            mark = encode_mark(event.partition, event.answer, event.cursor)
-            self._writer.write_batch(self._batch([]), custom_metadata={MARK: mark})
+    def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
+        """A batch of rows as they are stored; the first has the schema before it."""
+        arrays = arrays_of(self._take_apart(row_keys, rows), self._codec)
+        if arrays is None:
+            return self.of_lines([*map(self._write, row_keys, rows)])
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        return self._taken()
+
+    def of_lines(self, lines: Sequence[bytes]) -> bytes:
+        """A batch of rows that are JSON already."""
+        self._writer.write_batch(self._batch(lines))
+        return self._taken()
+
+    def of_mark(self, mark: Mark) -> bytes:
+        """The empty batch after a partition."""
+        encoded = encode_mark(mark.partition, mark.answer, mark.cursor)
+        self._writer.write_batch(self._batch([]), custom_metadata={MARK: encoded})
         return self._taken()
 
     def end(self) -> bytes:
@@ -107,7 +113,7 @@ class ArrowEncoder:
         written, self._written = self._written, []
         return b"".join(written)
 
-    def _batch(self, lines: list[bytes]) -> pa.RecordBatch:
+    def _batch(self, lines: Sequence[bytes]) -> pa.RecordBatch:
         rows = self._line.decode(b"[%b]" % b",".join(lines))
         arrays = [
             pa.array([change(getattr(row, member)) for row in rows], field.type)
@@ -148,13 +154,6 @@ def encode_found(codec: Codec, answer: bytes) -> bytes:
     return data
 
 
-def type_of(serde: str) -> pa.DataType:
-    """Arrow's type of a serde's values; a json stays its text."""
-    if serde.startswith(_LIST):
-        return pa.list_(type_of(serde[len(_LIST) : -1]))
-    return _TYPES[serde]
-
-
 _Column = tuple[str, Callable[[Any], Any], pa.Field]
 
 
@@ -174,7 +173,7 @@ def _columns_of(codec: Codec, shape: Shape) -> list[_Column]:
     if shape.timestamp:
         columns.append(("timestamp", _same, pa.field("timestamp", pa.int64())))
     if shape.headers:
-        columns.append(("headers", _headers, pa.field("headers", _HEADERS)))
+        columns.append(("headers", _headers, pa.field("headers", HEADERS)))
     return columns
 
 
@@ -203,8 +202,8 @@ def _line_type(codec: Codec) -> type[msgspec.Struct]:
 
 def _change_of(serde: str) -> Callable[[Any], Any]:
     """What makes a serde's value of its JSON."""
-    if serde.startswith(_LIST):
-        item = _change_of(serde[len(_LIST) : -1])
+    if serde.startswith(LIST_START):
+        item = _change_of(serde[len(LIST_START) : -1])
         return lambda found: None if found is None else [item(one) for one in found]
     if serde == "json":
         return lambda found: bytes(found).decode()

@@ -16,6 +16,7 @@ from qss_core.wire import decode
 from qss_store.access.guard import Guard
 from qss_store.http.media import JSON
 from qss_store.http.point import state_headers
+from qss_store.http.timed import TimedApi
 from qss_store.metrics import RequestMetrics
 from qss_store.reads import local
 from qss_store.reads.many import ManyKeys, check_count
@@ -26,8 +27,13 @@ from qss_store.reads.replicas import Reading, open_reading
 POINT_ROUTE = "/state/stores/{store}/{key}"
 MANY_ROUTE = "/state/get/{store}"
 
-_POINT = b"GET /state/stores/"
+_GETS = {
+    b"GET /state/stores/": POINT_ROUTE,
+    b"GET /state/windows/": "/state/windows/{store}/{key}",
+    b"GET /state/sessions/": "/state/sessions/{store}/{key}",
+}
 _MANY = b"POST /state/get/"
+_WORD_AT = len(b"GET /state/")
 _VERSION = b" HTTP/1.1\r\n"
 _END = b"\r\n\r\n"
 _TARGET_BYTES_MAX = 2048
@@ -35,6 +41,7 @@ _BLOCK_BYTES_MAX = 4096
 _BLOCKS_MAX = 256
 # What a key or a store may have in a path without an escape, and no dot: `.` and `..` are no keys.
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
+_PLAIN_QUERY = _PLAIN + b"=&:."
 # Headers that change nothing of an answer, beside those that are looked at.
 _IGNORED = frozenset(
     (b"host", b"user-agent", b"accept-encoding", b"accept-language", b"content-type")
@@ -58,17 +65,21 @@ class Frame(NamedTuple):
 
     target: bytes  # Behind the words that all targets of its kind start with.
     head: Head
-    body: bytes | None  # None: a point.
+    body: bytes
+    route: str
 
 
 class Lane:
     """The lane of a pod's query port (shell.FastLane)."""
 
-    def __init__(self, reader: Reader, guard: Guard | None, metrics: RequestMetrics) -> None:
-        """Answers from `reader` to whom `guard` lets pass."""
+    def __init__(
+        self, reader: Reader, guard: Guard | None, metrics: RequestMetrics, timed: TimedApi
+    ) -> None:
+        """Answers from `reader`, many rows by `timed`, to whom `guard` lets pass."""
         self._reader = reader
         self._guard = guard
         self._metrics = metrics
+        self._timed = timed
         self._options = ReadOptions()
         self._heads: dict[bytes, Head | None] = {}
         self._state_heads: dict[PartitionId, tuple[str, bytes]] = {}
@@ -79,12 +90,13 @@ class Lane:
 
     def frame(self, data: bytes) -> Frame | None:
         """The request in `data`, if it is one of the lane's, whole, with nothing behind it."""
-        if data.startswith(_POINT):
-            end = data.find(_VERSION, len(_POINT), _TARGET_BYTES_MAX)
+        start = data[: data.find(b"/", _WORD_AT) + 1]
+        if start in _GETS:
+            end = data.find(_VERSION, len(start), _TARGET_BYTES_MAX)
             head = self._head(data[end + len(_VERSION) :]) if end > 0 else None
             if head is None or head.body_bytes:
                 return None
-            return Frame(data[len(_POINT) : end], head, None)
+            return Frame(data[len(start) : end], head, b"", _GETS[start])
         if data.startswith(_MANY):
             end = data.find(_VERSION, len(_MANY), _TARGET_BYTES_MAX)
             body_at = data.find(_END, end) + len(_END) if end > 0 else 0
@@ -93,7 +105,7 @@ class Lane:
             head = self._head(data[end + len(_VERSION) : body_at])
             if head is None or len(data) - body_at != head.body_bytes:
                 return None
-            return Frame(data[len(_MANY) : end], head, data[body_at:])
+            return Frame(data[len(_MANY) : end], head, data[body_at:], MANY_ROUTE)
         return None
 
     def _head(self, block: bytes) -> Head | None:
@@ -113,13 +125,12 @@ class Lane:
     def answer(self, frame: Frame) -> bytes | None:
         """All bytes of the answer; None where it has to come from elsewhere."""
         started = time.perf_counter()
-        is_point = frame.body is None
-        route = POINT_ROUTE if is_point else MANY_ROUTE
+        route = frame.route
         guard = self._guard
         if guard is not None and not guard.passes(frame.head.authorization, route):
             return None
         try:
-            found = self._point(frame.target) if is_point else self._many(frame)
+            found = self._found(frame)
         except Exception:  # noqa: BLE001 the ordinary way meets it again, and says what it is.
             return None
         if found is None or len(found[1]) > _ANSWER_BYTES_MAX:
@@ -131,6 +142,14 @@ class Lane:
         metrics.bytes_out += len(body)
         return b"%b%b\r\nContent-Length: %d\r\n\r\n%b" % (head, self._date_now(), len(body), body)
 
+    def _found(self, frame: Frame) -> tuple[bytes, bytes] | None:
+        """The head of the answer, up to its date, and its body."""
+        if frame.route == POINT_ROUTE:
+            return self._point(frame.target)
+        if frame.route == MANY_ROUTE:
+            return self._many(frame)
+        return self._rows_of_key(frame)
+
     def _point(self, target: bytes) -> tuple[bytes, bytes] | None:
         store, slash, key = target.partition(b"/")
         if not slash or not key or (store + key).translate(None, _PLAIN):
@@ -139,7 +158,6 @@ class Lane:
         codec = reader.codec(store.decode())
         check_type(codec)
         options = self._options
-        reader.check_isolation(options)
         plan = PointPlan(key_of_text(key.decode(), codec), codec.shape)
         partition = partition_of_key(plan.key, None, codec)
         reading = open_reading(reader.pod, partition, options, codec.format)
@@ -163,12 +181,22 @@ class Lane:
         reader = self._reader
         codec = reader.codec(frame.target.decode())
         check_type(codec)
-        assert frame.body is not None, "a batch get has a body"
         request = decode(frame.body, BatchRequest)
         check_count(request.keys, reader.settings.keys_per_request_max)
         options = options_of_body(request, Scope.ALL)
-        reader.check_isolation(options)
         body = ManyKeys(reader, codec, request, options, {}).answer_at_once()
+        return None if body is None else (_JSON_HEAD, body)
+
+    def _rows_of_key(self, frame: Frame) -> tuple[bytes, bytes] | None:
+        path, _, query = frame.target.partition(b"?")
+        store, slash, key = path.partition(b"/")
+        if not slash or not key or (store + key).translate(None, _PLAIN):
+            return None
+        if query.translate(None, _PLAIN_QUERY):
+            return None
+        body = self._timed.of_key_at_once(
+            frame.route.split("/")[2], store.decode(), key.decode(), query.decode()
+        )
         return None if body is None else (_JSON_HEAD, body)
 
     def _date_now(self) -> bytes:

@@ -82,7 +82,6 @@ class PointApi:
         check_type(codec)
         parameters = parse_parameters(request.rel_url.raw_query_string, POINT_PARAMETERS)
         options = options_of(parameters)
-        self._reader.check_isolation(options)
         offered = (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
         media = negotiate(request, offered)
         key = key_of_text(key_text(request), codec)

@@ -33,7 +33,7 @@ from qss_store.extensions import Extensions
 from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.arrow import encode_found
 from qss_store.http.media import ARROW, JSON, negotiate
-from qss_store.http.scans import MEDIA, ScanApi, peer_headers
+from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_headers
 from qss_store.http.shell import BodyPace, read_json
 from qss_store.http.streams import collect, send_document
 from qss_store.reads.folds import plan_fold
@@ -71,7 +71,6 @@ class QueryApi:
         scope = _scope(request)
         message = await self._read(request, QueryRequest)
         options = options_of_body(message, scope)
-        self._reader.check_isolation(options)
         name = query_type(message.query)
         if name not in QUERY_TYPES:
             return await self._fold(request, codec, name, message, options)
@@ -138,6 +137,7 @@ class QueryApi:
         plan: RowsPlan,
     ) -> web.StreamResponse:
         media = negotiate(request, MEDIA)
+        encoder = make_encoder(media, codec, plan)
         scan = self._scans.scan(
             request,
             codec,
@@ -146,12 +146,13 @@ class QueryApi:
             limit=message.limit,
             cursor=message.cursor,
             media=media,
+            encoder=encoder,
             make_peer_request=_peer_requests(request, message),
         )
         with self._scans.slot(options):
             if media == JSON:
                 return await self._send(request, await _collected(scan))
-            return await self._scans.answer(request, scan, media, codec, plan)
+            return await self._scans.answer(request, scan, encoder)
 
     async def count(self, request: web.Request) -> web.Response:
         """About how many keys the store has."""
@@ -159,7 +160,6 @@ class QueryApi:
         check_countable(codec)
         parameters = parse_parameters(request.rel_url.raw_query_string, COUNT_PARAMETERS)
         options = options_of(parameters)
-        self._reader.check_isolation(options)
         negotiate(request, (JSON,))
         gathering = Gathering(
             self._reader, codec, CountPlan(), COUNT_QUERY, options, forwarded_headers(request)
@@ -174,7 +174,6 @@ class QueryApi:
         scope = _scope(request)
         message = await self._read(request, BatchRequest)
         options = options_of_body(message, scope)
-        self._reader.check_isolation(options)
         media = negotiate(request, (JSON, ARROW))
         check_count(message.keys, self._reader.settings.keys_per_request_max)
         batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))

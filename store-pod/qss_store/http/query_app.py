@@ -14,6 +14,7 @@ from qss_store.http.point import PointApi
 from qss_store.http.queries import QueryApi
 from qss_store.http.scans import ScanApi
 from qss_store.http.shell import shell_middlewares
+from qss_store.http.timed import TimedApi
 from qss_store.peers import PeerSession
 from qss_store.pod import Pod
 from qss_store.reads.peers import PeerReads
@@ -40,14 +41,15 @@ def make_query_app(
     app = web.Application(
         middlewares=[*shell_middlewares(pod.metrics, "query"), *access_middlewares(guard)]
     )
-    app[LANE] = Lane(reader, guard, pod.metrics.requests)
+    of_times = TimedApi(reader, points, scans)
+    app[LANE] = Lane(reader, guard, pod.metrics.requests, of_times)
     app.add_routes(
         [
             # First, since the router tries the routes of a path's first words in turn.
             web.get(POINT_ROUTE.replace("{key}", "{key:[^/]*}"), points.get),
             web.get("/state/stores/{store}", scans.get),
             *discovery_routes(pod),
-            *timed.routes(reader, points, scans),
+            *timed.routes(of_times),
             *versions.routes(reader, points, scans),
             web.get("/state/count/{store}", queries.count),
             web.post(MANY_ROUTE, queries.get_many),

@@ -19,16 +19,21 @@ from qss_store.http.answers import encoded_query, forwarded_headers, seconds_tex
 from qss_store.http.arrow import ArrowEncoder
 from qss_store.http.media import ARROW, JSON, NDJSON, negotiate
 from qss_store.http.streams import (
+    Collected,
     EventSource,
     NdjsonEncoder,
+    StreamEncoder,
     StreamSlots,
     answers_json,
     collect,
+    result_at_once,
     send_document,
     stream,
 )
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
+from qss_store.reads.json_rows import JsonRows, RowEncoder
+from qss_store.reads.local import SCAN_ROWS_MAX
 from qss_store.reads.peers import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
 from qss_store.reads.plans import plan_scan
 from qss_store.reads.query_plans import RowsPlan
@@ -56,9 +61,9 @@ class ScanApi:
         codec = reader.codec(request.match_info["store"])
         parameters = parse_parameters(request.rel_url.raw_query_string, SCAN_PARAMETERS)
         options = options_of(parameters)
-        reader.check_isolation(options)
         media = negotiate(request, MEDIA)
         plan = plan_scan(parameters, codec)
+        encoder = make_encoder(media, codec, plan)
         scan = self.scan(
             request,
             codec,
@@ -67,31 +72,62 @@ class ScanApi:
             limit=limit_of(parameters),
             cursor=parameters.get("cursor"),
             media=media,
+            encoder=encoder,
             make_peer_request=peer_requests(request, parameters),
         )
         with self.slot(options):
-            return await self.answer(request, scan, media, codec, plan)
+            return await self.answer(request, scan, encoder)
 
     def slot(self, options: ReadOptions) -> AbstractContextManager[None]:
         """Holds one of the scans that may run. Raises OverloadedError where there is none."""
         return self._slots[options.scope].taken()
 
     async def answer(
-        self, request: web.Request, scan: EventSource, media: str, codec: Codec, plan: RowsPlan
+        self, request: web.Request, scan: EventSource, encoder: JsonRows | StreamEncoder
     ) -> web.StreamResponse:
-        """A scan as the client takes it."""
-        encoder = ArrowEncoder(codec, plan) if media == ARROW else NdjsonEncoder()
+        """A scan as the client takes it; the encoder is the one that it was made with."""
         if request.method == hdrs.METH_HEAD:
+            media = JSON if isinstance(encoder, JsonRows) else encoder.media
             return web.Response(headers={hdrs.CONTENT_TYPE: media})
-        if media != JSON:
+        if not isinstance(encoder, JsonRows):
             return await stream(request, scan, encoder, self._reader.settings.write_stall_max_s)
-        collected = await collect(scan)
-        body = b'{"rows":%b,"partitions":%b,"cursor":%b}' % (
-            collected.rows_json(),
-            answers_json(collected.answers),
-            msgspec.json.encode(collected.cursor),
-        )
+        body = _document(await collect(scan))
         return await send_document(request, body, self._reader.settings.write_stall_max_s)
+
+    def document_at_once(
+        self,
+        codec: Codec,
+        plan: RowsPlan,
+        options: ReadOptions,
+        *,
+        limit: int | None,
+        cursor: str | None,
+    ) -> bytes | None:
+        """The JSON of a scan of this pod's rows that fit in a chunk; the options say LOCAL.
+
+        None where it would have to wait, or a partition has failed: others may answer then.
+        """
+        assert options.scope is Scope.LOCAL, "a peer would be waited for"
+        budget = self._document_budget(options, limit)
+        if budget.rows_left is None or budget.rows_left > SCAN_ROWS_MAX:
+            return None
+        scan = Scan(
+            pod=self._reader.pod,
+            peers=self._reader.peers,
+            codec=codec,
+            plan=plan,
+            options=options,
+            pieces=self.pieces(cursor, plan, options, codec),
+            budget=budget,
+            encoder=JsonRows(codec, plan),
+            is_streamed=False,
+            make_peer_request=_nobody,
+        )
+        with self.slot(options):
+            collected = result_at_once(collect(scan))
+        if collected is None or any(answer.failure for answer in collected.answers.values()):
+            return None
+        return _document(collected)
 
     def scan(
         self,
@@ -103,6 +139,7 @@ class ScanApi:
         limit: int | None,
         cursor: str | None,
         media: str,
+        encoder: RowEncoder,
         make_peer_request: MakePeerRequest,
     ) -> Scan:
         """The scan that a request asks for. Raises for a limit or a cursor that cannot be."""
@@ -114,6 +151,7 @@ class ScanApi:
             options=options,
             pieces=self.pieces(cursor, plan, options, codec),
             budget=self.budget(request, options, limit, media),
+            encoder=encoder,
             is_streamed=media != JSON,
             make_peer_request=make_peer_request,
         )
@@ -139,12 +177,18 @@ class ScanApi:
         """How much the answer may have. Raises for a limit that cannot be."""
         settings = self._reader.settings
         if limit is not None and limit < 1:
-            raise MalformedRequestError("limit: 1 or more rows")
-        now = self._reader.pod.clock.monotonic()
+            raise _no_rows()
         if media != JSON:
+            now = self._reader.pod.clock.monotonic()
             bytes_max = min(settings.stream_bytes_max, _peer_limit(request, BYTES_MAX_HEADER))
             seconds = min(settings.stream_max_s, _peer_limit(request, SECONDS_MAX_HEADER))
             return Budget(limit, int(bytes_max), now + seconds)
+        return self._document_budget(options, limit)
+
+    def _document_budget(self, options: ReadOptions, limit: int | None) -> Budget:
+        settings = self._reader.settings
+        if limit is not None and limit < 1:
+            raise _no_rows()
         rows = settings.rows_default if limit is None else limit
         if rows > settings.rows_per_answer_max:
             raise TooLargeError(
@@ -152,7 +196,30 @@ class ScanApi:
                 f"cursor, or accept {NDJSON}",
                 limit=settings.rows_per_answer_max,
             )
-        return Budget(rows, settings.answer_bytes_max, now + options.timeout_s)
+        return Budget(rows, settings.answer_bytes_max, self._reader.deadline(options))
+
+
+def _no_rows() -> MalformedRequestError:
+    return MalformedRequestError("limit: 1 or more rows")
+
+
+def _document(collected: Collected) -> bytes:
+    return b'{"rows":%b,"partitions":%b,"cursor":%b}' % (
+        collected.rows_json(),
+        answers_json(collected.answers),
+        msgspec.json.encode(collected.cursor),
+    )
+
+
+def _nobody(part: PeerPart) -> PeerRequest:
+    raise AssertionError(f"partition {part.partition} is read here alone")
+
+
+def make_encoder(media: str, codec: Codec, plan: RowsPlan) -> JsonRows | StreamEncoder:
+    """How the rows of a plan are given in a content type. Raises MalformedRequestError."""
+    if media == JSON:
+        return JsonRows(codec, plan)
+    return ArrowEncoder(codec, plan) if media == ARROW else NdjsonEncoder(codec, plan)
 
 
 def peer_headers(request: web.Request, part: PeerPart) -> dict[str, str]:

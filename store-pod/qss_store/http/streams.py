@@ -6,10 +6,10 @@ too long, or goes away, ends it, and the iterator is closed.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 from aiohttp import hdrs, web
@@ -18,9 +18,11 @@ from qss_core.errors import OverloadedError
 from qss_core.model import PartitionId
 from qss_core.queries import PartitionAnswer, encode_mark
 from qss_store.http.media import JSON, NDJSON
-from qss_store.reads.scanning import Event, Rows
+from qss_store.reads.json_rows import NdjsonRows, RowEncoder
+from qss_store.reads.scanning import Event, Mark, Rows
 
 _LOG = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 _SLICE_BYTES = 256 * 1024
 
 
@@ -74,7 +76,7 @@ async def collect(scan: EventSource) -> Collected:
     async with aclosing(scan.events()) as events:
         async for event in events:
             if isinstance(event, Rows):
-                collected.rows.setdefault(event.partition, []).extend(event.rows)
+                collected.rows.setdefault(event.partition, []).append(event.data)
             else:
                 collected.answers[event.partition] = event.answer
                 if event.answer.failure is not None:
@@ -83,28 +85,41 @@ async def collect(scan: EventSource) -> Collected:
     return collected
 
 
-class Encoder(Protocol):
-    """How the events of a scan become the bytes of a stream."""
+def result_at_once(work: Coroutine[Any, Any, _Result]) -> _Result | None:
+    """What a coroutine returns that need not wait for anything; None where it must.
+
+    Then it is cancelled, as a task is, and must not wait for its own end either.
+    """
+    try:
+        work.send(None)
+        work.throw(asyncio.CancelledError())
+    except StopIteration as over:
+        return cast(_Result, over.value)
+    except asyncio.CancelledError:
+        return None
+    raise AssertionError("the work waits although it was cancelled")
+
+
+class StreamEncoder(RowEncoder, Protocol):
+    """How a scan becomes the bytes of a stream."""
 
     media: str
 
-    def encode(self, event: Event) -> bytes:
-        """Rows, or the mark after a partition."""
+    def of_mark(self, mark: Mark) -> bytes:
+        """The mark after a partition."""
 
     def end(self) -> bytes:
         """What ends the stream."""
 
 
-class NdjsonEncoder:
+class NdjsonEncoder(NdjsonRows):
     """A row a line, and a mark after each partition."""
 
     media = NDJSON
 
-    def encode(self, event: Event) -> bytes:
-        """Whole lines."""
-        if isinstance(event, Rows):
-            return b"\n".join(event.rows) + b"\n"
-        return encode_mark(event.partition, event.answer, event.cursor) + b"\n"
+    def of_mark(self, mark: Mark) -> bytes:
+        """The mark after a partition."""
+        return encode_mark(mark.partition, mark.answer, mark.cursor) + b"\n"
 
     def end(self) -> bytes:
         """The last mark has ended it."""
@@ -112,7 +127,7 @@ class NdjsonEncoder:
 
 
 async def stream(
-    request: web.Request, scan: EventSource, encoder: Encoder, write_stall_max_s: float
+    request: web.Request, scan: EventSource, encoder: StreamEncoder, write_stall_max_s: float
 ) -> web.StreamResponse:
     """Writes the scan while it is read."""
     response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: encoder.media})
@@ -121,7 +136,9 @@ async def stream(
         async for event in events:
             with _patience(request):
                 async with asyncio.timeout(write_stall_max_s):
-                    await response.write(encoder.encode(event))
+                    await response.write(
+                        event.data if isinstance(event, Rows) else encoder.of_mark(event)
+                    )
     with _patience(request):
         async with asyncio.timeout(write_stall_max_s):
             await response.write_eof(encoder.end())

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from qss_core.errors import MalformedRequestError, TooLargeError, UnknownQueryTypeError
 from qss_core.model import StoreType
-from qss_core.parameters import ReadOptions, limit_of, options_of, parse_parameters
+from qss_core.parameters import ReadOptions, Scope, limit_of, options_of, parse_parameters
 from qss_core.timed_parameters import (
     SESSION_KEY_PARAMETERS,
     SESSION_PARAMETERS,
@@ -22,7 +22,7 @@ from qss_core.timed_parameters import (
 from qss_store.http.keys import key_text
 from qss_store.http.media import JSON, OCTETS, negotiate
 from qss_store.http.point import PointApi, PointAsk
-from qss_store.http.scans import MEDIA, ScanApi, peer_requests
+from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_requests
 from qss_store.http.streams import EventSource
 from qss_store.reads.by_time import TimeScan
 from qss_store.reads.plans import PointPlan, key_of_text, partition_of_key
@@ -74,6 +74,9 @@ _SESSIONS = _Kind(
 )
 
 
+_KINDS = {kind.what: kind for kind in (_WINDOWS, _SESSIONS)}
+
+
 class TimedApi:
     """The handlers of windows and sessions."""
 
@@ -115,18 +118,40 @@ class TimedApi:
         plan = kind.plan_many(parameters, codec, None)
         return await self._scan(request, codec, parameters, options, plan, is_of_key=False)
 
+    def of_key_at_once(self, what: str, store: str, key_text: str, query: str) -> bytes | None:
+        """The JSON of many rows of a key, where they are here; None: the ordinary way has to."""
+        kind = _KINDS[what]
+        codec, parameters, options = self._checked(store, query, kind, kind.key_parameters)
+        key = key_of_text(key_text, codec)
+        if kind.exact & parameters.keys():
+            return None
+        plan = kind.plan_many(parameters, codec, key)
+        partition = partition_of_key(key, options.partition, codec)
+        return self._scans.document_at_once(
+            codec,
+            plan,
+            replace(options, partition=None, partitions=(partition,), scope=Scope.LOCAL),
+            limit=limit_of(parameters),
+            cursor=parameters.get("cursor"),
+        )
+
     def _parse(
         self, request: web.Request, kind: _Kind, allowed: tuple[str, ...]
     ) -> tuple[Codec, dict[str, str], ReadOptions]:
-        codec = self._reader.codec(request.match_info["store"])
+        query = request.rel_url.raw_query_string
+        return self._checked(request.match_info["store"], query, kind, allowed)
+
+    def _checked(
+        self, store: str, query: str, kind: _Kind, allowed: tuple[str, ...]
+    ) -> tuple[Codec, dict[str, str], ReadOptions]:
+        codec = self._reader.codec(store)
         if codec.type is not kind.type:
             raise UnknownQueryTypeError(
                 f"/state/{kind.what} is for {kind.type} stores; {codec.name} is a {codec.type} "
                 "store"
             )
-        parameters = parse_parameters(request.rel_url.raw_query_string, allowed)
+        parameters = parse_parameters(query, allowed)
         options = options_of(parameters)
-        self._reader.check_isolation(options)
         return codec, parameters, options
 
     async def _scan(
@@ -140,6 +165,7 @@ class TimedApi:
         is_of_key: bool,
     ) -> web.StreamResponse:
         media = negotiate(request, MEDIA)
+        encoder = make_encoder(media, codec, plan)
         limit, cursor = limit_of(parameters), parameters.get("cursor")
         make_peer_request = peer_requests(request, parameters, is_of_key=is_of_key)
         scan: EventSource
@@ -157,6 +183,7 @@ class TimedApi:
                 options=options,
                 pieces=self._scans.pieces(cursor, plan, options, codec),
                 budget=budget,
+                encoder=encoder,
                 make_peer_request=make_peer_request,
             )
         else:
@@ -168,10 +195,11 @@ class TimedApi:
                 limit=limit,
                 cursor=cursor,
                 media=media,
+                encoder=encoder,
                 make_peer_request=make_peer_request,
             )
         with self._scans.slot(options):
-            return await self._scans.answer(request, scan, media, codec, plan)
+            return await self._scans.answer(request, scan, encoder)
 
     def _check_page(self, limit: int | None, media: str) -> None:
         """Refuses a page by time that no memory bounds."""
@@ -209,9 +237,8 @@ def _point(
     )
 
 
-def routes(reader: Reader, points: PointApi, scans: ScanApi) -> list[web.RouteDef]:
+def routes(api: TimedApi) -> list[web.RouteDef]:
     """The routes of windows and sessions."""
-    api = TimedApi(reader, points, scans)
     return [
         web.get("/state/windows/{store}/{key:[^/]*}", api.windows_of_key),
         web.get("/state/windows/{store}", api.windows),

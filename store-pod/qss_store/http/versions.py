@@ -11,7 +11,7 @@ from qss_core.timed_parameters import VERSION_PARAMETERS
 from qss_store.http.keys import key_text
 from qss_store.http.media import JSON, OCTETS, negotiate
 from qss_store.http.point import PointApi, PointAsk
-from qss_store.http.scans import MEDIA, ScanApi, peer_requests
+from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_requests
 from qss_store.reads.plans import VersionPlan, key_of_text, partition_of_key
 from qss_store.reads.reader import Reader
 from qss_store.reads.rows import Codec
@@ -33,7 +33,6 @@ class VersionApi:
         codec = self._codec(request)
         parameters = parse_parameters(request.rel_url.raw_query_string, VERSION_PARAMETERS)
         options = options_of(parameters)
-        self._reader.check_isolation(options)
         key = key_of_text(key_text(request), codec)
         plan = plan_versions(parameters, codec, key)
         partition = partition_of_key(key, options.partition, codec)
@@ -50,6 +49,7 @@ class VersionApi:
             )
             return await self._points.answer(ask)
         media = negotiate(request, MEDIA)
+        encoder = make_encoder(media, codec, plan)
         scan = self._scans.scan(
             request,
             codec,
@@ -58,10 +58,11 @@ class VersionApi:
             limit=limit_of(parameters),
             cursor=parameters.get("cursor"),
             media=media,
+            encoder=encoder,
             make_peer_request=peer_requests(request, parameters, is_of_key=True),
         )
         with self._scans.slot(options):
-            return await self._scans.answer(request, scan, media, codec, plan)
+            return await self._scans.answer(request, scan, encoder)
 
     async def of_all(self, request: web.Request) -> web.StreamResponse:
         """There is no such read: versions are asked for by key."""

@@ -21,6 +21,7 @@ from qss_store.pod import Pod
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, encode_cursor
 from qss_store.reads.execution import Execution
+from qss_store.reads.json_rows import RowEncoder
 from qss_store.reads.local import CHUNK_ROWS_MAX
 from qss_store.reads.peers import PeerReads
 from qss_store.reads.rows import Codec
@@ -69,6 +70,7 @@ class TimeScan:
     options: ReadOptions
     pieces: tuple[Piece, ...]
     budget: Budget
+    encoder: RowEncoder
     make_peer_request: MakePeerRequest
 
     async def events(self) -> AsyncGenerator[Event, None]:
@@ -82,7 +84,7 @@ class TimeScan:
             return
         rows, ends = self._merged(found)
         if rows:
-            yield Rows(None, [line for _, (_, _, line) in rows])
+            yield Rows(None, self.encoder.of_lines([line for _, (_, _, line) in rows]))
         left = [piece for piece in self._left(found) if piece.partition not in ends]
         cursor = self._cursor(left, rows[-1][1][1] if rows else None)
         for partition, part in found.items():
@@ -260,12 +262,14 @@ class TimeScan:
             lines = await stack.enter_async_context(
                 self.peers.stream(address, self.make_peer_request(part), timeout_s)
             )
-            source = RemoteSource(lines, stack.pop_all(), piece, self.plan, self.codec)
+            source = RemoteSource(
+                lines, stack.pop_all(), piece, self.plan, self.codec, self.encoder
+            )
         try:
             await source.begin()
             rows: list[tuple[TimeOrder, _Line]] = []
             order_of = make_time_order(self.plan.type)
-            while some := await source.more():
+            while some := await source.lines():
                 for line in some:
                     row_key = row_key_of_line(line, self.plan, self.codec)
                     rows.append((order_of(row_key), (piece.partition, row_key, line)))

@@ -21,6 +21,7 @@ from qss_store.clock import Clock
 from qss_store.extensions import PartitionQuery, QueryType
 from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
+from qss_store.reads.json_rows import JsonRows
 from qss_store.reads.local import CHUNK_ROWS_MAX
 from qss_store.reads.query_plans import RowsPlan, plan_of
 from qss_store.reads.replicas import Reading
@@ -29,7 +30,7 @@ from qss_store.reads.rows import Codec
 from qss_store.reads.scatter import deadline_exceeded
 
 _LOG = logging.getLogger(__name__)
-_ROWS: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+_ROWS: msgspec.json.Decoder[list[dict[str, Any]]] = msgspec.json.Decoder(list[dict[str, Any]])
 _Result = TypeVar("_Result")
 
 
@@ -86,14 +87,14 @@ async def fold(
     DeadlineExceededError, TooLargeError, and StoreError for what the query type does wrong.
     """
     start = Piece(reading.partition, None, reading.view.sequence)
-    scan = open_scan(reading, plan.rows, start, codec, metrics)
+    scan = open_scan(reading, plan.rows, start, JsonRows(codec, plan.rows), metrics)
     try:
         query = _guarded(plan.name, plan.make)
         wants_more = True
         while wants_more and not scan.is_over:
             if clock.monotonic() >= deadline:
                 raise deadline_exceeded()
-            rows = [_ROWS.decode(line) for line in scan.take(CHUNK_ROWS_MAX)]
+            rows = _ROWS.decode(b"[%b]" % scan.take(CHUNK_ROWS_MAX).data)
             if rows:
                 wants_more = bool(_guarded(plan.name, partial(query.add, rows)))
             await asyncio.sleep(0)  # Others take their turn between chunks.

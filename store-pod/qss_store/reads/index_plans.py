@@ -19,7 +19,12 @@ class IndexPlan:
     lower: bytes
     upper: bytes
     reverse: bool
-    shape: Shape
+    codec: Codec
+
+    @property
+    def shape(self) -> Shape:
+        """What is shown of a row."""
+        return self.codec.shape
 
     @property
     def digest(self) -> bytes:
@@ -53,5 +58,5 @@ def plan_index_query(query: IndexQuery, codec: Codec) -> IndexPlan:
         lower=lower,
         upper=upper,
         reverse=query.order is Order.DESCENDING,
-        shape=codec.shape,
+        codec=codec,
     )

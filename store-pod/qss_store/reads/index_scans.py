@@ -12,9 +12,10 @@ from qss_store.engine.indexed import IndexedSnapshot
 from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
 from qss_store.reads.index_plans import IndexPlan
-from qss_store.reads.local import CHUNK_BYTES_MAX
+from qss_store.reads.json_rows import RowEncoder
+from qss_store.reads.local import CHUNK_BYTES_MAX, NO_ROWS, Chunk
 from qss_store.reads.replicas import Reading
-from qss_store.reads.rows import Codec, make_row_writer
+from qss_store.reads.rows import make_row_writer
 
 _CHUNK_ROWS_MAX = 200  # Each costs a point look-up.
 _MEMBER = b',"indexKey":'
@@ -24,7 +25,7 @@ class IndexScan:
     """Rows of one state, by index key and key; it keeps its own hold on it until `close`."""
 
     def __init__(
-        self, reading: Reading, plan: IndexPlan, start: Piece, codec: Codec, metrics: Metrics
+        self, reading: Reading, plan: IndexPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
     ) -> None:
         """Opens the iterator after `start`, in the loop's turn that took the reading."""
         snapshot = reading.view.snapshot
@@ -35,8 +36,9 @@ class IndexScan:
         elif start.last_key is not None:
             lower = start.last_key + b"\x00"
         self._index = plan.index
-        self._write = make_row_writer(codec, plan.shape)
-        self._key_json = codec.key.json_bytes
+        self._encoder = encoder
+        self._write = make_row_writer(plan.codec, plan.shape)
+        self._key_json = plan.codec.key.json_bytes
         self._get = snapshot.rows.reader()
         self._rows: Iterator[tuple[bytes, bytes]] = snapshot.index.scan(
             lower=lower, upper=upper, reverse=plan.reverse
@@ -60,8 +62,8 @@ class IndexScan:
         """How many rows were looked at and given, in words."""
         return f"{self._given} index rows scanned and rows returned"
 
-    def take(self, rows_max: int) -> list[bytes]:
-        """The next rows as JSON, up to `rows_max` and a chunk's limits."""
+    def take(self, rows_max: int) -> Chunk:
+        """The next rows, up to `rows_max` and a chunk's limits."""
         taken: list[bytes] = []
         size = 0
         most = min(rows_max, _CHUNK_ROWS_MAX)
@@ -78,7 +80,7 @@ class IndexScan:
         # Only now: rows of a chunk that failed were not given out.
         self.last_key = last_key
         self._given += len(taken)
-        return taken
+        return Chunk(len(taken), self._encoder.of_lines(taken)) if taken else NO_ROWS
 
     def _line(self, index_row: bytes) -> bytes:
         index_key, key = self._index.parts(index_row)

@@ -1,12 +1,14 @@
 """Reads of one local replica's state, synchronous: callers bound how long they hold the loop."""
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.formats import RowSplitter
 from qss_core.model import Sequence
 from qss_store.metrics import Metrics
+from qss_store.reads.ahead import RowsAhead
 from qss_store.reads.cursors import Piece
+from qss_store.reads.json_rows import RowEncoder
 from qss_store.reads.plans import OnePlan, PointPlan, ScanPlan
 from qss_store.reads.replicas import Reading
 from qss_store.reads.rows import RowWriter
@@ -14,6 +16,17 @@ from qss_store.reads.versions import find_version, versions_in
 
 CHUNK_ROWS_MAX = 500
 CHUNK_BYTES_MAX = 256 * 1024
+SCAN_ROWS_MAX = 1000  # They are encoded many at once, so that a chunk takes as long.
+
+
+class Chunk(NamedTuple):
+    """Some rows of a scan, as its answer has them."""
+
+    row_count: int
+    data: bytes
+
+
+NO_ROWS = Chunk(0, b"")
 
 
 def read_point(reading: Reading, plan: OnePlan, write: RowWriter) -> bytes | None:
@@ -49,7 +62,7 @@ class LocalScan:
     """A scan of one replica's state; it keeps its own hold on it until `close`."""
 
     def __init__(
-        self, reading: Reading, plan: ScanPlan, start: Piece, write: RowWriter, metrics: Metrics
+        self, reading: Reading, plan: ScanPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
     ) -> None:
         """Opens the iterator after `start`, in the loop's turn that took the reading."""
         lower, upper = plan.lower, plan.upper
@@ -57,55 +70,44 @@ class LocalScan:
             upper = start.last_key
         elif start.last_key is not None:
             lower = start.last_key + b"\x00"
-        self._write = write
+        self._encoder = encoder
         self.last_key = start.last_key
         self.sequence: Sequence = reading.view.sequence
         self.rows_read = 0
-        self._rows: Iterator[tuple[bytes, bytes]] | None = reading.view.snapshot.scan(
-            lower=lower, upper=upper, reverse=plan.reverse
-        )
+        rows = reading.view.snapshot.scan(lower=lower, upper=upper, reverse=plan.reverse)
         # One row ahead: a scan that stops at a limit knows whether anything is left.
-        self._ahead = self._step()
+        self._ahead: RowsAhead | None = RowsAhead(rows, CHUNK_BYTES_MAX)
         self._gauge = metrics.open_iterators
         self._gauge.inc()
 
     @property
     def is_over(self) -> bool:
         """Whether all rows were taken."""
-        return self._ahead is None
+        return self._ahead is None or self._ahead.is_over
 
     @property
     def told(self) -> str:
         """How many rows were looked at and given, in words."""
         return f"{self.rows_read} rows scanned and returned"
 
-    def take(self, rows_max: int) -> list[bytes]:
-        """The next rows as JSON, up to `rows_max` and a chunk's limits."""
-        taken: list[bytes] = []
-        size = 0
-        most = min(rows_max, CHUNK_ROWS_MAX)
-        last_key = self.last_key
+    def take(self, rows_max: int) -> Chunk:
+        """The next rows, up to `rows_max` and a chunk's limits."""
+        if self._ahead is None:
+            raise StoreError("the scan was closed")
+        keys, rows = self._ahead.take(min(rows_max, SCAN_ROWS_MAX))
+        if not keys:
+            return NO_ROWS
         try:
-            while self._ahead is not None and len(taken) < most and size < CHUNK_BYTES_MAX:
-                last_key, row = self._ahead
-                line = self._write(last_key, row)
-                size += len(line)
-                taken.append(line)
-                self._ahead = self._step()
+            data = self._encoder.of_rows(keys, rows)
         except MalformedBytesError as error:
             raise unreadable(error) from error
         # Only now: rows of a chunk that failed were not given out.
-        self.last_key = last_key
-        self.rows_read += len(taken)
-        return taken
-
-    def _step(self) -> tuple[bytes, bytes] | None:
-        if self._rows is None:
-            raise StoreError("the scan was closed")
-        return next(self._rows, None)
+        self.last_key = keys[-1]
+        self.rows_read += len(keys)
+        return Chunk(len(keys), data)
 
     def close(self) -> None:
         """Lets go of the state; again is no error."""
-        if self._rows is not None:
-            self._rows = None
+        if self._ahead is not None:
+            self._ahead = None
             self._gauge.dec()

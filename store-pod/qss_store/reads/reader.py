@@ -2,7 +2,7 @@
 
 import msgspec
 
-from qss_core.model import Isolation, PartitionId, StoreDefinition, StoreType
+from qss_core.model import PartitionId, StoreDefinition
 from qss_core.parameters import ReadOptions
 from qss_store.pod import Pod
 from qss_store.reads.peers import PeerReads
@@ -10,7 +10,6 @@ from qss_store.reads.replicas import Reading
 from qss_store.reads.rows import Codec, RowWriter, codec_of, make_row_writer
 from qss_store.reads.turns import Turn
 from qss_store.settings import Settings
-from qss_store.uncommitted import no_uncommitted_versions
 
 
 class Reader:
@@ -48,16 +47,6 @@ class Reader:
             made = msgspec.Raw(msgspec.json.encode(reading.answer()))
             last = self._answers[reading.partition] = (reading, made)
         return last[1]
-
-    def check_isolation(self, options: ReadOptions) -> None:
-        """Refuses READ_UNCOMMITTED where the store's type has no such view."""
-        if options.isolation is Isolation.READ_COMMITTED:
-            return
-        definition = self._definition
-        assert definition is not None, "the codec is asked for first"
-        isolation = options.isolation or definition.isolation
-        if isolation is Isolation.READ_UNCOMMITTED and definition.type is StoreType.VERSIONED:
-            raise no_uncommitted_versions()
 
     def partitions(self, options: ReadOptions, codec: Codec) -> tuple[PartitionId, ...]:
         """The partitions that a read of many is for."""

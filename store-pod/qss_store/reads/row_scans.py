@@ -7,11 +7,11 @@ from qss_store.metrics import Metrics
 from qss_store.reads.cursors import Piece
 from qss_store.reads.index_plans import IndexPlan
 from qss_store.reads.index_scans import IndexScan
-from qss_store.reads.local import LocalScan
+from qss_store.reads.json_rows import RowEncoder
+from qss_store.reads.local import Chunk, LocalScan
 from qss_store.reads.plans import ScanPlan
 from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.replicas import Reading
-from qss_store.reads.rows import Codec, make_row_writer
 from qss_store.reads.timed_scans import TimedScan
 
 
@@ -29,19 +29,19 @@ class RowScan(Protocol):
     def told(self) -> str:
         """How many rows were looked at and given, in words."""
 
-    def take(self, rows_max: int) -> list[bytes]:
-        """The next rows as JSON; none, also before the end, where the next ones are far off."""
+    def take(self, rows_max: int) -> Chunk:
+        """The next rows; none, also before the end, where the next ones are far off."""
 
     def close(self) -> None:
         """Lets go of the state; again is no error."""
 
 
 def open_scan(
-    reading: Reading, plan: RowsPlan, start: Piece, codec: Codec, metrics: Metrics
+    reading: Reading, plan: RowsPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
 ) -> RowScan:
     """Opens the iterator after `start`, in the loop's turn that took the reading."""
     if isinstance(plan, IndexPlan):
-        return IndexScan(reading, plan, start, codec, metrics)
+        return IndexScan(reading, plan, start, encoder, metrics)
     if isinstance(plan, ScanPlan):
-        return LocalScan(reading, plan, start, make_row_writer(codec, plan.shape), metrics)
-    return TimedScan(reading, plan, start, codec, metrics)
+        return LocalScan(reading, plan, start, encoder, metrics)
+    return TimedScan(reading, plan, start, encoder, metrics)

@@ -22,6 +22,7 @@ from qss_store.pod import Pod
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, encode_cursor
 from qss_store.reads.execution import Execution
+from qss_store.reads.json_rows import RowEncoder
 from qss_store.reads.peers import PeerReads, PeerRequest
 from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.row_scans import open_scan
@@ -51,10 +52,10 @@ MakePeerRequest = Callable[[PeerPart], PeerRequest]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows of one partition, as JSON."""
+    """Some rows of one partition, as the scan's encoder gives them."""
 
     partition: PartitionId | None  # None: of all partitions, merged.
-    rows: list[bytes]
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class Scan:
     options: ReadOptions
     pieces: tuple[Piece, ...]
     budget: Budget
+    encoder: RowEncoder
     is_streamed: bool
     make_peer_request: MakePeerRequest
 
@@ -96,9 +98,9 @@ class Scan:
             source: Source | None = None
             try:
                 source = await self._open(piece)
-                while rows := await source.more():
-                    self.budget.spend(rows)
-                    yield Rows(piece.partition, rows)
+                while (chunk := await source.more()).row_count:
+                    self.budget.spend(chunk.row_count, len(chunk.data))
+                    yield Rows(piece.partition, chunk.data)
                 ending = source.ending()
                 answer, left = ending.answer, ending.left
             except StoreError as error:
@@ -149,7 +151,7 @@ class Scan:
         reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
         execution = Execution(self.pod.clock, wanted=self.options.execution_info)
         with execution.layer("open"):
-            scan = open_scan(reading, self.plan, piece, self.codec, self.pod.metrics)
+            scan = open_scan(reading, self.plan, piece, self.encoder, self.pod.metrics)
         patience_s = timeout_s * PEER_SHARE_OF_TIME
         return LocalSource(scan, reading, self.budget, self.pod.clock, execution, patience_s)
 
@@ -168,7 +170,9 @@ class Scan:
         async with AsyncExitStack() as stack:
             address = self.pod.address(ordinal)
             lines = await stack.enter_async_context(self.peers.stream(address, request, timeout_s))
-            source = RemoteSource(lines, stack.pop_all(), piece, self.plan, self.codec)
+            source = RemoteSource(
+                lines, stack.pop_all(), piece, self.plan, self.codec, self.encoder
+            )
         try:
             await source.begin()
         except BaseException:

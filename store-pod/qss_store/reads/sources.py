@@ -32,7 +32,8 @@ from qss_store.pod import Pod
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
 from qss_store.reads.execution import Execution
-from qss_store.reads.local import CHUNK_ROWS_MAX
+from qss_store.reads.json_rows import RowEncoder
+from qss_store.reads.local import NO_ROWS, SCAN_ROWS_MAX, Chunk
 from qss_store.reads.peers import Lines
 from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.replicas import Reading, prepare_reading
@@ -52,7 +53,7 @@ class Ending:
 class Source(Protocol):
     """Rows of one partition, a chunk at a time."""
 
-    async def more(self) -> list[bytes]:
+    async def more(self) -> Chunk:
         """The next rows; none when it is over, or as much as the budget allows was given."""
 
     def ending(self) -> Ending:
@@ -100,7 +101,7 @@ class LocalSource:
         self._seconds = 0.0
         self._has_begun = False
 
-    async def more(self) -> list[bytes]:
+    async def more(self) -> Chunk:
         """The next rows."""
         now = self._clock.monotonic()
         until = now + self._patience_s
@@ -110,12 +111,12 @@ class LocalSource:
             self._has_begun = True
             started = self._clock.monotonic()
             left = self._budget.rows_left
-            rows = self._scan.take(CHUNK_ROWS_MAX if left is None else left)
+            chunk = self._scan.take(SCAN_ROWS_MAX if left is None else left)
             now = self._clock.monotonic()
             self._seconds += now - started
-            if rows:
-                return rows
-        return []
+            if chunk.row_count:
+                return chunk
+        return NO_ROWS
 
     def ending(self) -> Ending:
         """The answer, with the state that all rows were read from."""
@@ -137,10 +138,16 @@ class LocalSource:
 
 
 class RemoteSource:
-    """A replica of another pod: its lines, passed on as they are."""
+    """A replica of another pod: its rows are JSON already."""
 
     def __init__(
-        self, lines: Lines, stack: AsyncExitStack, start: Piece, plan: RowsPlan, codec: Codec
+        self,
+        lines: Lines,
+        stack: AsyncExitStack,
+        start: Piece,
+        plan: RowsPlan,
+        codec: Codec,
+        encoder: RowEncoder,
     ) -> None:
         """Owns the stack that holds the connection."""
         self._lines = lines
@@ -148,6 +155,7 @@ class RemoteSource:
         self._start = start
         self._plan = plan
         self._codec = codec
+        self._encoder = encoder
         self._first: list[bytes] = []
         self._last_row: bytes | None = None
         self._mark: PartitionMark | None = None
@@ -156,8 +164,13 @@ class RemoteSource:
         """Waits for the first rows. Raises the failure of a peer that has none to give."""
         self._first = await self._next()
 
-    async def more(self) -> list[bytes]:
+    async def more(self) -> Chunk:
         """The next rows."""
+        rows = await self.lines()
+        return Chunk(len(rows), self._encoder.of_lines(rows)) if rows else NO_ROWS
+
+    async def lines(self) -> list[bytes]:
+        """The next rows as they came."""
         rows = self._first or await self._next()
         self._first = []
         if rows:

@@ -89,8 +89,19 @@ def make_filter(plan: TimedPlan) -> Callable[[bytes], bool]:
         # The mark of a tombstone begins where it ends.
         return of_sessions(row_key) and row_key[time] != row_key[tail]
 
+    if plan.type is StoreType.WINDOW and plan.key_from == highest is not None:
+        return _windows_of_key(highest, plan)
     filters = {StoreType.WINDOW: of_windows, StoreType.SESSION: of_sessions}
     return filters.get(plan.type, of_versions)
+
+
+def _windows_of_key(key: bytes, plan: TimedPlan) -> Callable[[bytes], bool]:
+    """Of row keys of one length, those between two that begin alike begin so too."""
+    size = len(key) + WINDOW_SUFFIX_BYTES
+    low = key + encode_time(plan.earliest) + bytes(_SEQUENCE_BYTES)
+    high = key + encode_time(plan.latest) + b"\xff" * _SEQUENCE_BYTES
+    is_empty = plan.latest < 0
+    return lambda row_key: len(row_key) == size and low <= row_key <= high and not is_empty
 
 
 def make_time_order(store_type: StoreType) -> Callable[[bytes], TimeOrder]:

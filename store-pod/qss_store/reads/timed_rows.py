@@ -29,7 +29,8 @@ from qss_core.times import Times, time_of_json, time_writer
 from qss_store.reads.index_plans import IndexPlan
 from qss_store.reads.plans import ScanPlan, key_of_json
 from qss_store.reads.query_plans import RowsPlan
-from qss_store.reads.rows import Codec, RowWriter, Shape, headers_json
+from qss_store.reads.rows import Codec, RowWriter, Shape, headers_json, make_row_writer
+from qss_store.reads.timed_plans import TimedPlan
 
 # A row key -> the members of a row up to its value, and the row's time.
 _Head = Callable[[bytes], tuple[bytes, int]]
@@ -55,6 +56,13 @@ def make_timed_writer(codec: Codec, shape: Shape, times: Times) -> RowWriter:
         return members + b"}"
 
     return write
+
+
+def make_writer(codec: Codec, plan: RowsPlan) -> RowWriter:
+    """The function (row key, row bytes) -> JSON bytes of a row that a plan asks for."""
+    if isinstance(plan, TimedPlan):
+        return make_timed_writer(codec, plan.shape, plan.times)
+    return make_row_writer(codec, plan.shape)
 
 
 def _window_head(codec: Codec, times: Times) -> _Head:

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from qss_core.errors import MalformedBytesError, unreadable
+from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.model import Sequence, StoreType
 from qss_core.timed_keys import STILL_VALID
 from qss_store.engine.segmented import SegmentedSnapshot
 from qss_store.metrics import Metrics
+from qss_store.reads.ahead import RowsAhead
 from qss_store.reads.cursors import Piece
-from qss_store.reads.local import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
+from qss_store.reads.json_rows import RowEncoder
+from qss_store.reads.local import CHUNK_BYTES_MAX, SCAN_ROWS_MAX, Chunk
 from qss_store.reads.replicas import Reading
-from qss_store.reads.rows import Codec
 from qss_store.reads.timed_bounds import make_filter, row_bounds
 from qss_store.reads.timed_plans import TimedPlan
-from qss_store.reads.timed_rows import make_timed_writer
 from qss_store.reads.versions import is_kept, open_versions, versions_in
 
 # Rows that are looked at before others have their turn, given or not.
@@ -72,62 +72,78 @@ class TimedScan:
     """Rows of one state, by row key; it keeps its own hold on it until `close`."""
 
     def __init__(
-        self, reading: Reading, plan: TimedPlan, start: Piece, codec: Codec, metrics: Metrics
+        self,
+        reading: Reading,
+        plan: TimedPlan,
+        start: Piece,
+        encoder: RowEncoder,
+        metrics: Metrics,
     ) -> None:
         """Opens the iterator after `start`, in the loop's turn that took the reading."""
-        self._write = make_timed_writer(codec, plan.shape, plan.times)
+        self._encoder = encoder
         plan = visible(reading, plan)
         self._matches = make_filter(plan)
         self.last_key = start.last_key  # The last one given, or passed over before the next.
         self.sequence: Sequence = reading.view.sequence
         self._given = self._looked_at = 0
-        self._rows: Iterator[tuple[bytes, bytes]] = open_rows(reading, plan, start.last_key)
-        self._ahead = next(self._rows, None)
+        rows = open_rows(reading, plan, start.last_key)
+        self._ahead: RowsAhead | None = RowsAhead(rows, CHUNK_BYTES_MAX)
         self._gauge = metrics.open_iterators
         self._gauge.inc()
-        self._is_open = True
 
     @property
     def is_over(self) -> bool:
         """Whether all rows were taken."""
-        return self._ahead is None
+        return self._ahead is None or self._ahead.is_over
 
     @property
     def told(self) -> str:
         """How many rows were looked at and given, in words."""
         return f"{self._looked_at} rows scanned, {self._given} returned"
 
-    def take(self, rows_max: int) -> list[bytes]:
-        """The next rows as JSON; none, also before the end, where the next ones are far off."""
-        taken: list[bytes] = []
-        size = looked_at = 0
-        most = min(rows_max, CHUNK_ROWS_MAX)
-        last_key = self.last_key
-        ahead, matches = self._ahead, self._matches
+    def take(self, rows_max: int) -> Chunk:
+        """The next rows; none, also before the end, where the next ones are far off."""
+        keys, rows, last_key, looked_at = self._wanted(min(rows_max, SCAN_ROWS_MAX))
         try:
-            while ahead is not None and looked_at < LOOKED_AT_MAX:
-                row_key, row = ahead
-                if matches(row_key):
-                    # Stops before a row that is left, so that the end is known to be one.
-                    if len(taken) >= most or size >= CHUNK_BYTES_MAX:
-                        break
-                    taken.append(self._write(row_key, row))
-                    size += len(taken[-1])
-                last_key = row_key
-                looked_at += 1
-                ahead = next(self._rows, None)
+            data = self._encoder.of_rows(keys, rows) if keys else b""
         except MalformedBytesError as error:
             raise unreadable(error) from error
         # Only now: rows of a chunk that failed were not given out.
-        self.last_key, self._ahead = last_key, ahead
-        self._given += len(taken)
+        self.last_key = last_key
+        self._given += len(keys)
         self._looked_at += looked_at
-        return taken
+        return Chunk(len(keys), data)
+
+    def _wanted(self, most: int) -> tuple[list[bytes], list[bytes], bytes | None, int]:
+        """The next rows that are asked for, the last key that was looked at, and how many were.
+
+        It stops before a row that is left, so that the end is known to be one.
+        """
+        if self._ahead is None:
+            raise StoreError("the scan was closed")
+        wanted_keys: list[bytes] = []
+        wanted_rows: list[bytes] = []
+        last_key, looked_at, size = self.last_key, 0, 0
+        while looked_at < LOOKED_AT_MAX:
+            keys, rows = self._ahead.take(min(LOOKED_AT_MAX - looked_at, most + 1))
+            room = most - len(wanted_keys) if size < CHUNK_BYTES_MAX else 0
+            matching = [place for place, key in enumerate(keys) if self._matches(key)]
+            is_full = len(matching) > room
+            if is_full:
+                behind = matching[room]
+                self._ahead.put_back(keys[behind:], rows[behind:])
+                del keys[behind:], rows[behind:], matching[room:]
+            last_key = keys[-1] if keys else last_key
+            looked_at += len(keys)
+            wanted_keys += [keys[place] for place in matching]
+            wanted_rows += [rows[place] for place in matching]
+            if is_full or self._ahead.is_over:
+                break
+            size += sum(len(rows[place]) for place in matching)
+        return wanted_keys, wanted_rows, last_key, looked_at
 
     def close(self) -> None:
         """Lets go of the state; again is no error."""
-        if self._is_open:
-            self._is_open = False
-            self._rows = iter(())
+        if self._ahead is not None:
             self._ahead = None
             self._gauge.dec()

@@ -6,6 +6,7 @@ entry stands in the log, alike on every replica; only the second answer counts.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import msgspec
 
@@ -173,19 +174,7 @@ class Participant:
         if not self.check_stage(stage):
             return {}
         chunk = StagedChunk(
-            offset=offset,
-            writer=stage.writer,
-            generation=stage.generation,
-            batch=stage.batch,
-            writer_epoch=stage.writer_epoch,
-            chunk=stage.chunk,
-            records=stage.records,
-            checksum=stage.checksum,
-            payload_bytes=stage.payload_bytes,
-            wall_time_ms=wall_time_ms,
-            deletes=stage.deletes,
-            latest=stage.latest,
-            undated=stage.undated,
+            offset=offset, wall_time_ms=wall_time_ms, **msgspec.structs.asdict(stage)
         )
         self.staged[stage.writer, stage.chunk] = chunk
         self._visible = None
@@ -289,14 +278,13 @@ class Participant:
     ) -> Position:
         """The position that a batch which read its inputs so far would leave."""
         last = self.last.get(writer)
-        generation, batch = ordinal
         kept = self.position
         if replace:
             kept = _only_batches(kept)  # The rows that the inputs had made are gone.
-        elif last is not None and generation > last.generation:
+        elif last is not None and ordinal[0] > last.generation:
             # A new generation reads its inputs anew: what the older one had read is true no more.
             kept = _without_topics_of(kept, read)
-        return kept.merge(read).with_component(batch_topic(writer), generation, batch)
+        return _merged(kept, read, batch_topic(writer), ordinal)
 
     def _advance(
         self, commit: PartitionCommit, listed: Iterable[StagedChunk | CarriedRows]
@@ -377,6 +365,11 @@ def _aborted(abort: Abort, chunk: StagedChunk) -> bool:
 
 def _only_batches(position: Position) -> Position:
     return Position(tuple(pair for pair in position.topics if pair[0].startswith(BATCH_TOPICS)))
+
+
+@lru_cache(maxsize=16)  # All partitions of a pod ask the same of a batch.
+def _merged(kept: Position, read: Position, topic: str, ordinal: tuple[int, int]) -> Position:
+    return kept.merge(read).with_component(topic, *ordinal)
 
 
 def _without_topics_of(position: Position, other: Position) -> Position:

@@ -12,27 +12,17 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from qss_core.chunk_ids import decode_chunk_id
-from qss_core.model import Offset, Wire, WriterEpoch
+from qss_core.model import Offset, WriterEpoch
 from qss_core.timed_keys import SEQUENCE_MAX
 from qss_core.wire import CarriedRows
+from qss_store.replication.entries import Stage
 
 
-class StagedChunk(Wire, frozen=True, kw_only=True):
+class StagedChunk(Stage, frozen=True, kw_only=True):
     """A slice in the log that no commit has taken yet."""
 
     offset: Offset
-    writer: str
-    generation: int
-    batch: int
-    writer_epoch: WriterEpoch
-    chunk: str
-    records: int
-    checksum: str
-    payload_bytes: int
     wall_time_ms: int
-    deletes: int = 0
-    latest: int | None = None  # The largest time of its rows.
-    undated: int = 0  # Rows whose time is that of the batch.
 
     @property
     def ordinal(self) -> tuple[int, int]:

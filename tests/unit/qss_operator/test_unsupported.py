@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from qss_core.model import Isolation
 from qss_core.spec import StoreSpec, decode_spec
 from qss_operator.errors import UnsupportedError
 from qss_operator.unsupported import refuse_unsupported_locally, supported_spec
@@ -31,18 +30,19 @@ def test_a_plain_store_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [{}, {"type": "Window", "window": {}}, {"type": "Session", "session": {}}]
+    "rows",
+    [
+        {},
+        {"type": "Window", "window": {}},
+        {"type": "Session", "session": {}},
+        {"type": "Versioned", "versioned": {}},
+    ],
 )
 def test_read_uncommitted_is_taken_and_may_change(rows: dict[str, Any]) -> None:
     spec = spec_of(rows, isolation="READ_UNCOMMITTED")
     refuse_unsupported_locally(spec, spec_of(rows))
     refuse_unsupported_locally(spec_of(rows), spec)
     assert supported_spec(spec) == (spec, [])
-
-
-def test_a_versioned_store_that_exists_keeps_read_committed() -> None:
-    spec = spec_of({"type": "Versioned", "versioned": {}}, isolation="READ_UNCOMMITTED")
-    assert supported_spec(spec)[0].isolation is Isolation.READ_COMMITTED
 
 
 def test_versions_are_taken() -> None:
@@ -69,10 +69,6 @@ def test_windows_and_sessions_are_taken(rows: dict[str, Any], store_format: str 
     ("spec", "field"),
     [
         (spec_of(standbys=1), "spec.standbys"),
-        (
-            spec_of({"type": "Versioned", "versioned": {}}, isolation="READ_UNCOMMITTED"),
-            "spec.isolation",
-        ),
         (spec_of(replicas=0), "spec.replicas"),
         (spec_of(rebalance={"paused": True}), "spec.rebalance.paused"),
         (spec_of(access={"authentication": "ServiceAccount"}), "spec.access.authentication"),

