@@ -65,7 +65,6 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 def codec(cluster: Cluster) -> Codec:
-    """The codec of the store as its pod has it."""
     return codec_of(cluster.definition, cluster.nodes[0].pod.indexing)
 
 
