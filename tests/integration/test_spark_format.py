@@ -16,6 +16,7 @@ from qss_client import Store
 from qss_core.model import Partitioner
 from qss_spark import StoreSink
 from qss_testing.pod_process import PodCluster
+from qss_testing.process_writer import ProcessWriter
 from qss_testing.streams import JsonStream, held, positions
 
 pytestmark = pytest.mark.spark
@@ -282,3 +283,20 @@ def test_an_unknown_option_of_a_write_is_refused(spark: SparkSession, words: Pod
     writer = rows.write.format("queryablestate").option("url", words.url).option("store", "words")
     with pytest.raises(PySparkException, match="UNKNOWN_PARAMETER: option 'keycolumn'"):
         writer.option("keyColumn", "word").mode("append").save()
+
+
+def test_staged_rows_are_read_where_the_option_says(spark: SparkSession, tmp_path: Path) -> None:
+    with PodCluster(tmp_path, pods=1, partitions=2) as cluster:
+        writer = ProcessWriter(cluster, "w")
+        writer.open()
+        rows = writer.rows_of("a")
+        written = sorted(key.decode() for of_it in rows.values() for key in of_it)
+        staged = writer.stage(0, rows)
+        assert keys(read(spark, cluster)) == []
+        assert keys(read(spark, cluster, isolation="read_uncommitted")) == written
+        assert keys(read(spark, cluster, isolation="READ_COMMITTED")) == []
+        with pytest.raises(PySparkException, match="not 'DIRTY'"):
+            read(spark, cluster, isolation="DIRTY").collect()
+        writer.commit(0, staged)
+        assert keys(read(spark, cluster)) == written
+        writer.close()
