@@ -158,7 +158,7 @@ class UncommittedRows:
         self._index_bytes = before.index_bytes
         self._memory.check(size + self._index_bytes)
         puts: _Puts = defaultdict(GrowingRows)
-        present = _Shown(self._replica, before.rows, puts)
+        present = _Beneath(self._replica, before.rows, puts)
         clocks = before.clocks
         for chunk in state.chunks[len(before.state.chunks) :]:
             after = clocks.after(chunk, chunk.wall_time_ms)
@@ -212,7 +212,7 @@ class UncommittedRows:
         before: Clocks,
         after: Clocks,
         state: _State,
-        present: "_Shown",
+        present: "_Beneath",
     ) -> Placing:
         plan = CommitPlan(
             payloads=(),
@@ -250,7 +250,7 @@ class UncommittedRows:
         return OverlaidSnapshot(rows, others)
 
 
-class _Shown:
+class _Beneath:
     """The committed rows with staged ones over them: what a staged row finds."""
 
     def __init__(self, replica: Committed, below: Mapping[str, SortedRows], puts: _Puts) -> None:
