@@ -1,5 +1,7 @@
 """How any program talks to a store: pure routing and retries, one sync and one async shell."""
 
+from typing import TYPE_CHECKING, Any
+
 from qss_client.answers import (
     PartitionResult,
     Row,
@@ -8,10 +10,12 @@ from qss_client.answers import (
     VersionRow,
     WindowRow,
 )
-from qss_client.async_store import AsyncStore
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
+
+if TYPE_CHECKING:
+    from qss_client.async_store import AsyncStore
 
 __all__ = [
     "AsyncStore",
@@ -25,3 +29,12 @@ __all__ = [
     "VersionRow",
     "WindowRow",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`AsyncStore`, imported when first asked for: its HTTP library is half of all imports."""
+    if name != "AsyncStore":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from qss_client.async_store import AsyncStore
+
+    return AsyncStore

@@ -1,0 +1,23 @@
+"""What it costs to begin: a command line is started for each question."""
+
+import subprocess
+import sys
+
+import pytest
+
+import qss_client
+
+
+def test_the_command_line_imports_no_library_that_it_does_not_use() -> None:
+    program = "import sys, qss_client.cli_queries; print(*{*sys.argv[1:]} & {*sys.modules})"
+    slow = ["aiohttp", "pyarrow", "numpy", "pandas", "kubernetes"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *slow], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+def test_the_async_client_is_there_when_it_is_asked_for() -> None:
+    assert qss_client.AsyncStore.__module__ == "qss_client.async_store"
+    with pytest.raises(AttributeError, match="no attribute 'Stores'"):
+        qss_client.Stores  # noqa: B018
