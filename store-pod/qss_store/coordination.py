@@ -6,8 +6,8 @@ complete is driven on by the next active of partition 0, without any driver.
 """
 
 import asyncio
-import logging
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -49,7 +49,7 @@ from qss_store.settings import Settings
 from qss_store.transactions.coordinator import WRITERS_MAX, Coordinator, Writer
 from qss_store.transactions.participant import BATCH_TOPICS
 
-_LOG = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
 
 
 def _references(
@@ -76,7 +76,7 @@ class Coordination:
         self._finisher = Finisher(pod, batches, self._participants, settings)
         self._settings = settings
         self._deciding = asyncio.Lock()
-        self._commits: set[asyncio.Task[CommitAnswer]] = set()
+        self._running: set[asyncio.Task[Any]] = set()  # They go on when whoever asked goes away.
         self._heard: dict[tuple[str, WriterEpoch], float] = {}
 
     def _active(self) -> tuple[Replica, Coordinator]:
@@ -105,6 +105,8 @@ class Coordination:
         if held.open_id != request.open_id:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
         self._hear(held)
+        if held.former_opens:
+            self._run(self._drop_older(held))
         assignment = self._pod.placed()
         return WriterOpened(
             store_id=assignment.definition.store_id,
@@ -115,6 +117,24 @@ class Coordination:
             chunk_bytes_max=self._settings.chunk_bytes_max,
             metadata=metadata_of(assignment),
         )
+
+    async def _drop_older(self, held: Writer) -> None:
+        """Tells all partitions to drop what older runs have staged: nobody will decide it.
+
+        Only a hint, which no open waits for: what does not hear of it is swept later.
+        """
+
+        def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
+            return AbortPartitionsRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                writer=held.name,
+                generation=0,
+                batch=0,
+                writer_epoch=WriterEpoch(held.writer_epoch - 1),
+            )
+
+        await self._participants.ask("abort", message, self._participants.everybody)
 
     async def _make_room(self, replica: Replica, coordinator: Coordinator) -> None:
         """Forgets the one-off writer that was done first where no other could be opened."""
@@ -150,13 +170,17 @@ class Coordination:
             if request.chunks:
                 raise MalformedRequestError("a commit lists staged chunks, or carries its rows")
             request = msgspec.structs.replace(request, chunks=_references(writer_epoch, rows))
-        task = asyncio.create_task(self._commit(name, writer_epoch, batch, request, rows))
-        self._commits.add(task)
-        task.add_done_callback(self._forget)
+        task = self._run(self._commit(name, writer_epoch, batch, request, rows))
         return await asyncio.shield(task)
 
-    def _forget(self, task: asyncio.Task[CommitAnswer]) -> None:
-        self._commits.discard(task)
+    def _run(self, work: Coroutine[Any, Any, Answer]) -> "asyncio.Task[Answer]":
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self._running.discard(task)
         if not task.cancelled():
             task.exception()  # Whoever asked has it, or went away.
 
@@ -323,7 +347,7 @@ class Coordination:
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
         """What runs on its own; whoever stops the pod cancels it."""
-        return [*self._commits, *self._finisher.tasks]
+        return [*self._running, *self._finisher.tasks]
 
     def go_on(self) -> None:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""

@@ -1,5 +1,6 @@
 """What vanished runs leave behind goes away, by the coordinator's word alone."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -60,6 +61,24 @@ async def test_chunks_of_an_open_run_stay_however_old_they_are(
     assert len(cluster.staged()) == 2
 
 
+async def test_what_an_older_run_has_staged_goes_when_a_younger_one_opens(
+    cluster: WriteCluster,
+) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    await stage(cluster, epoch, 0)
+    other = cluster.writer(name="other")
+    other_epoch = await other.epoch()
+    await other.stage(other_epoch, 0, f"{other_epoch}.t.0", {0: B})
+    assert len(cluster.staged()) == 3
+    younger = await writer.epoch("run-2")
+    await wait_until_async(lambda: len(cluster.staged()) == 1)
+    await stage(cluster, younger, 0)
+    # A younger query, whose generation is another one.
+    await writer.epoch("run-3", "query-2", takeOver=True)
+    await wait_until_async(lambda: len(cluster.staged()) == 1)
+
+
 async def test_a_silent_run_is_closed_and_its_chunks_are_dropped(
     cluster: WriteCluster, clock: SetClock
 ) -> None:
@@ -83,8 +102,10 @@ async def test_without_the_coordinators_word_nothing_is_dropped(
     cluster: WriteCluster, clock: SetClock
 ) -> None:
     epoch = await cluster.writer().epoch()
-    await stage(cluster, epoch, 0)
     younger = await cluster.writer().epoch("younger")
+    await asyncio.gather(*cluster.pods[0].coordination.tasks)
+    # Chunks of the older run that were on their way.
+    await stage(cluster, epoch, 0)
     await stage(cluster, younger, 0)
     clock.now_s += TIMEOUT_S + 1
     (await cluster.writer().renew(younger)).json()
