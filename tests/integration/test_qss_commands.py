@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -76,6 +77,22 @@ def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: 
     wait_until(lambda: qss.ready() == "1/1")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
+
+
+def test_down_stops_the_pods_also_where_it_cannot_write_that_it_did(qss: Qss) -> None:
+    # As on a full disk: nothing can be written in the status's place.
+    assert qss.up().code == 0
+    holder = qss.state.holder()
+    assert holder is not None
+    os.kill(holder.pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(holder))
+    hindrance = qss.state.path / STORE / "status.yaml.tmp"
+    hindrance.unlink(missing_ok=True)
+    hindrance.mkdir()
+    down = qss.down()
+    assert (down.code, qss.living_pods()) == (0, [])
+    assert f"the status of store {STORE} still says what it was" in down.err
+    hindrance.rmdir()
 
 
 def test_down_where_nothing_runs_is_no_failure(qss: Qss) -> None:

@@ -1,15 +1,17 @@
 """Stops what runs in a state directory: what `qss down` does. It imports little, to be quick."""
 
 import asyncio
+import logging
 
 from qss_core.model import StoreName
 from qss_operator.clock import SystemClock
-from qss_operator.errors import AlreadyRunningError
+from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.cluster import end_leftovers
 from qss_operator.local.processes import end_process
 from qss_operator.local.state import StateDirectory
 from qss_operator.planning.status import stopped_status
 
+_LOG = logging.getLogger(__name__)
 _WATCH_S = 0.1
 _DOWN_GRACE_S = 30.0
 
@@ -38,7 +40,11 @@ async def stop_stores(state: StateDirectory) -> int:
 
 
 def mark_stopped(state: StateDirectory, name: StoreName, now: str) -> None:
-    """Publish that a store's pods were stopped."""
+    """Publish that a store's pods were stopped; they were, also where that cannot be written."""
     status = state.read_status(name)
-    if status is not None:
+    if status is None:
+        return
+    try:
         state.write_status(name, stopped_status(status, now))
+    except StateDirectoryError as error:
+        _LOG.warning("the status of store %s still says what it was: %s", name, error.message)
