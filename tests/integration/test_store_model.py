@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -23,23 +23,19 @@ from hypothesis.stateful import (
 )
 
 from qss_core.model import StoreType
+from qss_testing.faulty_engine import Crash
 from qss_testing.model_writer import ModelWriter, Puts
 from qss_testing.one_pod import OnePod
-from qss_testing.store_questions import (
-    PARTITION_OF,
-    Pages,
-    Question,
-    ask_points,
-    ask_rows,
-    ask_scan,
-    scan_of,
-)
+from qss_testing.store_questions import Pages, ask_count, ask_points, ask_rows, ask_scan
 from qss_testing.store_reference import KEEPS, Reference
+from qss_testing.store_scans import PARTITION_OF, Question, scan_of
 from qss_testing.stores import Put, make_definition
 
-EXAMPLES = int(os.environ.get("QSS_MODEL_EXAMPLES", "8"))
+EXAMPLES = {
+    engine: int(os.environ.get("QSS_MODEL_EXAMPLES", usual))
+    for engine, usual in (("memory", 8), ("rocksdb", 4))
+}
 STEPS = 30
-PHASES = [Phase.generate] if os.environ.get("NOSHRINK") else [Phase.generate, Phase.shrink]
 MINUTE = 60_000
 START = 30 * MINUTE
 RETENTION = 10 * MINUTE
@@ -264,6 +260,8 @@ class Store(RuleBasedStateMachine):
         self.run(ask_scan(api, reference, scan, streamed=asked.streamed))
         self.run(ask_points(api, reference, asked))
         self.run(ask_rows(api, reference, asked))
+        if self.engine == "memory":  # RocksDB's count is an estimate.
+            self.run(ask_count(api, reference))
 
     @rule(question=QUESTIONS, limit=st.integers(1, 4))
     def begin_pages(self, question: Question, limit: int) -> None:
@@ -316,12 +314,19 @@ async def look(api: Any, reference: Reference, *, uncommitted: bool) -> None:
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """The loop on which a machine's pods live."""
     loop = asyncio.new_event_loop()
+    loop.set_exception_handler(_tell_unless_it_is_a_crash)
     yield loop
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 
 
-@pytest.mark.parametrize("engine", ["memory", "rocksdb"])
+def _tell_unless_it_is_a_crash(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A process that has ended tells nobody how its tasks have."""
+    if not isinstance(context.get("exception"), Crash):
+        loop.default_exception_handler(context)
+
+
+@pytest.mark.parametrize("engine", [*EXAMPLES])
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_a_store_answers_what_the_reference_answers(
     tmp_path: Path, loop: asyncio.AbstractEventLoop, kind: str, engine: str
@@ -331,12 +336,11 @@ def test_a_store_answers_what_the_reference_answers(
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=EXAMPLES[engine],
             stateful_step_count=STEPS,
             derandomize=True,
             database=None,
             deadline=None,
-            phases=PHASES,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -188,15 +188,19 @@ class ModelWriter:
         return CommitRequest(
             generation=self.generation,
             chunks=chunks,
-            position={"in": {"0": self.reference.sequence}},
+            position=self._read(),
             fingerprint=f"{self.generation}-{self.batch}",
             replace=replaces,
         )
 
+    def _read(self) -> dict[str, dict[str, int]]:
+        """How far it had read an input that all writers have, and one of its own."""
+        return {name: {"0": self.reference.sequence} for name in ("in", f"in-{self.name}")}
+
     async def _decide(
         self, sent: _Sent, puts: Puts, *, replaces: bool, is_known: bool = False
     ) -> None:
-        position = {"in": {"0": self.reference.sequence}}
+        position = self._read()
         # A batch that was known to be decided is asked about by the run that is open now.
         self.last = _Sent(self._path, sent.body, sent.media)
         answer = (await self._send(self.last)).json()

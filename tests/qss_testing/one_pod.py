@@ -92,6 +92,7 @@ class OnePod:
         self.cluster.open_engine = failing(self._open, self.faults)
         if self.cluster.session.closed:
             self.cluster.session = aiohttp.ClientSession()
+        self.cluster.ports.clear()  # Somebody else may have taken the one that it had.
         held = await self.cluster.start_pod(0)
         peers = await held.stack.enter_async_context(PeerSession())
         runner = await make_runner(make_query_app(held.pod, peers, SETTINGS), HOST, 0)
@@ -129,6 +130,10 @@ class OnePod:
         # What waits for the log would hold up the listeners.
         await self.cluster.pods[0].pod.close()
         await self.stop()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
         if volume != self.cluster.volume:
             shutil.rmtree(volume)
         await self._start()

@@ -229,6 +229,10 @@ class Reference:
     ) -> None:
         """A batch, of the run and at the time of `chunk`; `puts` are those that were decided."""
         self.sequence += 1
+        if replaces:  # The rows that the inputs had made are gone.
+            self.position = {
+                topic: read for topic, read in self.position.items() if topic.startswith("@")
+            }
         self.position = {**self.position, **position}
         topic, (generation, batch) = f"@batch.{chunk.writer}", chunk.batch
         self.position[topic] = {**self.position.get(topic, {}), str(generation): batch}
