@@ -14,7 +14,7 @@ from qss_testing.stores import Put, slice_of
 from qss_testing.write_cluster import Writer
 
 Puts = Mapping[int, list[Put]]
-TICK_S = 7.0
+TICK_S = 60.0
 
 
 @dataclass(frozen=True)
