@@ -305,6 +305,10 @@ async def look(api: Api, reference: Reference, *, reverse: bool, limit: int) -> 
     for key in PARTITION_OF:
         scan = scan_of(replace(question, key=key), kind)
         await read_pages(api, reference, Pages(scan, limit))
+    key, number = [*PARTITION_OF.items()][limit]
+    for found in reference.versions(number, key.encode(), None, None):
+        for time in (found.time, found.time - 1):
+            await ask_points(api, reference, replace(question, key=key, first=time))
     refused = await api.get("/state/versions/words/a?isolation=READ_UNCOMMITTED")
     refused.problem(400, "UNSUPPORTED_ISOLATION")
 
