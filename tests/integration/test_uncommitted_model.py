@@ -14,8 +14,9 @@ from qss_core.parameters import ReadOptions
 from qss_core.segments import segments_of
 from qss_store.engine.segmented import SegmentedSnapshot
 from qss_store.reads.replicas import Reading, open_reading, prepare_reading
+from qss_testing.store_reference import Rows
 from qss_testing.stores import Cluster, make_definition, open_memory, open_rocksdb
-from qss_testing.uncommitted_model import MINUTE, Model, Rows, in_format
+from qss_testing.uncommitted_model import MINUTE, Model, in_format
 
 ENGINES = {"memory": open_memory, "rocksdb": open_rocksdb}
 SEEDS = range(2)

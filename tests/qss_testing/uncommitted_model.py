@@ -1,6 +1,5 @@
 """A dumb reference of one partition's committed and staged rows, and batches at random."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251 tests give the seed.
 
@@ -8,56 +7,14 @@ import msgspec
 
 from qss_core.model import Sequence as BatchSequence
 from qss_core.model import StoreDefinition, StoreType, WriterEpoch
-from qss_core.segments import segments_of
-from qss_core.timed_keys import SEQUENCE_MAX, encode_session_key, encode_window_key
 from qss_core.wire import ChunkReference, PartitionCommit
 from qss_store.replica import Replica
 from qss_store.replication.entries import Abort, Commit, Stage
+from qss_testing.store_reference import Rows, visible_chunks
 from qss_testing.stores import Put, slice_of
 
 MINUTE = 60_000
 _KEYS = [b"a", b"a\x00", b"aa", b"b", b"\xff"]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows by row key, with the clocks that say which are to be seen."""
-
-    by_key: dict[bytes, Put] = field(default_factory=dict)
-    stream_time: int = -1
-    puts: int = 0
-
-    def with_puts(self, puts: Iterable[Put], definition: StoreDefinition) -> "Rows":
-        """After rows in their order."""
-        by_key, stream_time, count = {**self.by_key}, self.stream_time, self.puts
-        for put in puts:
-            if put.value is None and definition.retain_duplicates:
-                continue  # Ignored, its time too.
-            if definition.type is StoreType.SESSION:
-                row_key, time = encode_session_key(put.key, put.start, put.end), put.end
-            elif definition.type is StoreType.WINDOW:
-                sequence = 0
-                if definition.retain_duplicates:
-                    sequence = (count + 1) & SEQUENCE_MAX
-                row_key, time = encode_window_key(put.key, put.start, sequence), put.start
-            else:
-                row_key, time = put.key, -1
-            stream_time = max(stream_time, time)
-            if put.value is not None:
-                by_key[row_key] = put
-                count = (count + 1) & SEQUENCE_MAX
-            else:
-                by_key.pop(row_key, None)
-        return Rows(by_key, stream_time, count)
-
-    def seen(self, definition: StoreDefinition) -> dict[bytes, tuple[bytes, int | None]]:
-        """Value and timestamp of what retention does not hide, in order."""
-        rules = segments_of(definition)
-        return {
-            key: (put.value or b"", put.timestamp)
-            for key, put in sorted(self.by_key.items())
-            if rules is None or rules.time_of(key) > self.stream_time - rules.retention_ms
-        }
 
 
 @dataclass(frozen=True)
@@ -101,24 +58,8 @@ class Model:
         return rows
 
     def visible(self) -> list[Held]:
-        """By the words of the rule, one after the other."""
-        return [
-            one
-            for one in self.staged
-            if not any(
-                other.writer == one.writer
-                and (
-                    other.epoch > one.epoch
-                    or (other.epoch == one.epoch and other.batch > one.batch)
-                    or (
-                        (other.epoch, other.batch, other.task) == (one.epoch, one.batch, one.task)
-                        and other.attempt > one.attempt
-                    )
-                )
-                for other in self.staged
-            )
-            and one.epoch >= self.committed_epochs.get(one.writer, 0)
-        ]
+        """Those of which no younger run, batch or attempt is staged."""
+        return visible_chunks(self.staged, self.committed_epochs)
 
     # --- What happens
 
