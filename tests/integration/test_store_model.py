@@ -309,8 +309,9 @@ async def look(api: Api, reference: Reference, *, reverse: bool, limit: int) -> 
     for found in reference.versions(number, key.encode(), None, None):
         for time in (found.time, found.time - 1):
             await ask_points(api, reference, replace(question, key=key, first=time))
-    refused = await api.get("/state/versions/words/a?isolation=READ_UNCOMMITTED")
-    refused.problem(400, "UNSUPPORTED_ISOLATION")
+    staged = replace(question, key=key, uncommitted=True)
+    await ask_scan(api, reference, scan_of(staged, kind), streamed=False)
+    await ask_points(api, reference, staged)
 
 
 async def read_pages(api: Api, reference: Reference, pages: Pages) -> None:

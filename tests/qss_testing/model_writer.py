@@ -1,5 +1,6 @@
 """Writers of one pod that tell the reference of each batch what they tell the pod."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -63,6 +64,9 @@ class ModelWriter:
         if generation > self.generation:
             self.batch = 0
         self.generation, self.epoch = generation, opened["writerEpoch"]
+        # Behind its answer it tells the partitions to drop what older runs have staged.
+        await asyncio.gather(*self.pod.cluster.pods[0].coordination.tasks)
+        self.reference.abort(self.name, self.epoch - 1)
         last: int | None = opened["lastBatch"]
         return last
 

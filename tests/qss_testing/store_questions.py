@@ -145,9 +145,12 @@ async def _ask_many(api: Api, reference: Reference, question: Question) -> None:
 
 async def _ask_version(api: Api, reference: Reference, question: Question) -> None:
     number, time = PARTITION_OF[question.key], question.first
-    found = reference.as_of(number, question.key.encode(), time)
-    path = f"/state/versions/words/{quote(question.key, safe='')}"
-    await _ask_one(api, reference, path if time is None else f"{path}?asOf={time}", found)
+    seen = question.uncommitted
+    found = reference.as_of(number, question.key.encode(), time, uncommitted=seen)
+    members = {} if time is None else {"asOf": time}
+    parameters = urlencode({**members, **_isolation(question)})
+    path = f"/state/versions/words/{quote(question.key, safe='')}?{parameters}"
+    await _ask_one(api, reference, path.rstrip("?"), found)
     query = {"type": "VersionedKeyQuery", "key": question.key, "asOfTimestamp": time}
     (row,) = (await ask_query(api, reference, query, question)).values()
     assert row == (None if found is None else found.members)
@@ -174,12 +177,10 @@ async def ask_query(
     api: Api, reference: Reference, query: dict[str, Any], question: Question
 ) -> dict[int, Any]:
     """What each partition answers to an IQv2 query, at the position that it has."""
-    uncommitted = question.uncommitted and reference.definition.type is not StoreType.VERSIONED
-    members = UNCOMMITTED if uncommitted else {}
-    answer = await api.query(query, positionBound=reference.position, **members)
+    answer = await api.query(query, positionBound=reference.position, **_isolation(question))
     parts = answer["partitionResults"]
     assert answer["position"] == reference.position
-    check_state(reference, parts, uncommitted=uncommitted)
+    check_state(reference, parts, uncommitted=question.uncommitted)
     return {int(number): part["result"] for number, part in parts.items()}
 
 

@@ -6,6 +6,7 @@ It shares no code with the product but the encodings of row keys, by which rows 
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -284,9 +285,8 @@ class Reference:
 
     def stream_time(self, number: int, *, uncommitted: bool = False) -> int:
         """The largest time of the rows that count."""
-        versions = self.partitions[number].versions
-        if versions is not None:
-            return versions.stream_time
+        if self.partitions[number].versions is not None:
+            return self._versions(number, uncommitted=uncommitted).stream_time
         return self.view(number, uncommitted=uncommitted).stream_time
 
     def rows(self, *, uncommitted: bool = False) -> list[Found]:
@@ -305,16 +305,34 @@ class Reference:
             .items()
         ]
 
-    def versions(self, number: int, key: bytes, first: int | None, last: int | None) -> list[Found]:
+    def _versions(self, number: int, *, uncommitted: bool) -> Versions:
+        partition = self.partitions[number]
+        assert partition.versions is not None, "the store has versions"
+        if not uncommitted:
+            return partition.versions
+        held = deepcopy(partition.versions)
+        visible = visible_chunks(partition.staged, partition.committed_epochs)
+        held.commit([put for one in visible for put in dated_puts(one.puts, one.time_ms)])
+        return held
+
+    def versions(
+        self,
+        number: int,
+        key: bytes,
+        first: int | None,
+        last: int | None,
+        *,
+        uncommitted: bool = False,
+    ) -> list[Found]:
         """The versions of a key that were valid in a range of time, oldest first."""
-        held = self.partitions[number].versions
-        assert held is not None, "the store has versions"
+        held = self._versions(number, uncommitted=uncommitted)
         return [_found_version(number, key, one) for one in held.between(key, first, last)]
 
-    def as_of(self, number: int, key: bytes, time: int | None) -> Found | None:
+    def as_of(
+        self, number: int, key: bytes, time: int | None, *, uncommitted: bool = False
+    ) -> Found | None:
         """The version of a key that was valid at a time."""
-        held = self.partitions[number].versions
-        assert held is not None, "the store has versions"
+        held = self._versions(number, uncommitted=uncommitted)
         one = held.as_of(key, time)
         return None if one is None else _found_version(number, key, one)
 

@@ -61,7 +61,7 @@ class Scan:
         """All rows of the answer, in its order."""
         if self.history is not None:
             number = PARTITION_OF[self.history[0].decode()]
-            found = reference.versions(number, *self.history)
+            found = reference.versions(number, *self.history, uncommitted=self.uncommitted)
         else:
             found = [
                 row for row in reference.rows(uncommitted=self.uncommitted) if self.matches(row)
@@ -100,7 +100,7 @@ def scan_of(question: Question, store_type: StoreType) -> Scan:
     parameters: dict[str, str] = {}
     if question.reverse:
         parameters["order"] = "DESCENDING"
-    if question.uncommitted and store_type is not StoreType.VERSIONED:
+    if question.uncommitted:
         parameters |= UNCOMMITTED
     match store_type:
         case StoreType.KEY_VALUE:
@@ -142,6 +142,7 @@ def _scan_versions(question: Question, parameters: dict[str, str]) -> Scan:
         parameters,
         lambda _: True,
         reverse=question.reverse,
+        uncommitted=question.uncommitted,
         history=(question.key.encode(), first, last),
     )
 
