@@ -153,7 +153,7 @@ def test_columns_are_those_that_a_person_asks_for(here: Cluster) -> None:
     columns = here.kubectl("get", "qss").splitlines()[0].split()
     assert " ".join(columns) == "NAME TYPE PARTITIONS READY ASSIGNED STATUS ENDPOINT AGE"
     wide = here.kubectl("get", "qss", "--output", "wide").splitlines()[0].split()
-    assert wide == [*columns, "FORMAT", "STANDBYS", "MOVES"]
+    assert wide == [*columns, "FORMAT", "MIGRATED", "STANDBYS", "MOVES"]
     assert "queryablestatestore" in here.kubectl("get", "all")
 
 
