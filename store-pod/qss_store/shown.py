@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from qss_core.errors import StoreError
+from qss_core.errors import NotReadyError, StoreError
 from qss_core.model import Sequence
 from qss_store.view import View
 
@@ -15,6 +15,7 @@ class Shown:
         """Nothing is shown."""
         self.view: View | None = None
         self._waiting: set[asyncio.Event] = set()
+        self._is_closed = False
 
     def put(self, view: View) -> None:
         """Puts readers on another view."""
@@ -29,20 +30,27 @@ class Shown:
             waiting.set()
 
     async def reaches(self, sequence: Sequence, failure: Callable[[], StoreError | None]) -> None:
-        """Waits until that batch is shown; raises the failure that there is meanwhile."""
+        """Waits until that batch is shown.
+
+        Raises the failure that there is meanwhile, and NotReadyError where nothing will be shown.
+        """
         changed = asyncio.Event()
         self._waiting.add(changed)
         try:
             while self.view is None or self.view.sequence < sequence:
                 if stopped := failure():
                     raise stopped
+                if self._is_closed:
+                    raise NotReadyError("the pod is stopping: ask again")
                 await changed.wait()
                 changed.clear()
         finally:
             self._waiting.discard(changed)
 
     def close(self) -> None:
-        """Nothing is shown any more."""
+        """Nothing is shown any more, and nobody waits for it."""
+        self._is_closed = True
         if self.view:
             self.view.snapshot.close()
             self.view = None
+        self.wake()

@@ -1,0 +1,29 @@
+"""Who waits for a state is told also where it never comes."""
+
+import asyncio
+
+import pytest
+
+from qss_core.errors import DiskFullError, NotReadyError, StoreError
+from qss_core.model import Sequence
+from qss_store.shown import Shown
+
+
+async def test_who_waits_is_told_that_nothing_will_be_shown() -> None:
+    shown = Shown()
+    waiting = asyncio.ensure_future(shown.reaches(Sequence(1), lambda: None))
+    await asyncio.sleep(0)
+    shown.close()
+    with pytest.raises(NotReadyError, match="ask again"):
+        await waiting
+
+
+async def test_who_waits_is_told_why_the_replica_stopped() -> None:
+    shown = Shown()
+    failures: list[StoreError | None] = [None]
+    waiting = asyncio.ensure_future(shown.reaches(Sequence(1), lambda: failures[0]))
+    await asyncio.sleep(0)
+    failures[0] = DiskFullError("full")
+    shown.wake()
+    with pytest.raises(DiskFullError):
+        await waiting
