@@ -35,6 +35,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "SessionQuery": {"key": "a"},
     "VersionedKeyQuery": {"key": "a"},
     "MultiVersionedKeyQuery": {"key": "a"},
+    "IndexQuery": {"index": "by-value"},
 }
 KEY_VALUE, TIMED, FULL = "key value", "key value timestamp", "key value timestamp headers"
 WINDOW = "key windowStart windowEnd value"

@@ -129,17 +129,19 @@ class ProcessWriter:
     def values(self, pod: PodProcess, **parameters: str) -> dict[str, Any]:
         """The values of this writer's keys, as one pod answers for the whole store.
 
-        It is asked until every partition answers: a pod that was started again may not listen yet,
-        or be too busy to answer in time.
+        It is asked until every partition answers that it is asked for: a pod that was started again
+        may not listen yet, or be too busy to answer in time.
         """
         given = {"limit": "10000", **parameters}
         query = "".join(f"&{name}={value}" for name, value in given.items())
         url = f"{pod.query}/state/stores/{self._cluster.store}?prefix={self.name}-{query}"
 
+        elsewhere = {"NOT_PRESENT"} if parameters.get("scope") == "local" else set()
+
         def answer() -> dict[str, Any] | None:
             found: dict[str, Any] = json.loads(self.http.request("GET", url).body)
-            failed = any("failure" in one for one in found["partitions"].values())
-            return None if failed else found
+            failures = [one["failure"] for one in found["partitions"].values() if "failure" in one]
+            return None if {one["reason"] for one in failures} - elsewhere else found
 
         return {row["key"]: row["value"] for row in wait_until(answer)["rows"]}
 
