@@ -96,7 +96,7 @@ def test_killed_while_preparing_the_coordinator_has_decided_nothing(
     assert isinstance(committing.exception(), StoreError)
     stage3.restart(0)
     stage3.gates[1].open()
-    assert sequences(stage3.cluster) == [before] * PODS
+    stage3.wait_until_applied(before)
     assert writer.values(stage3.pods[1]) == {}
     again = writer.commit(0, staged)
     assert (again.sequence, again.already_applied) == (before + 1, False)
