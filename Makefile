@@ -37,7 +37,8 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
 		--python-version 3.11 --no-header --no-annotate --output-file requirements.lock pyproject.toml
 
 test: lint ## Lint, then all tests
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+	# One more than there are cores: a test that waits for its pods leaves a core to others.
+	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
 
 bench: install ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench
