@@ -36,8 +36,8 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --all-extras --group dev --generate-hashes \
 		--python-version 3.11 --no-header --no-annotate --output-file requirements.lock pyproject.toml
 
+# One worker more than there are cores: a test that waits for its pods leaves a core to others.
 test: lint ## Lint, then all tests
-	# One more than there are cores: a test that waits for its pods leaves a core to others.
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
 
 bench: install ## Measure every figure; writes .bench/results.json
