@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from qss_client.chunks import Slice, decode_chunk, rows_of, split_batches
 from qss_client.layouts import layout_of
 from qss_core.errors import DiskFullError, MalformedRequestError, StoreError, WrongStoreError
@@ -65,19 +67,7 @@ class Batches:
         self, stage: Stage, one: Slice, *, remembers: bool
     ) -> Awaited | StoreError | None:
         """Appends a slice; None where it is here and durable already."""
-        command = Stage(
-            writer=stage.writer,
-            generation=stage.generation,
-            batch=stage.batch,
-            writer_epoch=stage.writer_epoch,
-            chunk=stage.chunk,
-            records=one.records,
-            checksum=one.checksum,
-            payload_bytes=len(one.data),
-            deletes=one.deletes,
-            latest=one.latest,
-            undated=one.undated,
-        )
+        command = with_slice(stage, one)
         try:
             replica = self._pod.local(one.partition)
             logs.check_active(replica.log)
@@ -226,6 +216,19 @@ class Batches:
             except StoreError as error:
                 answers[partition] = problem_of(error)
         return PartitionsAnswer(partitions=answers)
+
+
+def with_slice(stage: Stage, one: Slice) -> Stage:
+    """The entry that stages one partition's rows; `stage` says whose they are."""
+    return msgspec.structs.replace(
+        stage,
+        records=one.records,
+        checksum=one.checksum,
+        payload_bytes=len(one.data),
+        deletes=one.deletes,
+        latest=one.latest,
+        undated=one.undated,
+    )
 
 
 def _described(rows: Slice | None) -> CarriedRows | None:

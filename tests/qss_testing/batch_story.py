@@ -207,9 +207,6 @@ class Story:
             batch=number,
             writer_epoch=opened.writer_epoch,
             chunk=chunk,
-            records=0,
-            checksum="",
-            payload_bytes=0,
         )
 
         async def staged() -> None:

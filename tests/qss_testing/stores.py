@@ -33,6 +33,7 @@ from qss_core.model import Sequence as BatchSequence
 from qss_core.partitioning import partition_of
 from qss_core.serdes import serde_of
 from qss_core.wire import ChunkReference, PartitionCommit, PositionJson
+from qss_store.batches import with_slice
 from qss_store.clock import Clock, SystemClock
 from qss_store.engine.memory import MemoryEngine
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
@@ -306,20 +307,9 @@ async def stage_rows(
 ) -> ChunkReference:
     """Stages rows in one replica, of the writer epoch that the chunk's id says."""
     piece = slice_of(replica.definition, replica.partition, rows)
-    stage = Stage(
-        writer=WRITER,
-        generation=0,
-        batch=batch,
-        writer_epoch=WriterEpoch(int(chunk.split(".")[0])),
-        chunk=chunk,
-        records=piece.records,
-        checksum=piece.checksum,
-        payload_bytes=len(piece.data),
-        deletes=piece.deletes,
-        latest=piece.latest,
-        undated=piece.undated,
-    )
-    staged = await replica.append(stage, piece.data)
+    epoch = WriterEpoch(int(chunk.split(".")[0]))
+    stage = Stage(writer=WRITER, generation=0, batch=batch, writer_epoch=epoch, chunk=chunk)
+    staged = await replica.append(with_slice(stage, piece), piece.data)
     assert staged.failure is None, staged.failure
     return ChunkReference(id=chunk, records=piece.records, checksum=piece.checksum)
 

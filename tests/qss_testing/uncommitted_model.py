@@ -8,6 +8,7 @@ import msgspec
 from qss_core.model import Sequence as BatchSequence
 from qss_core.model import StoreDefinition, StoreType, WriterEpoch
 from qss_core.wire import ChunkReference, PartitionCommit
+from qss_store.batches import with_slice
 from qss_store.replica import Replica
 from qss_store.replication.entries import Abort, Commit, Stage
 from qss_testing.store_reference import Rows, visible_chunks
@@ -91,13 +92,8 @@ class Model:
             batch=self.batches[writer],
             writer_epoch=WriterEpoch(epoch),
             chunk=chunk,
-            records=piece.records,
-            checksum=piece.checksum,
-            payload_bytes=len(piece.data),
-            deletes=piece.deletes,
-            latest=piece.latest,
-            undated=piece.undated,
         )
+        stage = with_slice(stage, piece)
         payload = bytes(piece.data)
         outcome = await replica.append(stage, payload, self.random.choice([(), piece.batches]))
         assert outcome.failure is None, outcome.failure

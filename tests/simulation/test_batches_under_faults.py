@@ -127,9 +127,6 @@ class Driver:
             batch=batch,
             writer_epoch=opened.writer_epoch,
             chunk=f"{opened.writer_epoch}.t{self._random.randrange(3)}-{batch}.0",
-            records=0,
-            checksum="",
-            payload_bytes=0,
         )
         for _ in range(ATTEMPTS_MAX):
             answer = await self._ask(partition, lambda pod: pod.batches.stage(stage, [one]))

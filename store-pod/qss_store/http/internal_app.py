@@ -182,9 +182,6 @@ class InternalApi:
                 batch=batch,
                 writer_epoch=epoch,
                 chunk=chunk,
-                records=0,
-                checksum="",
-                payload_bytes=0,
             )
             return _json(await self._batches.stage(stage, slices))
         finally:

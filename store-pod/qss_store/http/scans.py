@@ -111,18 +111,8 @@ class ScanApi:
         budget = self._document_budget(options, limit)
         if budget.rows_left is None or budget.rows_left > SCAN_ROWS_MAX:
             return None
-        scan = Scan(
-            pod=self._reader.pod,
-            peers=self._reader.peers,
-            codec=codec,
-            plan=plan,
-            options=options,
-            pieces=self.pieces(cursor, plan, options, codec),
-            budget=budget,
-            encoder=JsonRows(codec, plan),
-            is_streamed=False,
-            make_peer_request=_nobody,
-        )
+        encoder, pieces = JsonRows(codec, plan), self.pieces(cursor, plan, options, codec)
+        scan = self._scan(codec, plan, options, pieces, budget, encoder, _nobody)
         with self.slot(options):
             collected = result_at_once(collect(scan))
         if collected is None or any(answer.failure for answer in collected.answers.values()):
@@ -143,16 +133,30 @@ class ScanApi:
         make_peer_request: MakePeerRequest,
     ) -> Scan:
         """The scan that a request asks for. Raises for a limit or a cursor that cannot be."""
+        pieces = self.pieces(cursor, plan, options, codec)
+        budget = self.budget(request, options, limit, media)
+        return self._scan(codec, plan, options, pieces, budget, encoder, make_peer_request)
+
+    def _scan(
+        self,
+        codec: Codec,
+        plan: RowsPlan,
+        options: ReadOptions,
+        pieces: tuple[Piece, ...],
+        budget: Budget,
+        encoder: RowEncoder,
+        make_peer_request: MakePeerRequest,
+    ) -> Scan:
         return Scan(
             pod=self._reader.pod,
             peers=self._reader.peers,
             codec=codec,
             plan=plan,
             options=options,
-            pieces=self.pieces(cursor, plan, options, codec),
-            budget=self.budget(request, options, limit, media),
+            pieces=pieces,
+            budget=budget,
             encoder=encoder,
-            is_streamed=media != JSON,
+            is_streamed=not isinstance(encoder, JsonRows),
             make_peer_request=make_peer_request,
         )
 

@@ -27,9 +27,9 @@ class Stage(Wire, frozen=True, kw_only=True):
     batch: int
     writer_epoch: WriterEpoch
     chunk: str
-    records: int
-    checksum: str
-    payload_bytes: int
+    records: int = 0
+    checksum: str = ""
+    payload_bytes: int = 0
     deletes: int = 0  # Rows without a value.
     latest: int | None = None  # The largest time of the rows, where rows have one.
     undated: int = 0  # Versions that have the time of their batch.
