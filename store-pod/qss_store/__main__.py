@@ -31,6 +31,7 @@ from qss_store.pod import Pod
 from qss_store.protection import protected
 from qss_store.settings import Settings
 from qss_store.tls import CertificateError
+from qss_store.without_pandas import settle_without_pandas
 
 _LOG = logging.getLogger("qss_store")
 
@@ -39,6 +40,7 @@ def main() -> None:
     """Parses the command line and runs."""
     arguments = parse_arguments()
     logs.configure(arguments.log_format, arguments.log_level)
+    settle_without_pandas()
     try:
         uvloop.run(serve(arguments, settings_from(os.environ)))
     except CertificateError as error:

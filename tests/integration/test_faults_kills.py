@@ -6,6 +6,7 @@ Real processes; gates before their internal ports hold the message at which a po
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,15 @@ class Stage3:
         self.gates = gates
 
     def restart(self, *ordinals: int) -> None:
+        """Starts pods again, and waits until they have their partitions."""
         for ordinal in ordinals:
             self.pods[ordinal].start()
+        for ordinal in ordinals:
+            wait_until(partial(self._has_replicas, ordinal))
+
+    def _has_replicas(self, ordinal: int) -> bool:
+        report = self.pods[ordinal].report()
+        return report is not None and len(report.replicas) == 1
 
     def kill(self, *ordinals: int) -> None:
         for ordinal in ordinals:
@@ -42,6 +50,12 @@ class Stage3:
 
     def wait_until_applied(self, sequence: int) -> None:
         wait_until(lambda: sequences(self.cluster) == [sequence] * PODS)
+
+    def mend(self) -> None:
+        """What a test that failed left behind does not concern the next one."""
+        for gate in self.gates:
+            gate.open()
+        self.restart(*(pod.ordinal for pod in self.pods if pod.process is None))
 
     @property
     def sequence(self) -> int:
@@ -65,6 +79,7 @@ def writer(stage3: Stage3, request: pytest.FixtureRequest) -> Iterator[ProcessWr
     writer = ProcessWriter(stage3.cluster, f"w{zlib.crc32(request.node.name.encode())}")
     yield writer
     writer.close()
+    stage3.mend()
 
 
 def test_killed_while_staging_after_the_rows_were_taken(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,13 @@ def test_members_of_other_queries_are_refused(cluster: PodCluster, member: str) 
     body[member] = {"limit": 5, "cursor": "x", "partition": 1}[member]  # type: ignore[assignment]
     with pytest.raises(MalformedRequestError):
         SyncHttp().post(f"{cluster.url}/state/query/{cluster.store}", body, dict)
+
+
+def test_no_read_makes_a_pod_load_pandas(cluster: PodCluster, store: Store) -> None:
+    assert find_spec("pandas") is not None, "what is not installed cannot be loaded"
+    assert not store.query("Counting").failures
+    assert store.range().to_arrow().num_rows == len(list(store.range())) == KEYS
+    for pod in cluster.pods:
+        assert pod.process is not None
+        loaded = Path(f"/proc/{pod.process.pid}/maps").read_text()
+        assert [name for name in ("pyarrow", "pandas") if f"/{name}/" in loaded] == ["pyarrow"]
