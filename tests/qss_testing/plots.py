@@ -18,6 +18,9 @@ from qss_testing.versions import Versions
 
 PARTITIONS = 3
 MINUTE = 60_000
+# How many rows a story's pod writes at once: a tenth of what others do, so that it is told soon.
+SLICE_ROWS = 50
+INDEXED_SLICE_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +141,17 @@ def _numbered(start: int, end: int, value: str) -> list[Put]:
 
 _DELETE = Put(b"00000", None)
 
-# A slice has at most 500 rows: the first batch takes three writes, the second two.
+# The first batch takes three writes, the second two.
 KEY_VALUE_PLOT = Plot(
     make_assignment(PARTITIONS, pods=1).definition,
     (
-        Batch({0: [_numbered(0, 1001, "a"), _numbered(990, 1010, "b")], 1: [_numbered(0, 3, "a")]}),
-        Batch({0: [_numbered(0, 501, "c")], 2: [_numbered(0, 2, "c")]}, replace=True),
+        Batch(
+            {
+                0: [_numbered(0, 2 * SLICE_ROWS + 1, "a"), _numbered(90, 110, "b")],
+                1: [_numbered(0, 3, "a")],
+            }
+        ),
+        Batch({0: [_numbered(0, SLICE_ROWS + 1, "c")], 2: [_numbered(0, 2, "c")]}, replace=True),
         Batch({p: [[_DELETE, *_numbered(1, 4, "d")]] for p in range(PARTITIONS)}),
     ),
 )
@@ -154,12 +162,12 @@ CARRIED_PLOT = Plot(
         Batch({0: [_numbered(0, 3, "a"), _numbered(2, 5, "b")], 1: [_numbered(0, 2, "a")]}),
         Batch({p: [[_DELETE, *_numbered(1, 4, "c")]] for p in range(PARTITIONS)}),
         Batch({1: [_numbered(0, 2, "d")]}, replace=True),
-        Batch({0: [_numbered(0, 501, "e")], 1: [[_DELETE]]}),
+        Batch({0: [_numbered(0, SLICE_ROWS + 1, "e")], 1: [[_DELETE]]}),
     ),
     carries_rows=True,
 )
 
-# A slice has at most 100 rows: the second batch moves rows within the index, in three writes, and
+# The second batch moves rows within the index, in three writes, and
 # deletes some; the third replaces all of them.
 INDEXED_PLOT = Plot(
     msgspec.structs.replace(
@@ -169,9 +177,17 @@ INDEXED_PLOT = Plot(
         value_serde="string",
     ),
     (
-        Batch({0: [_numbered(0, 130, "a"), _numbered(20, 40, "ab")], 1: [_numbered(0, 3, "a")]}),
-        Batch({0: [_numbered(0, 201, "b"), [*_numbered(1, 9, ""), _DELETE]], 1: [[_DELETE]]}),
-        Batch({0: [_numbered(0, 101, "c")], 2: [_numbered(0, 2, "c")]}, replace=True),
+        Batch({0: [_numbered(0, 26, "a"), _numbered(4, 8, "ab")], 1: [_numbered(0, 3, "a")]}),
+        Batch(
+            {
+                0: [_numbered(0, 2 * INDEXED_SLICE_ROWS + 1, "b"), [*_numbered(1, 9, ""), _DELETE]],
+                1: [[_DELETE]],
+            }
+        ),
+        Batch(
+            {0: [_numbered(0, INDEXED_SLICE_ROWS + 1, "c")], 2: [_numbered(0, 2, "c")]},
+            replace=True,
+        ),
         Batch({p: [[_DELETE, *_numbered(1, 4, "d")]] for p in range(PARTITIONS)}),
     ),
     extensions=BY_VALUE,
@@ -195,8 +211,18 @@ def _timed(**members: object) -> StoreDefinition:
 # Segments of five minutes: the second batch ends the first segment and begins three others, the
 # third comes too late in part, the fourth takes stream time back to what its own rows say.
 _TIMED_BATCHES = (
-    Batch({0: [_spread(_numbered(0, 1001, "a"), 0, 9)], 1: [_spread(_numbered(0, 3, "a"), 0, 3)]}),
-    Batch({0: [_spread(_numbered(0, 501, "b"), 8, 13)], 2: [_spread(_numbered(0, 2, "b"), 50, 2)]}),
+    Batch(
+        {
+            0: [_spread(_numbered(0, 2 * SLICE_ROWS + 1, "a"), 0, 9)],
+            1: [_spread(_numbered(0, 3, "a"), 0, 3)],
+        }
+    ),
+    Batch(
+        {
+            0: [_spread(_numbered(0, SLICE_ROWS + 1, "b"), 8, 13)],
+            2: [_spread(_numbered(0, 2, "b"), 50, 2)],
+        }
+    ),
     Batch({p: [_spread([*_numbered(0, 40, "c"), _DELETE], 0, 20)] for p in range(PARTITIONS)}),
     Batch({0: [_spread(_numbered(0, 9, "d"), 3, 3)]}, replace=True),
     Batch({0: [_spread([_DELETE], 3, 1), _spread(_numbered(0, 2, "e"), 12, 2)]}),
@@ -234,15 +260,15 @@ VERSIONED_PLOT = Plot(
         Batch(
             {
                 0: [
-                    [*_dated(_numbered(0, 400, "a"), 0, 9), *_dated(_numbered(0, 150, "b"), 3, 7)],
-                    _dated(_numbered(0, 20, "late"), 2, 1),
+                    [*_dated(_numbered(0, 40, "a"), 0, 9), *_dated(_numbered(0, 15, "b"), 3, 7)],
+                    _dated(_numbered(0, 4, "late"), 2, 1),
                 ],
                 1: [_dated(_numbered(0, 3, "a"), 0, 3)],
             }
         ),
         Batch(
             {
-                0: [_dated(_deletes(0, 150), 6, 6), _dated(_numbered(0, 501, "c"), 4, 7)],
+                0: [_dated(_deletes(0, 15), 6, 6), _dated(_numbered(0, SLICE_ROWS + 1, "c"), 4, 7)],
                 2: [_dated(_numbered(0, 2, "c"), 50, 2)],
             }
         ),
@@ -252,7 +278,7 @@ VERSIONED_PLOT = Plot(
                     [*_dated(_deletes(0, few), 8, 2), *_dated(_numbered(0, few, "d"), 40, 9)],
                     _dated(_numbered(0, few, "e"), 7, 20),
                 ]
-                for p, few in enumerate((200, 5, 5))
+                for p, few in enumerate((20, 5, 5))
             }
         ),
         Batch({0: [_dated(_numbered(0, 9, "f"), 3, 3)]}, replace=True),
