@@ -69,11 +69,18 @@ def stranded(
     entry: PartitionConfiguration, claims: tuple[Claim, ...], heard: frozenset[Ordinal]
 ) -> tuple[Ordinal, ...]:
     """Pods outside of the in-sync set that hold what none of its members has: telling anybody this
-    configuration would put an empty partition in the place of the data."""
-    if not heard.issuperset(entry.in_sync):
+    configuration would put an empty partition in the place of the data.
+
+    While a member was not heard of, those that would lose their place by being told.
+    """
+    written = {claim.pod: claim.configuration for claim in claims if not claim.is_empty}
+    if not written.keys().isdisjoint(entry.in_sync):
         return ()
-    written = {claim.pod for claim in claims if not claim.is_empty}
-    return () if written & set(entry.in_sync) else tuple(sorted(written))
+    if heard.issuperset(entry.in_sync):
+        return tuple(sorted(written))
+    return tuple(
+        sorted(pod for pod, own in written.items() if own != entry and entry.role_of(pod) is None)
+    )
 
 
 def told_of_unclear(

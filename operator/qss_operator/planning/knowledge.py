@@ -289,6 +289,26 @@ def _disputed(observation: Observation, number: PartitionId) -> str:
     )
 
 
+def _stranded(
+    observation: Observation,
+    entry: PartitionConfiguration,
+    holders: Iterable[Ordinal],
+    heard: frozenset[Ordinal],
+) -> str:
+    """What to do where others are to have a partition than those that hold its data."""
+    silent = sorted(set(entry.in_sync) - heard)
+    others = (
+        f"{shown([_name(observation, pod) for pod in silent])}, not heard of yet. Nobody is told "
+        "of it before"
+        if silent
+        else "others, which have none. Nobody is told of it: correct status.assignment"
+    )
+    return (
+        f"partition {entry.partition}: {shown([_name(observation, pod) for pod in holders])} holds "
+        f"the data, and its configuration of epoch {entry.epoch} is for {others}"
+    )
+
+
 def _name(observation: Observation, ordinal: Ordinal) -> str:
     return f"{observation.resource.name}-{ordinal}"
 
@@ -336,11 +356,7 @@ def _known(
     for number, claimed in claims.items():
         holders = stranded(entries[number], claimed, heard)
         if holders and number not in unclear:
-            unclear[number] = (
-                f"partition {number}: {shown([_name(observation, pod) for pod in holders])} "
-                f"holds the data, and its configuration of epoch {entries[number].epoch} is for "
-                "others, which have none. Nobody is told of it: correct status.assignment"
-            )
+            unclear[number] = _stranded(observation, entries[number], holders, heard)
     ordered = tuple(entries[number] for number in sorted(entries))
     return Known(store_id=own, partitions=ordered, unclear=unclear)
 

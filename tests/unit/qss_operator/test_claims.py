@@ -163,6 +163,20 @@ def test_a_higher_epoch_that_leaves_the_data_behind_is_told_to_nobody(*, is_made
     assert goes_on_around_the_first_partition(world)
 
 
+def test_who_holds_the_data_is_not_told_to_give_it_up_before_its_heir_was_heard() -> None:
+    world = say(written_store(), configuration(0, 1, epoch=2))
+    world.pods[1].is_reachable = False
+    found = assess(world.observation())
+    assert isinstance(found, Known)
+    assert "is for word-counts-1, not heard of yet" in found.unclear[P0]
+    before = first_partition(world)
+    world.sent.clear()
+    world.settle()
+    assert first_partition(world) == before
+    world.pods[1].is_reachable = True
+    assert goes_on_around_the_first_partition(world)
+
+
 @pytest.mark.parametrize("says", [0, 1])
 def test_a_replica_with_batches_wins_over_an_empty_one_of_its_epoch(says: int) -> None:
     world = two_hold_it(first_written=True, second_written=False, says=says)

@@ -6,22 +6,22 @@ import sys
 import pytest
 
 PROGRAM = """
-import os, signal, sys
+import signal, sys
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
 
 interrupt_on_polite_ends()
 try:
     try:
-        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+        signal.raise_signal(getattr(signal, sys.argv[1]))
     finally:
         with uninterrupted():
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                os.kill(os.getpid(), number)
+                signal.raise_signal(number)
             print("stopped the pods")
 except KeyboardInterrupt:
     print("interrupted once")
 try:
-    os.kill(os.getpid(), signal.SIGHUP)
+    signal.raise_signal(signal.SIGHUP)
 except KeyboardInterrupt:
     print("interrupted again")
 """
