@@ -32,9 +32,22 @@ class SliceLimits(NamedTuple):
     size: int = SLICE_BYTES_MAX
 
 
-USUAL_LIMITS = SliceLimits()
 # Each row asks a user's code twice, and may have 16 index rows, put and deleted.
 INDEXED_LIMITS = SliceLimits(100, 64 * 1024)
+
+
+class WriteLimits(NamedTuple):
+    """How much a pod writes at once, by the kind of its store."""
+
+    usual: SliceLimits = SliceLimits()
+    indexed: SliceLimits = INDEXED_LIMITS
+
+    def of(self, families: Families) -> SliceLimits:
+        """Those of a store's rows."""
+        return self.usual if families.indexing is None else self.indexed
+
+
+WRITE_LIMITS = WriteLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +63,12 @@ class StoreSlice:
 Payload = bytes | tuple[pa.RecordBatch, ...]  # A checked slice, or what was decoded of it.
 
 
-def limits_of(families: Families) -> SliceLimits:
-    """Those of a store's rows."""
-    return USUAL_LIMITS if families.indexing is None else INDEXED_LIMITS
-
-
 def store_slices(
     payloads: Iterable[Payload],
     store_format: Format,
     default_timestamp_ms: int,
     placing: Placing,
-    limits: SliceLimits = USUAL_LIMITS,
+    limits: SliceLimits = WRITE_LIMITS.usual,
 ) -> Iterator[StoreSlice]:
     """The rows of all payloads in commit order, in slices.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset
-from qss_store.applying import Payload, StoreSlice, limits_of, store_slices
+from qss_store.applying import Payload, StoreSlice, WriteLimits, store_slices
 from qss_store.engine.base import META, PAYLOAD, Batch, Engine
 from qss_store.families import Families
 from qss_store.places import Placing
@@ -54,6 +54,7 @@ class CommitWriter:
         placing: Placing,
         gate: asyncio.Lock,
         decoded: Callable[[Offset], Payload | None],
+        limits: WriteLimits,
     ) -> None:
         """Writes rows in the format of `families` where `placing` says.
 
@@ -63,7 +64,7 @@ class CommitWriter:
         self._engine = engine
         self._decoded = decoded
         self._format = families.format
-        self._limits = limits_of(families)
+        self._limits = limits.of(families)
         self._sources: dict[str, list[str]] = defaultdict(list)
         for source in families.sources(engine.families()):
             self._sources[source.target].append(source.family)

@@ -14,7 +14,7 @@ from qss_core.errors import DiskFullError
 from qss_core.formats import decode_value
 from qss_core.model import Wire
 from qss_core.wire import IndexReport, decode, encode
-from qss_store.applying import INDEXED_LIMITS
+from qss_store.applying import SliceLimits, WriteLimits
 from qss_store.engine.base import META, Engine, Snapshot
 from qss_store.families import Families
 
@@ -35,9 +35,12 @@ class _State(Wire, frozen=True, kw_only=True):
 class IndexBuild:
     """The making of one partition's index rows."""
 
-    def __init__(self, engine: Engine, meta: Mapping[bytes, bytes], partition: int) -> None:
+    def __init__(
+        self, engine: Engine, meta: Mapping[bytes, bytes], partition: int, limits: WriteLimits
+    ) -> None:
         """Goes on where `meta` says that it was."""
         self._engine = engine
+        self._limits = limits
         self._partition = partition
         self._state = decode(meta[_STATE], _State) if _STATE in meta else None
         self._rows = 0
@@ -84,7 +87,7 @@ class IndexBuild:
         _LOG.info(told, self._partition, name)
         rows = families.snapshot(self._engine, -1, moved)
         try:
-            for some in _portions(rows, self._below):
+            for some in _portions(rows, self._below, self._limits.indexed):
                 async with gate:
                     self._make(families, some)
                 await asyncio.sleep(0)  # Others take their turn.
@@ -127,14 +130,14 @@ class IndexBuild:
         return IndexReport(rows_done=self._rows, rows_left=max(0, everything - self._rows))
 
 
-def _portions(rows: Snapshot, below: bytes) -> Iterator[_Rows]:
+def _portions(rows: Snapshot, below: bytes, limits: SliceLimits) -> Iterator[_Rows]:
     """The rows from a key on, a few at a time, fewer where they are large."""
     left = rows.scan(lower=below or None)
-    while some := [*islice(left, INDEXED_LIMITS.rows)]:
+    while some := [*islice(left, limits.rows)]:
         size, start = 0, 0
         for at, (key, row) in enumerate(some):
             size += len(key) + len(row)
-            if size > INDEXED_LIMITS.size and at > start:
+            if size > limits.size and at > start:
                 yield some[start:at]
                 start, size = at, len(key) + len(row)
         yield some[start:]

@@ -35,6 +35,7 @@ from qss_core.model import (
 )
 from qss_core.spec import formats_of
 from qss_core.wire import ReplicasReport, decode, encode
+from qss_store.applying import WRITE_LIMITS, WriteLimits
 from qss_store.clock import Clock
 from qss_store.engine.base import Engine
 from qss_store.extensions import NO_EXTENSIONS, Extensions
@@ -73,6 +74,7 @@ class Pod:
         incarnation: str,
         uncommitted_rows_bytes_max: int = Settings().uncommitted_rows_bytes_max,
         extensions: Extensions = NO_EXTENSIONS,
+        limits: WriteLimits = WRITE_LIMITS,
     ) -> None:
         """Knows nothing yet: `start` reads the volume."""
         self.store = store
@@ -85,6 +87,7 @@ class Pod:
         self.indexing: Indexing | None = None  # Of a store of a user's own type.
         self._refusal: StoreError | None = None
         self._extensions = extensions
+        self._limits = limits
         self._volume = volume
         self._open_engine = open_engine
         self._incarnation = incarnation
@@ -205,6 +208,7 @@ class Pod:
             recent=self.recent,
             uncommitted=self._uncommitted,
             indexing=self.indexing,
+            limits=self._limits,
             refusal=self._refusal,
         )
         path = self._volume / "partitions" / str(configuration.partition)

@@ -68,9 +68,10 @@ class Replica:
         self.machine = Machine.load(configuration.partition, meta)
         self._generation = self.machine.participant.data_generation  # Of the rows that are shown.
         self.migration = Migration(engine, meta)
-        self.index_build = IndexBuild(engine, meta, configuration.partition)
+        limits = surroundings.limits
+        self.index_build = IndexBuild(engine, meta, configuration.partition, limits)
         self.uncommitted = UncommittedRows(
-            self, engine, self._recent.peek, surroundings.uncommitted
+            self, engine, self._recent.peek, surroundings.uncommitted, limits
         )
         self._changelog = Changelog(
             engine, surroundings.pod, configuration, meta, surroundings.clock
@@ -243,11 +244,8 @@ class Replica:
 
     def _fail(self, error: Exception) -> None:
         _LOG.error("partition %s stopped applying", self.partition, exc_info=error)
-        self.failure = (
-            error
-            if isinstance(error, StoreError)
-            else StoreError("the replica failed: see its log")
-        )
+        unexpected = StoreError("the replica failed: see its log")
+        self.failure = error if isinstance(error, StoreError) else unexpected
         for pending in self._pending.values():
             if not pending.outcome.done():
                 pending.outcome.set_exception(self.failure)
@@ -313,7 +311,8 @@ class Replica:
             families.open(self.engine)
         placing = placing_of(self.definition, families, plan, self.engine)
         common = self._surroundings
-        writer = CommitWriter(self.engine, families, placing, common.gate, self._recent.take)
+        rows_of = self._recent.take
+        writer = CommitWriter(self.engine, families, placing, common.gate, rows_of, common.limits)
         expired = await writer.write(offset, plan, batch)
         await self._sync()
         self._show_state(applied=Offset(offset + 1))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, StoreSettings
+from qss_store.applying import WRITE_LIMITS, WriteLimits
 from qss_store.clock import Clock
 from qss_store.indexing import Indexing
 from qss_store.metrics import Metrics
@@ -26,5 +27,6 @@ class Surroundings:
     recent: RecentRows
     uncommitted: UncommittedMemory
     indexing: Indexing | None = None  # Of a store of a user's own type.
+    limits: WriteLimits = WRITE_LIMITS
     # Why no replica may serve: the pod has not the store's type.
     refusal: StoreError | None = None

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from qss_core.errors import CorruptionError, DeadlineExceededError, NotReadyError
 from qss_core.formats import Format
 from qss_core.model import Offset, StoreDefinition
-from qss_store.applying import Payload, limits_of, store_slices
+from qss_store.applying import Payload, WriteLimits, store_slices
 from qss_store.engine.base import PAYLOAD, Engine, Snapshot
 from qss_store.engine.indexed import IndexedSnapshot
 from qss_store.engine.overlaid import NO_ROWS, GrowingRows, OverlaidSnapshot, SortedRows
@@ -83,12 +83,14 @@ class UncommittedRows:
         engine: Engine,
         decoded: Callable[[Offset], Payload | None],
         memory: UncommittedMemory,
+        limits: WriteLimits,
     ) -> None:
         """Nothing is made; `decoded` has the rows of an entry that need not be read again."""
         self._replica = replica
         self._engine = engine
         self._decoded = decoded
         self._memory = memory
+        self._limits = limits
         self._made: _Made | None = None
         self._index_bytes = 0  # Of what is being made.
         self._shown: tuple[View, View] | None = None  # The committed view, and what lies over it.
@@ -188,7 +190,7 @@ class UncommittedRows:
         if payload is None:
             raise CorruptionError(f"entry {chunk.offset} of the changelog has lost its rows")
         families = self._replica.shown_families()
-        limits = limits_of(families)
+        limits = self._limits.of(families)
         for part in store_slices([payload], state.format, chunk.wall_time_ms, placing, limits):
             if part.keys:
                 for rows in placing.split(part.keys, part.values, part.places):

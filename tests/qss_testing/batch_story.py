@@ -35,7 +35,7 @@ from qss_store.view import View
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faulty_engine import Crash, Faults, failing
 from qss_testing.own_stores import check_index
-from qss_testing.plots import KEY_VALUE_PLOT, PARTITIONS, Plot
+from qss_testing.plots import KEY_VALUE_PLOT, LIMITS, PARTITIONS, Plot
 from qss_testing.versions import stored_rows
 
 WRITER = "story"
@@ -88,7 +88,7 @@ class Story:
         self.faults = faults
         network = FaultyNetwork(Random(0), fault_rate=0.0)
         self.services = Services(
-            0, self.directory, open_engine, network, extensions=self.extensions
+            0, self.directory, open_engine, network, extensions=self.extensions, limits=LIMITS
         )
         await self.services.pod.start()
         await self.services.pod.assign(self.assignment)

@@ -34,6 +34,7 @@ from qss_core.wire import (
     PrepareRequest,
     ResolveRequest,
 )
+from qss_store.applying import WRITE_LIMITS, WriteLimits
 from qss_store.batches import Batches
 from qss_store.clock import Clock, SystemClock
 from qss_store.coordination import Coordination
@@ -164,6 +165,7 @@ class Services:
         clock: Clock = SYSTEM_CLOCK,
         settings: Settings = SETTINGS,
         extensions: Extensions = NO_EXTENSIONS,
+        limits: WriteLimits = WRITE_LIMITS,
     ) -> None:
         """What `open_engine` opens is the pod's volume."""
         self.pod = Pod(
@@ -175,6 +177,7 @@ class Services:
             Metrics(),
             "process",
             extensions=extensions,
+            limits=limits,
         )
         self.batches = Batches(self.pod, volume)
         self.coordination = Coordination(self.pod, self.batches, network, settings)

@@ -10,6 +10,7 @@ import msgspec
 from qss_client.chunks import Slice
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.timed_keys import SEQUENCE_MAX, encode_session_key, encode_window_key
+from qss_store.applying import SliceLimits, WriteLimits
 from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_testing.faulty_cluster import make_assignment
 from qss_testing.own_stores import BY_VALUE
@@ -21,6 +22,7 @@ MINUTE = 60_000
 # How many rows a story's pod writes at once: a tenth of what others do, so that it is told soon.
 SLICE_ROWS = 50
 INDEXED_SLICE_ROWS = 20
+LIMITS = WriteLimits(SliceLimits(SLICE_ROWS), SliceLimits(INDEXED_SLICE_ROWS))
 
 
 @dataclass(frozen=True, slots=True)
