@@ -12,7 +12,8 @@ import typer
 import yaml
 
 from qss_client.cli_printing import Output
-from qss_client.on_kubernetes import store_on_kubernetes
+from qss_client.conversation import checked_url
+from qss_client.on_kubernetes import Way, way_to
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
@@ -69,34 +70,34 @@ class Place:
 @contextmanager
 def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
     """A client of the store."""
+    with way_of(store, place) as way, way.client(RetryLimits(deadline_s=timeout_s)) as client:
+        yield client
+
+
+@contextmanager
+def way_of(store: str, place: Place) -> Iterator[Way]:
+    """How the store is reached, for as long as the block runs."""
     environment = os.environ
-    limits = RetryLimits(deadline_s=timeout_s)
     token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
     token = None if token_file else environment.get("QSS_TOKEN") or None
+    ca_file = place.ca_file or environment.get("QSS_CA_FILE") or None
     if place.is_on_kubernetes:
         if place.url:
             raise MalformedRequestError("--kube finds the store by its name: leave out --url")
-        with store_on_kubernetes(
+        with way_to(
             store,
             context=place.context,
             service_account=place.service_account,
             token=token,
             token_file=token_file,
-            ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
-            limits=limits,
-        ) as client:
-            yield client
+            ca_file=ca_file,
+        ) as way:
+            yield way
         return
     found = place.url or environment.get("QSS_URL") or _local_url(store, place.state_dir)
-    with Store(
-        found,
-        store,
-        token=token,
-        token_file=token_file,
-        ca_file=place.ca_file or environment.get("QSS_CA_FILE") or None,
-        limits=limits,
-    ) as client:
-        yield client
+    yield Way(
+        url=checked_url(found), store=store, token=token, token_file=token_file, ca_file=ca_file
+    )
 
 
 def _local_url(store: str, state_dir: Path) -> str:

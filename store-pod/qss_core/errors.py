@@ -280,6 +280,12 @@ class OtherCheckpointError(StoreError):
     code, http_status = "OTHER_CHECKPOINT", 409
 
 
+class WriterOpenError(StoreError):
+    """A run of the writer that is to be deleted is open, and was heard of."""
+
+    code, http_status = "WRITER_OPEN", 409
+
+
 class UnknownWriterError(StoreError):
     """No run of that writer was ever opened."""
 

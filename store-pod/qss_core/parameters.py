@@ -58,8 +58,7 @@ PARAMETERS: dict[str, Parameter] = {
     "isolation": Parameter(
         description="Which rows are seen; by default as the store says. READ_UNCOMMITTED: also "
         "those that the open batch of each writer has staged. Position, sequence and a position "
-        "bound are about the committed ones. Counts are of committed rows; Versioned stores have "
-        "READ_COMMITTED only.",
+        "bound are about the committed ones. Counts are of committed rows.",
         schema={"type": "string", "enum": [level.value for level in Isolation]},
     ),
     "timeout": Parameter(

@@ -281,6 +281,7 @@ class Decision(Wire, frozen=True, kw_only=True):
     replace: bool
     one_off: bool = False
     carries_rows: bool = False  # They are the payload of the Decide entry, and were not staged.
+    forgotten: tuple[str, ...] = ()  # Writers that were deleted: every partition forgets them.
 
 
 class CarriedRows(Wire, frozen=True, kw_only=True):
@@ -307,6 +308,7 @@ class PartitionCommit(Wire, frozen=True, kw_only=True):
     replace: bool
     one_off: bool = False
     rows: CarriedRows | None = None  # They are the entry's payload; `chunks` is empty then.
+    forgotten: tuple[str, ...] = ()
 
 
 def partition_commit(
@@ -325,6 +327,7 @@ def partition_commit(
         replace=decision.replace,
         one_off=decision.one_off,
         rows=rows,
+        forgotten=decision.forgotten,
     )
 
 

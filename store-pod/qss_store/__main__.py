@@ -23,6 +23,7 @@ from qss_store.http.internal_app import InternalApi, make_internal_app
 from qss_store.http.listening import make_runner
 from qss_store.http.ops_app import make_ops_app
 from qss_store.http.query_app import discovery_routes, make_query_app
+from qss_store.http.writers import writer_routes
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
 from qss_store.migrator import Migrator
@@ -65,8 +66,10 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         coordination = Coordination(pod, batches, peers, settings)
         maintenance = Maintenance(pod, coordination, peers, settings)
         api = InternalApi(pod, batches, coordination, session, settings)
-        internal_app = make_internal_app(api, pod.metrics, discovery_routes(pod), protection.guard)
-        query_app = make_query_app(pod, session, settings, protection.guard, extensions)
+        writers = writer_routes(pod, coordination, session, settings)
+        on_both = [*discovery_routes(pod), *writers]
+        internal_app = make_internal_app(api, pod.metrics, on_both, protection.guard)
+        query_app = make_query_app(pod, session, settings, protection.guard, extensions, writers)
         apps = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
             (make_ops_app(pod, batches, maintenance), arguments.ops_port, None),

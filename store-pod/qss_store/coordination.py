@@ -37,6 +37,7 @@ from qss_core.wire import (
     error_of,
     metadata_of,
 )
+from qss_core.writer_reports import WriterReport
 from qss_store.batches import Batches
 from qss_store.finishing import Finisher, active_coordinator
 from qss_store.outcomes import outcome_of
@@ -44,10 +45,12 @@ from qss_store.participants import Participants
 from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.replica import Replica
-from qss_store.replication.entries import CloseWriter, Decide, ForgetWriter, OpenWriter
+from qss_store.replication.entries import CloseWriter, Decide, OpenWriter
 from qss_store.settings import Settings
-from qss_store.transactions.coordinator import WRITERS_MAX, Coordinator, Writer
+from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.participant import BATCH_TOPICS
+from qss_store.transactions.writers import Writer
+from qss_store.writers import Writers
 
 Answer = TypeVar("Answer")
 
@@ -70,14 +73,14 @@ class Coordination:
     """Partition 0's service on the pod that has its active."""
 
     def __init__(self, pod: Pod, batches: Batches, peers: Peers, settings: Settings) -> None:
-        """Holds nothing that the log does not: locks, a running task, and who was heard when."""
+        """Holds nothing that the log does not: locks, running tasks, and who was heard when."""
         self._pod = pod
+        self.writers = Writers(pod, settings)
         self._participants = Participants(pod, batches, peers, settings)
         self._finisher = Finisher(pod, batches, self._participants, settings)
         self._settings = settings
         self._deciding = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()  # They go on when whoever asked goes away.
-        self._heard: dict[tuple[str, WriterEpoch], float] = {}
 
     def _active(self) -> tuple[Replica, Coordinator]:
         return active_coordinator(self._pod)
@@ -87,7 +90,7 @@ class Coordination:
     async def open(self, name: str, request: OpenWriterRequest) -> WriterOpened:
         """Opens a writer: fences at once, then completes what was decided, then answers."""
         replica, coordinator = self._active()
-        await self._make_room(replica, coordinator)
+        await self.writers.make_room()
         if coordinator.check_open(name, request) is None:
             await outcome_of(
                 replica,
@@ -104,9 +107,9 @@ class Coordination:
         held = coordinator.writer(name)
         if held.open_id != request.open_id:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
-        self._hear(held)
+        self.writers.hear(held)
         if held.former_opens:
-            self._run(self._drop_older(held))
+            self._run(self._drop_staged(name, WriterEpoch(held.writer_epoch - 1)))
         assignment = self._pod.placed()
         return WriterOpened(
             store_id=assignment.definition.store_id,
@@ -118,37 +121,33 @@ class Coordination:
             metadata=metadata_of(assignment),
         )
 
-    async def _drop_older(self, held: Writer) -> None:
-        """Tells all partitions to drop what older runs have staged: nobody will decide it.
+    async def delete_writer(self, name: str, *, force: bool) -> WriterReport:
+        """Deletes a writer, as `Writers.delete`, once all that was decided is complete.
 
-        Only a hint, which no open waits for: what does not hear of it is swept later.
+        What its runs have staged is dropped.
+        """
+        await self.finish()
+        report, epoch = await self.writers.delete(name, force=force)
+        self._run(self._drop_staged(name, epoch))
+        return report
+
+    async def _drop_staged(self, name: str, newest: WriterEpoch) -> None:
+        """Tells all partitions to drop what runs up to an epoch have staged: nobody decides it.
+
+        Only a hint, which nothing waits for: what does not hear of it is swept later.
         """
 
         def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
             return AbortPartitionsRequest(
                 store_id=self._pod.placed().definition.store_id,
                 epochs=epochs,
-                writer=held.name,
+                writer=name,
                 generation=0,
                 batch=0,
-                writer_epoch=WriterEpoch(held.writer_epoch - 1),
+                writer_epoch=newest,
             )
 
         await self._participants.ask("abort", message, self._participants.everybody)
-
-    async def _make_room(self, replica: Replica, coordinator: Coordinator) -> None:
-        """Forgets the one-off writer that was done first where no other could be opened."""
-        if len(coordinator.writers) >= WRITERS_MAX and (done := coordinator.oldest_done_one_off()):
-            await outcome_of(replica, ForgetWriter(writer=done))
-
-    def renew(self, name: str, writer_epoch: WriterEpoch) -> None:
-        """Keeps a run open; StaleWriterError where it is not."""
-        _, coordinator = self._active()
-        held = coordinator.writer(name)
-        self._hear(coordinator.check_run(name, writer_epoch, held.generation))
-
-    def _hear(self, writer: Writer) -> None:
-        self._heard[writer.name, writer.writer_epoch] = self._pod.clock.monotonic()
 
     # --- Batches
 
@@ -197,7 +196,7 @@ class Coordination:
         async with self._deciding:
             await self.finish()
             held = coordinator.check_run(name, writer_epoch, request.generation)
-            self._hear(held)
+            self.writers.hear(held)
             replayed = coordinator.check_replay(held, batch, request.fingerprint, request.chunks)
             if replayed is not None:
                 return self._answer(replica, replayed.sequence, already_applied=True)
@@ -265,6 +264,7 @@ class Coordination:
             replace=request.replace,
             one_off=held.one_off,
             carries_rows=carries_rows,
+            forgotten=coordinator.to_forget,
         )
 
     def _answer(
@@ -356,24 +356,3 @@ class Coordination:
     async def finish(self) -> None:
         """Waits until all that was decided is complete; BatchInProgressError if that takes long."""
         await self._finisher.finish()
-
-    # --- Writers that went away
-
-    async def close_silent_writers(self) -> None:
-        """Closes runs not heard of for `openBatchTimeout`; forgets old one-off writers."""
-        if not self._pod.is_active(0):
-            return
-        replica, coordinator = self._active()
-        now = self._pod.clock.monotonic()
-        runs = {
-            (writer.name, writer.writer_epoch): writer
-            for writer in coordinator.writers.values()
-            if not writer.closed
-        }
-        self._heard = {run: self._heard.get(run, now) for run in runs}
-        for run, writer in runs.items():
-            if now - self._heard[run] > self._settings.open_batch_timeout_s:
-                close = CloseWriter(writer=writer.name, writer_epoch=writer.writer_epoch)
-                await outcome_of(replica, close)
-        for name in coordinator.expired_one_offs(self._pod.clock.wall_ms()):
-            await outcome_of(replica, ForgetWriter(writer=name))

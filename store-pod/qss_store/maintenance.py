@@ -45,7 +45,7 @@ class Maintenance:
     async def round(self) -> None:
         """One look at everything."""
         self._coordination.go_on()
-        await self._coordination.close_silent_writers()
+        await self._coordination.writers.close_silent()
         for partition in sorted(self._pod.replicas):
             replica = self._pod.replicas[partition]
             if replica.failure is None and replica.view is not None:

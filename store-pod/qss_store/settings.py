@@ -13,6 +13,7 @@ class Settings:
     message_bytes_max: int = 16 * 1024 * 1024  # A JSON message on the internal port.
     body_deadline_s: float = 30.0
     open_batch_timeout_s: float = 3600.0
+    writer_alive_s: float = 150.0  # A run that was silent for less may live: it renews each minute.
     migration_share: float = 0.1  # Of the event loop's time, for rows that change their format.
     migration_step_rows: int = 200  # At most 256 KiB of them, too.
     migration_retry_s: float = 5.0  # After a row that cannot be converted, or a full disk.

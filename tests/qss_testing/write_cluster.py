@@ -30,6 +30,7 @@ from qss_store.http.internal_app import InternalApi, make_internal_app
 from qss_store.http.listening import make_runner, port_of
 from qss_store.http.ops_app import make_ops_app
 from qss_store.http.query_app import discovery_routes
+from qss_store.http.writers import writer_routes
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
 from qss_store.peers import Peers, PeerSession
@@ -93,7 +94,8 @@ class WriteCluster:
         coordination = Coordination(pod, batches, Peers(peers), self.settings)
         maintenance = Maintenance(pod, coordination, Peers(peers), self.settings)
         api = InternalApi(pod, batches, coordination, peers, self.settings)
-        internal = make_internal_app(api, metrics, discovery_routes(pod))
+        writers = writer_routes(pod, coordination, peers, self.settings)
+        internal = make_internal_app(api, metrics, [*discovery_routes(pod), *writers])
         ops = make_ops_app(pod, batches, maintenance)
         ports = []
         for app, port in ((internal, self.ports.get(ordinal, 0)), (ops, 0)):

@@ -3,22 +3,17 @@
 Requests of writers may be sent to any pod: one that does not coordinate passes them on, once.
 """
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import aiohttp
 from aiohttp import web
 
 from qss_client.batch_bodies import BATCH_MEDIA, CARRIED_BYTES_MAX, decode_batch
 from qss_core.chunk_ids import decode_chunk_id
 from qss_core.errors import (
     MalformedRequestError,
-    NotActiveError,
-    NotReadyError,
     OverloadedError,
     StaleWriterError,
-    UnreachableError,
 )
 from qss_core.model import StoreAssignment, WriterEpoch
 from qss_core.parameters import parse_parameters
@@ -37,10 +32,11 @@ from qss_store.access.guard import Guard
 from qss_store.batches import Batches
 from qss_store.coordination import Coordination
 from qss_store.http.access import access_middlewares
-from qss_store.http.answers import forwarded_headers
 from qss_store.http.shell import BodyPace, read_body, read_json, shell_middlewares
+from qss_store.http.to_coordinator import ToCoordinator
+from qss_store.http.writers import WRITERS_ROUTE, writer_name
 from qss_store.metrics import Metrics
-from qss_store.peers import PeerSession, read_answer
+from qss_store.peers import PeerSession
 from qss_store.pod import Pod
 from qss_store.replication.entries import Stage
 from qss_store.settings import Settings
@@ -48,11 +44,8 @@ from qss_store.settings import Settings
 Message = TypeVar("Message")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_FORWARDED = "Queryable-State-Forwarded"
-_PASSED_BACK = ("Content-Type", "Retry-After")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _WAIT_MAX_S = 60.0
-_WRITER = "/changelog/stores/{store}/writers/{writer}"
+_WRITER = WRITERS_ROUTE + "/{writer}"
 _BATCH = _WRITER + "/{epoch}/batches/{batch}"
 
 
@@ -71,19 +64,20 @@ class InternalApi:
         self._pod = pod
         self._batches = batches
         self._coordination = coordination
-        self._session = session
+        self._to_coordinator = ToCoordinator(pod, session, settings)
         self._settings = settings
         self._pace = BodyPace(total_s=settings.body_deadline_s)
         self._uncommitted_bytes = 0
 
     def routes(self) -> list[web.RouteDef]:
         """Every path of the port but discovery."""
+        coordinated = self._to_coordinator.handler
         return [
-            web.post(_WRITER, self._coordinated(self.open_writer)),
+            web.post(_WRITER, coordinated(self.open_writer)),
             web.put(_BATCH + "/chunks/{chunk}", self.stage),
-            web.post(_BATCH + "/commit", self._coordinated(self.commit)),
-            web.post(_BATCH + "/abort", self._coordinated(self.abort)),
-            web.post(_WRITER + "/{epoch}/renew", self._coordinated(self.renew)),
+            web.post(_BATCH + "/commit", coordinated(self.commit)),
+            web.post(_BATCH + "/abort", coordinated(self.abort)),
+            web.post(_WRITER + "/{epoch}/renew", coordinated(self.renew)),
             web.post("/transactions/prepare", self.prepare),
             web.post("/transactions/commit", self.commit_partitions),
             web.post("/transactions/abort", self.abort_partitions),
@@ -92,51 +86,11 @@ class InternalApi:
             web.get("/control/replicas", self.replicas),
         ]
 
-    # --- Passing on to the coordinator
-
-    def _coordinated(self, handler: Handler) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            self._pod.check_store(request.match_info["store"])
-            _parameters(request)
-            if self._pod.is_active(0):
-                return await handler(request)
-            return await self._pass_on(request)
-
-        return handle
-
-    async def _pass_on(self, request: web.Request) -> web.Response:
-        active = self._pod.address(self._pod.configuration(0).active)
-        if _FORWARDED in request.headers:
-            raise NotActiveError(f"the coordinator is on pod {active.name}", active=active.name)
-        if active.ordinal == self._pod.ordinal:
-            raise NotReadyError(f"pod {active.name} is opening its replicas: try again")
-        body = await read_body(request, self._settings.message_bytes_max, self._pace)
-        try:
-            async with self._session.request(
-                request.method,
-                active.changelog + request.raw_path,
-                data=body,
-                headers={
-                    _FORWARDED: "1",
-                    "Content-Type": request.content_type,
-                    **forwarded_headers(request),
-                },
-                timeout=aiohttp.ClientTimeout(total=2 * self._settings.finish_timeout_s),
-            ) as answer:
-                kept = {
-                    name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers
-                }
-                return web.Response(
-                    status=answer.status, body=await read_answer(answer), headers=kept
-                )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise UnreachableError(f"the coordinator, pod {active.name}, did not answer") from error
-
     # --- Writers
 
     async def open_writer(self, request: web.Request) -> web.Response:
         """Opens a writer."""
-        name = _writer_name(request)
+        name = writer_name(request)
         message = await self._read(request, OpenWriterRequest)
         return _json(await self._coordination.open(name, message))
 
@@ -161,7 +115,7 @@ class InternalApi:
     async def renew(self, request: web.Request) -> web.Response:
         """Keeps a run open."""
         epoch = WriterEpoch(_number(request, "epoch"))
-        self._coordination.renew(_writer_name(request), epoch)
+        self._coordination.writers.renew(writer_name(request), epoch)
         return _json(RenewAnswer(closes_after_s=self._settings.open_batch_timeout_s))
 
     async def stage(self, request: web.Request) -> web.Response:
@@ -270,19 +224,9 @@ def _json(message: object) -> web.Response:
     return web.Response(body=encode(message), content_type="application/json")
 
 
-def _writer_name(request: web.Request) -> str:
-    name = request.match_info["writer"]
-    if not _NAME.fullmatch(name):
-        raise MalformedRequestError(
-            "a writer's name has up to 200 letters, digits, '.', '_' and '-', and starts with one "
-            "of the first two"
-        )
-    return name
-
-
 def _batch_of(request: web.Request) -> tuple[str, WriterEpoch, int]:
     epoch = WriterEpoch(_number(request, "epoch"))
-    return _writer_name(request), epoch, _number(request, "batch")
+    return writer_name(request), epoch, _number(request, "batch")
 
 
 def _number(request: web.Request, name: str) -> int:

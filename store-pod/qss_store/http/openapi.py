@@ -33,11 +33,13 @@ from qss_core.wire import encode
 from qss_store.http.media import ARROW, JSON, NDJSON, OCTETS
 from qss_store.http.openapi_schemas import TEXT, make_schemas, ref
 from qss_store.http.shell import PROBLEM_JSON
+from qss_store.http.writers import WRITERS_ROUTE
 
 _VERSION = "0.1.0"
 _TOKEN_TEXT = (
     "A Kubernetes token with the audience queryablestate.dev. Its account needs the verb get on "
-    "queryablestatestores/query of this store; for discovery, update on .../write will do."
+    "queryablestatestores/query of this store; for discovery, update on .../write will do, "
+    "and what is under /changelog needs that."
 )
 _POINT_HEADERS = {
     "Etag": "Weak; names the state, not the row. For If-None-Match.",
@@ -64,6 +66,12 @@ class _Operation:
     statuses: tuple[int, ...] = (400, 404, 503)
 
 
+_OF_WRITERS = {
+    "force": Parameter(
+        description="Also where a run of the writer is open and was heard of.",
+        schema={"type": "boolean", "default": False},
+    )
+}
 # No token or no right, and nobody there who could tell: every path has them.
 _ACCESS = (401, 403, 503)
 _POINT = (400, 404, 406, 409, 413, 421, 500, 503, 504)
@@ -180,6 +188,20 @@ _OPERATIONS = (
         body="QueryRequest",
         statuses=(*_MANY, 429),
     ),
+    _Operation(
+        path=WRITERS_ROUTE,
+        summary="Who writes the store: every writer that it knows.",
+        answers={JSON: ref("WritersAnswer")},
+    ),
+    _Operation(
+        path=WRITERS_ROUTE + "/{writer}",
+        summary="Forgets a writer that will not come back, and its batches; no row goes.",
+        answers={JSON: ref("WriterReport")},
+        method="delete",
+        parameters=("force",),
+        described=_OF_WRITERS,
+        statuses=(400, 404, 409, 503),
+    ),
     *(
         _Operation(
             path=f"/state/changes/{{store}}{rest}",
@@ -253,6 +275,7 @@ def _parameters(operation: _Operation) -> list[dict[str, Any]]:
         {"name": name, "in": "path", "required": True, "schema": TEXT, "description": text}
         for name, text in (
             ("store", "The store's name."),
+            ("writer", "The writer's name."),
             ("key", "The text of the key's serde, percent-encoded; a / is %2F. Up to 2 KiB."),
         )
         if f"{{{name}}}" in operation.path

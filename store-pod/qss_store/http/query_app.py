@@ -1,5 +1,7 @@
 """The query port: what readers ask (http-api.md)."""
 
+from collections.abc import Iterable
+
 from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
@@ -30,10 +32,11 @@ def make_query_app(
     settings: Settings = _DEFAULTS,
     guard: Guard | None = None,
     extensions: Extensions = NO_EXTENSIONS,
+    more: Iterable[web.RouteDef] = (),
 ) -> web.Application:
     """The application of the query port; `session` carries what other pods are asked.
 
-    Without a guard everybody may ask.
+    Without a guard everybody may ask. `more` are routes that it has beside its own.
     """
     reader = Reader(pod, PeerReads(session, settings.peer_requests_max), settings)
     points, scans = PointApi(reader), ScanApi(reader)
@@ -55,6 +58,7 @@ def make_query_app(
             web.post(MANY_ROUTE, queries.get_many),
             web.post("/state/query/{store}", queries.query),
             *_routes_to_come(pod),
+            *more,
         ]
     )
     return app

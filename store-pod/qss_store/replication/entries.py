@@ -90,6 +90,15 @@ class ForgetWriter(Wire, frozen=True, kw_only=True):
     writer: str
 
 
+class DeleteWriter(Wire, frozen=True, kw_only=True):
+    """A person has said that no run of the writer will come back; the one looked at is that of
+    the epoch.
+    """
+
+    writer: str
+    writer_epoch: WriterEpoch
+
+
 class Commit(Wire, frozen=True, kw_only=True):
     """The decided chunks of this partition become visible."""
 
@@ -97,7 +106,16 @@ class Commit(Wire, frozen=True, kw_only=True):
 
 
 Command = (
-    Stage | Commit | Abort | Barrier | OpenWriter | Decide | Complete | CloseWriter | ForgetWriter
+    Stage
+    | Commit
+    | Abort
+    | Barrier
+    | OpenWriter
+    | Decide
+    | Complete
+    | CloseWriter
+    | ForgetWriter
+    | DeleteWriter
 )
 
 
@@ -113,6 +131,7 @@ class Kind(IntEnum):
     COMPLETE = 7
     CLOSE_WRITER = 8
     FORGET_WRITER = 9
+    DELETE_WRITER = 10
 
 
 _CLASSES: dict[Kind, type[Command]] = {
@@ -125,6 +144,7 @@ _CLASSES: dict[Kind, type[Command]] = {
     Kind.COMPLETE: Complete,
     Kind.CLOSE_WRITER: CloseWriter,
     Kind.FORGET_WRITER: ForgetWriter,
+    Kind.DELETE_WRITER: DeleteWriter,
 }
 _KINDS = {command: kind for kind, command in _CLASSES.items()}
 

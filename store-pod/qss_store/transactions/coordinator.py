@@ -4,10 +4,7 @@ The coordinator alone ends a batch: its log holds the store's one order of batch
 checked before an entry is appended and again where the entry stands in the log.
 """
 
-import hashlib
 from dataclasses import dataclass, field
-
-import msgspec
 
 from qss_core.errors import (
     BatchGapError,
@@ -20,12 +17,21 @@ from qss_core.errors import (
 )
 from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
 from qss_core.wire import ChunkReference, Decision, OpenWriterRequest, decode, encode
-from qss_store.replication.entries import CloseWriter, Complete, ForgetWriter, OpenWriter
+from qss_store.replication.entries import (
+    CloseWriter,
+    Complete,
+    DeleteWriter,
+    ForgetWriter,
+    OpenWriter,
+)
 from qss_store.transactions.participant import Changes, Rows
+from qss_store.transactions.writers import DecidedBatch, Writer, digest_of, replaced
 
 WRITERS_MAX = 1000
 FINGERPRINTS_MAX = 100  # Batches of a generation whose replay is recognised.
 REMEMBERED_MAX = 1000  # Former runs, opens and queries of a writer.
+DELETED_MAX = 1000  # Writers that the partitions still have to forget.
+_FORGOTTEN_AT_ONCE_MAX = 100  # By one decision.
 ONE_OFF_RETENTION_MS = 7 * 24 * 3600 * 1000
 _EPOCH_STRIDE = 1_000_000  # Writer epochs of one epoch of partition 0.
 _STATE = b"coordinator"
@@ -33,39 +39,13 @@ _WRITER = b"writer/"
 _DECISION = b"decision"
 
 
-class DecidedBatch(Wire, frozen=True, kw_only=True):
-    """What is kept of a decision to recognise a replay."""
-
-    fingerprint: str
-    sequence: Sequence
-    writer_epoch: WriterEpoch
-    chunks_digest: str
-
-
-class Writer(Wire, frozen=True, kw_only=True):
-    """One named producer of the store. `writer_epoch` is its youngest run's."""
-
-    name: str
-    query_id: str
-    run_id: str
-    open_id: str
-    writer_epoch: WriterEpoch
-    generation: int
-    opened_at_ms: int
-    closed: bool = False
-    one_off: bool = False
-    last_batch: int | None = None
-    batches: dict[str, DecidedBatch] = msgspec.field(default_factory=dict)
-    former_runs: tuple[str, ...] = ()
-    former_opens: tuple[str, ...] = ()
-    former_queries: tuple[str, ...] = ()
-
-
 class _State(Wire, frozen=True, kw_only=True):
     last_epoch: WriterEpoch
     decided: Sequence
     completed: Sequence
     decision_offset: Offset | None = None
+    deleted: tuple[str, ...] = ()
+    deleted_generation: int = 0
 
 
 @dataclass(slots=True)
@@ -77,6 +57,8 @@ class Coordinator:
     completed: Sequence = field(default=Sequence(0))
     decision: Decision | None = None  # The last one.
     decision_offset: Offset | None = None  # Of its entry, where the rows are that it carries.
+    deleted: tuple[str, ...] = ()  # Writers that the partitions still remember.
+    deleted_generation: int = 0  # The largest of a deleted writer; partitions have seen it.
 
     @classmethod
     def load(cls, rows: Rows) -> "Coordinator":
@@ -87,6 +69,8 @@ class Coordinator:
             coordinator.last_epoch = state.last_epoch
             coordinator.completed = state.completed
             coordinator.decision_offset = state.decision_offset
+            coordinator.deleted = state.deleted
+            coordinator.deleted_generation = state.deleted_generation
         if _DECISION in rows:
             coordinator.decision = decode(rows[_DECISION], Decision)
         for key, value in rows.items():
@@ -108,7 +92,7 @@ class Coordinator:
     def writer(self, name: str) -> Writer:
         """The writer, or UnknownWriterError."""
         if name not in self.writers:
-            raise UnknownWriterError(f"writer {name} was never opened: open it first")
+            raise UnknownWriterError(f"the store knows no writer {name}: open it first")
         return self.writers[name]
 
     # --- Open
@@ -124,7 +108,7 @@ class Coordinator:
             if len(self.writers) >= WRITERS_MAX:
                 raise TooManyWritersError(
                     f"the store knows {WRITERS_MAX} writers, which is the limit: write with a name "
-                    "that it knows"
+                    "that it knows, or forget one (qss writers)"
                 )
             return None
         if request.open_id == held.open_id:
@@ -164,7 +148,8 @@ class Coordinator:
             run_id=entry.run_id,
             open_id=entry.open_id,
             writer_epoch=self.last_epoch,
-            generation=1,
+            # Above what partitions may remember of a writer of that name that was deleted.
+            generation=self.deleted_generation + 1,
             opened_at_ms=wall_time_ms,
             one_off=entry.one_off,
         )
@@ -173,7 +158,7 @@ class Coordinator:
         other_run = () if held.run_id == entry.run_id else (held.run_id,)
         same_query = held.query_id == entry.query_id
         other_query = () if same_query else (held.query_id,)
-        return _replace(
+        return replaced(
             fresh,
             one_off=held.one_off,  # A streaming writer is never forgotten, whoever opens it.
             generation=held.generation if same_query else held.generation + 1,
@@ -258,7 +243,8 @@ class Coordinator:
         batches = {**held.batches, str(decision.batch): kept}
         recent = dict(list(batches.items())[-FINGERPRINTS_MAX:])
         self.decision, self.decision_offset = decision, offset
-        changes = self._keep(_replace(held, last_batch=decision.batch, batches=recent))
+        self.deleted = tuple(name for name in self.deleted if name not in decision.forgotten)
+        changes = self._keep(replaced(held, last_batch=decision.batch, batches=recent))
         return changes | {_DECISION: encode(decision), _STATE: self._state()}
 
     def apply_complete(self, entry: Complete) -> Changes:
@@ -276,7 +262,7 @@ class Coordinator:
         held = self.writers.get(entry.writer)
         if held is None or held.writer_epoch != entry.writer_epoch or held.closed:
             return {}
-        return self._keep(_replace(held, closed=True))
+        return self._keep(replaced(held, closed=True))
 
     def apply_forget(self, entry: ForgetWriter) -> Changes:
         """Drops a writer; only ever one-off ones that nothing is open of."""
@@ -285,6 +271,35 @@ class Coordinator:
             return {}
         del self.writers[entry.writer]
         return {_WRITER + entry.writer.encode(): None}
+
+    def check_delete(self, name: str) -> Writer:
+        """The writer; BatchInProgressError while a batch of its is decided and not complete."""
+        held = self.writer(name)
+        if self.unfinished is not None and self.unfinished.writer == name:
+            raise BatchInProgressError(f"a batch of writer {name} is being completed: try again")
+        if len(self.deleted) >= DELETED_MAX and name not in self.deleted:
+            raise TooManyWritersError(
+                f"{DELETED_MAX} writers were deleted since the last batch: write one first"
+            )
+        return held
+
+    def apply_delete(self, entry: DeleteWriter) -> Changes:
+        """Forgets a writer of any kind; the next decisions have the partitions forget it too.
+
+        Raises as `check_delete`, and StaleWriterError where it was opened again meanwhile.
+        """
+        held = self.check_delete(entry.writer)
+        if held.writer_epoch != entry.writer_epoch:
+            raise StaleWriterError(f"writer {held.name} was opened again meanwhile")
+        del self.writers[held.name]
+        self.deleted = (*(name for name in self.deleted if name != held.name), held.name)
+        self.deleted_generation = max(self.deleted_generation, held.generation)
+        return {_WRITER + held.name.encode(): None, _STATE: self._state()}
+
+    @property
+    def to_forget(self) -> tuple[str, ...]:
+        """The deleted writers that the next decision names."""
+        return self.deleted[:_FORGOTTEN_AT_ONCE_MAX]
 
     def check_abort(self, name: str, writer_epoch: WriterEpoch) -> None:
         """Refuses to give up what was never begun: an epoch above all would drop any run's rows."""
@@ -349,16 +364,7 @@ class Coordinator:
                 decided=self.decided,
                 completed=self.completed,
                 decision_offset=self.decision_offset,
+                deleted=self.deleted,
+                deleted_generation=self.deleted_generation,
             )
         )
-
-
-def digest_of(chunks: dict[str, tuple[ChunkReference, ...]]) -> str:
-    """A digest of a batch's chunk list, whatever the order of its partitions."""
-    ordered = sorted((partition, listed) for partition, listed in chunks.items() if listed)
-    return hashlib.sha256(encode(ordered)).hexdigest()
-
-
-def _replace(writer: Writer, **changes: object) -> Writer:
-    members = {name: getattr(writer, name) for name in Writer.__struct_fields__}
-    return Writer(**{**members, **changes})

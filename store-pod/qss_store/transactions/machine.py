@@ -16,6 +16,7 @@ from qss_store.replication.entries import (
     Commit,
     Complete,
     Decide,
+    DeleteWriter,
     Entry,
     ForgetWriter,
     OpenWriter,
@@ -73,7 +74,14 @@ class Machine:
                 return Outcome(self.participant.apply_abort(command))
             case Barrier():
                 return Outcome()
-            case OpenWriter() | Decide() | Complete() | CloseWriter() | ForgetWriter():
+            case (
+                OpenWriter()
+                | Decide()
+                | Complete()
+                | CloseWriter()
+                | ForgetWriter()
+                | DeleteWriter()
+            ):
                 assert self.coordinator is not None, "only partition 0 coordinates"
                 return self._coordinate(self.coordinator, offset, entry, command)
             case _:
@@ -84,7 +92,7 @@ class Machine:
         coordinator: Coordinator,
         offset: Offset,
         entry: Entry,
-        command: OpenWriter | Decide | Complete | CloseWriter | ForgetWriter,
+        command: OpenWriter | Decide | Complete | CloseWriter | ForgetWriter | DeleteWriter,
     ) -> Outcome:
         match command:
             case OpenWriter():
@@ -100,5 +108,7 @@ class Machine:
                 return Outcome(coordinator.apply_close(command))
             case ForgetWriter():
                 return Outcome(coordinator.apply_forget(command))
+            case DeleteWriter():
+                return Outcome(coordinator.apply_delete(command))
             case _:
                 assert_never(command)

@@ -4,7 +4,7 @@ The rules are checked twice: before an entry is appended, for a quick refusal, a
 entry stands in the log, alike on every replica; only the second answer counts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -258,6 +258,7 @@ class Participant:
         carried = () if commit.rows is None else (commit.rows,)
         self._advance(commit, (*listed, *carried))
         changes: Changes = self._drop(dropped)
+        changes |= {_LAST + writer.encode(): None for writer in commit.forgotten}
         changes |= self._forget_one_offs()
         changes[_LAST + commit.writer.encode()] = encode(self.last[commit.writer])
         changes[_STATE] = encode(self._state())
@@ -289,6 +290,7 @@ class Participant:
     def _advance(
         self, commit: PartitionCommit, listed: Iterable[StagedChunk | CarriedRows]
     ) -> None:
+        self._forget(commit.forgotten)
         self.position = self.position_after(
             commit.writer,
             (commit.generation, commit.batch),
@@ -324,11 +326,16 @@ class Participant:
         """Keeps the youngest: each has a component of the position, which has a limit."""
         one_offs = [(last.sequence, name) for name, last in self.last.items() if last.one_off]
         old = [name for _, name in sorted(one_offs)[:-ONE_OFFS_MAX]]
-        for writer in old:
-            del self.last[writer]
-        topics = {batch_topic(writer) for writer in old}
-        self.position = Position(tuple(one for one in self.position.topics if one[0] not in topics))
+        self._forget(old)
         return {_LAST + writer.encode(): None for writer in old}
+
+    def _forget(self, writers: Collection[str]) -> None:
+        if not writers:
+            return
+        for writer in writers:
+            self.last.pop(writer, None)
+        topics = {batch_topic(writer) for writer in writers}
+        self.position = Position(tuple(one for one in self.position.topics if one[0] not in topics))
 
     # --- Abort and sweep
 

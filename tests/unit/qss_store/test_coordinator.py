@@ -13,15 +13,22 @@ from qss_core.errors import (
 )
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire import ChunkReference, Decision, OpenWriterRequest
-from qss_store.replication.entries import CloseWriter, Complete, ForgetWriter, OpenWriter
+from qss_store.replication.entries import (
+    CloseWriter,
+    Complete,
+    DeleteWriter,
+    ForgetWriter,
+    OpenWriter,
+)
 from qss_store.transactions.coordinator import (
+    DELETED_MAX,
     FINGERPRINTS_MAX,
     ONE_OFF_RETENTION_MS,
     WRITERS_MAX,
     Coordinator,
-    Writer,
 )
 from qss_store.transactions.participant import Changes
+from qss_store.transactions.writers import Writer
 
 EPOCH = Epoch(7)
 Chunks = dict[str, tuple[ChunkReference, ...]]
@@ -63,6 +70,7 @@ def decide(
         wall_time_ms=0,
         fingerprint=print_ or f"f{batch}",
         replace=False,
+        forgotten=coordinator.to_forget,
     )
     changes = coordinator.apply_decide(Offset(7), decision)
     if complete:
@@ -228,6 +236,64 @@ def test_one_off_writers_are_forgotten_and_others_are_not(coordinator: Coordinat
     assert list(coordinator.writers) == ["job"]
     with pytest.raises(UnknownWriterError):
         coordinator.writer("batch-1")
+
+
+def delete(coordinator: Coordinator, writer: Writer) -> Changes:
+    return coordinator.apply_delete(
+        DeleteWriter(writer=writer.name, writer_epoch=writer.writer_epoch)
+    )
+
+
+def test_a_writer_that_was_deleted_begins_above_all_that_partitions_may_remember(
+    coordinator: Coordinator,
+) -> None:
+    opened(coordinator, "r1")
+    held = opened(coordinator, "r2", query="q2", take_over=True)
+    decide(coordinator, held, 5)
+    delete(coordinator, held)
+    with pytest.raises(UnknownWriterError):
+        coordinator.check_run("job", held.writer_epoch, held.generation)
+    again = opened(coordinator, "r3")
+    assert (again.generation, again.last_batch) == (held.generation + 1, None)
+    assert again.writer_epoch > held.writer_epoch
+    assert opened(coordinator, "r", name="other").generation == held.generation + 1
+
+
+def test_the_next_decisions_have_the_partitions_forget_who_was_deleted(
+    coordinator: Coordinator,
+) -> None:
+    for number in range(150):
+        delete(coordinator, opened(coordinator, "r", name=f"job-{number:03}"))
+    writer = opened(coordinator, "r")
+    named = []
+    for batch in range(3):
+        named.append(coordinator.to_forget)
+        decide(coordinator, writer, batch)
+    assert list(map(len, named)) == [100, 50, 0]
+    assert {*named[0], *named[1]} == {f"job-{number:03}" for number in range(150)}
+
+
+def test_a_writer_is_not_deleted_in_the_middle_of_its_batch_nor_in_another_run(
+    coordinator: Coordinator,
+) -> None:
+    held = opened(coordinator, "r1")
+    decide(coordinator, held, 0, complete=False)
+    with pytest.raises(BatchInProgressError):
+        delete(coordinator, held)
+    coordinator.apply_complete(Complete(sequence=coordinator.decided))
+    opened(coordinator, "r2")
+    with pytest.raises(StaleWriterError):
+        delete(coordinator, held)
+    assert list(coordinator.writers) == ["job"]
+
+
+def test_there_is_a_limit_of_writers_to_be_forgotten(coordinator: Coordinator) -> None:
+    for number in range(DELETED_MAX):
+        delete(coordinator, opened(coordinator, "r", name=f"job-{number}"))
+    with pytest.raises(TooManyWritersError, match="write one first"):
+        delete(coordinator, opened(coordinator, "r"))
+    delete(coordinator, opened(coordinator, "r2", name="job-0"))
+    assert len(coordinator.deleted) == DELETED_MAX
 
 
 def test_there_is_a_limit_of_writers(coordinator: Coordinator) -> None:

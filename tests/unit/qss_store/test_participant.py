@@ -53,6 +53,7 @@ def commit(
     position: PositionJson | None = None,
     replace: bool = False,
     one_off: bool = False,
+    forgotten: tuple[str, ...] = (),
 ) -> PartitionCommit:
     epoch = int(chunks[0].split(".")[0]) if chunks else 1
     return PartitionCommit(
@@ -66,6 +67,7 @@ def commit(
         wall_time_ms=1000,
         replace=replace,
         one_off=one_off,
+        forgotten=forgotten,
     )
 
 
@@ -227,6 +229,22 @@ def test_one_off_writers_do_not_fill_the_position(participant: Participant) -> N
     assert len(topics) == ONE_OFFS_MAX
     assert "@batch.batch-4" not in topics
     assert "@batch.batch-5" in topics
+
+
+def test_a_writer_that_was_deleted_is_forgotten_with_the_next_batch(
+    participant: Participant,
+) -> None:
+    applied(participant, commit(1, batch=7, writer="gone"))
+    applied(participant, commit(2, batch=7, position={"flights": {"0": 9}}))
+    gone = ("gone", "never seen")
+    plan = applied(participant, commit(3, writer="other", forgotten=gone))
+    assert plan.changes[b"last/gone"] is None
+    assert set(participant.last) == {"job", "other"}
+    assert set(participant.position.to_json()) == {"@batch.job", "@batch.other", "flights"}
+    # One that came back, and writes that batch itself.
+    plan = applied(participant, commit(4, generation=2, forgotten=("job",)))
+    assert plan.changes[b"last/job"] is not None
+    assert participant.position.to_json()["@batch.job"] == {"2": 0}
 
 
 def test_a_state_is_what_its_rows_say(participant: Participant) -> None:

@@ -1,0 +1,86 @@
+"""`qss writers`: who writes a store, and forgetting who will not come back."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qss_client.cli_options import (
+    CaPath,
+    Context,
+    Format,
+    Kube,
+    Name,
+    Place,
+    ServiceAccount,
+    StateDir,
+    Timeout,
+    TokenPath,
+    Url,
+    way_of,
+)
+from qss_client.cli_printing import Output, print_rows
+from qss_client.routing import RetryLimits
+from qss_client.writers import delete_writer, list_writers
+from qss_core.errors import MalformedRequestError
+from qss_core.times import time_text
+from qss_core.writer_reports import WriterReport
+
+_COLUMNS = ["name", "state", "lastBatch", "generation", "openedAt", "queryId"]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(writers)
+
+
+def writers(
+    store: Name,
+    delete: Annotated[
+        str | None, typer.Option(help="forget this writer and its batches; no row goes")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="also where its run may be alive")] = False,  # noqa: FBT002
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
+    kube: Kube = False,  # noqa: FBT002 an option of a command.
+    context: Context = None,
+    service_account: ServiceAccount = "default",
+    state_dir: StateDir = Path(".qss"),
+    output: Format = Output.TABLE,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Show who writes a store; delete a writer whose query will not come back."""
+    if force and delete is None:
+        raise MalformedRequestError("--force goes with --delete WRITER")
+    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
+    limits = RetryLimits(deadline_s=timeout)
+    with way_of(store, place) as way:
+        http = way.http()
+        try:
+            if delete is None:
+                found = list_writers(http, way.url, way.store, limits)
+                print_rows([_document(one) for one in found], output, _COLUMNS)
+                return
+            gone = delete_writer(http, way.url, way.store, delete, force=force, limits=limits)
+        finally:
+            http.close()
+    if output is not Output.TABLE:
+        print_rows([] if gone is None else [_document(gone)], output, _COLUMNS)
+        return
+    last = None if gone is None else gone.last_batch
+    typer.echo(f"writer {delete} is forgotten" + ("" if last is None else f", after batch {last}"))
+
+
+def _document(one: WriterReport) -> dict[str, Any]:
+    """A writer as it is shown."""
+    is_open = one.silent_s is not None
+    state = f"open, silent for {one.silent_s:.0f} s" if is_open else "closed"
+    return {
+        "name": one.name,
+        "state": f"{state}, one-off" if one.one_off else state,
+        "lastBatch": one.last_batch,
+        "generation": one.generation,
+        "openedAt": time_text(one.opened_at_ms),
+        "queryId": one.query_id,
+    }

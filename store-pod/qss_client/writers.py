@@ -1,0 +1,68 @@
+"""Who writes a store, and deleting a writer that will not come back. Sync, for operators."""
+
+from urllib.parse import quote
+
+from qss_client.http_sync import Patience, SyncHttp
+from qss_client.routing import RetryLimits
+from qss_core.errors import StoreError, UnknownWriterError
+from qss_core.wire import decode
+from qss_core.writer_reports import WriterReport, WritersAnswer
+
+_TIMEOUT_S = 35.0  # A pod passes the request on, and waits for its coordinator.
+
+
+def list_writers(
+    http: SyncHttp,
+    url: str,
+    store: str,
+    limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
+) -> tuple[WriterReport, ...]:
+    """All writers, by name; `url` is the query or the internal port of any pod.
+
+    Needs the right to write where the store checks its callers.
+    """
+    patience = Patience(limits)
+    while True:
+        try:
+            answer = http.get(_path(url, store), WritersAnswer, _TIMEOUT_S)
+        except StoreError as error:
+            patience.after(error)
+        else:
+            return answer.writers
+
+
+def delete_writer(
+    http: SyncHttp,
+    url: str,
+    store: str,
+    writer: str,
+    *,
+    force: bool = False,
+    limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
+) -> WriterReport | None:
+    """Forgets a writer and its batches; no row goes. What it was; None where an answer was lost.
+
+    A query that writes under the name later begins anew: it takes no part of what the writer had
+    written for its own, also where its checkpoint says so, and rows of a batch that was applied
+    are then written once more. Raises UnknownWriterError, and WriterOpenError for a writer whose
+    run may be alive, unless it is forced.
+    """
+    patience = Patience(limits)
+    target = f"{_path(url, store)}/{quote(writer, safe='')}?force={str(force).lower()}"
+    is_repeated = False
+    while True:
+        try:
+            answer = http.request("DELETE", target, timeout_s=_TIMEOUT_S)
+        except UnknownWriterError:
+            if is_repeated:
+                return None  # The request before did it.
+            raise
+        except StoreError as error:
+            patience.after(error)
+            is_repeated = True
+        else:
+            return decode(answer.body, WriterReport)
+
+
+def _path(url: str, store: str) -> str:
+    return f"{url}/changelog/stores/{quote(store, safe='')}/writers"

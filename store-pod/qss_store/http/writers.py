@@ -1,0 +1,56 @@
+"""Who writes a store, for a person: the list, and deleting one of them. On both ports."""
+
+import re
+
+from aiohttp import web
+
+from qss_core.errors import MalformedRequestError
+from qss_core.parameters import parse_parameters
+from qss_core.wire import encode
+from qss_store.coordination import Coordination
+from qss_store.http.to_coordinator import ToCoordinator
+from qss_store.peers import PeerSession
+from qss_store.pod import Pod
+from qss_store.settings import Settings
+
+WRITERS_ROUTE = "/changelog/stores/{store}/writers"
+_BOOLEANS = {"true": True, "false": False}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def writer_routes(
+    pod: Pod, coordination: Coordination, session: PeerSession, settings: Settings
+) -> list[web.RouteDef]:
+    """Both paths; any pod is asked, the coordinator answers."""
+
+    async def list_all(_: web.Request) -> web.Response:
+        return _json(coordination.writers.report())
+
+    async def delete(request: web.Request) -> web.Response:
+        given = parse_parameters(request.rel_url.raw_query_string, ("force",))
+        text = given.get("force", "false")
+        if text not in _BOOLEANS:
+            raise MalformedRequestError(f"force is true or false, not {text[:40]!r}")
+        name = writer_name(request)
+        return _json(await coordination.delete_writer(name, force=_BOOLEANS[text]))
+
+    coordinated = ToCoordinator(pod, session, settings).handler
+    return [
+        web.get(WRITERS_ROUTE, coordinated(list_all)),
+        web.delete(WRITERS_ROUTE + "/{writer}", coordinated(delete, "force")),
+    ]
+
+
+def writer_name(request: web.Request) -> str:
+    """The {writer} of a path. Raises MalformedRequestError."""
+    name = request.match_info["writer"]
+    if not _NAME.fullmatch(name):
+        raise MalformedRequestError(
+            "a writer's name has up to 200 letters, digits, '.', '_' and '-', and starts with one "
+            "of the first two"
+        )
+    return name
+
+
+def _json(message: object) -> web.Response:
+    return web.Response(body=encode(message), content_type="application/json")

@@ -1,0 +1,203 @@
+"""Who writes a store is shown, and can be forgotten; its rows stay."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qss_client.http_sync import SyncHttp
+from qss_client.writers import delete_writer, list_writers
+from qss_core.errors import UnknownWriterError, WriterOpenError
+from qss_store.settings import Settings
+from qss_testing.pod_process import PodCluster
+from qss_testing.qss_command import Qss
+from qss_testing.set_clock import SetClock
+from qss_testing.stores import open_rocksdb
+from qss_testing.waiting import wait_until_async
+from qss_testing.write_cluster import WriteCluster, decide, write_cluster
+from qss_testing.writer import Record
+from qss_testing.writer import Writer as SyncWriter
+
+ALIVE_S = 150.0
+WRITERS = "/changelog/stores/words/writers"
+A, B = {b"k": b"a"}, {b"k": b"b"}
+EVERYWHERE = (0, 1, 2, 3)
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, clock: SetClock) -> AsyncIterator[WriteCluster]:
+    settings = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, writer_alive_s=ALIVE_S)
+    async with write_cluster(
+        tmp_path, settings=settings, clock=clock, open_engine=open_rocksdb()
+    ) as cluster:
+        yield cluster
+
+
+async def write(cluster: WriteCluster, name: str, batch: int, **rows: Any) -> int:
+    """A batch of a writer that opens for it; its epoch."""
+    writer = cluster.writer(0, name)
+    opened = (await writer.open(f"run-{name}-{batch}")).json()
+    epoch, generation = opened["writerEpoch"], opened["generation"]
+    of_all = {p: rows.get("rows", A) for p in EVERYWHERE}
+    chunks: dict[int, Any] = {}
+    for p in EVERYWHERE:
+        pod = cluster.writer(p % 2, name)
+        chunks |= await pod.stage(epoch, batch, f"{epoch}.t.{p}", {p: of_all[p]}, generation)
+    answer = await writer.commit(epoch, batch, chunks, generation=generation)
+    assert not answer.json()["alreadyApplied"]
+    return int(epoch)
+
+
+async def delete(cluster: WriteCluster, name: str, ordinal: int = 0, query: str = "") -> Any:
+    """The answer to a DELETE."""
+    return await cluster.pods[ordinal].internal.send("DELETE", f"{WRITERS}/{name}{query}", None, {})
+
+
+def topics(cluster: WriteCluster) -> list[set[str]]:
+    """The topics of each partition's position."""
+    return [set(cluster.replica(p).machine.participant.position.to_json()) for p in EVERYWHERE]
+
+
+@pytest.mark.parametrize("ordinal", [0, 1])
+async def test_every_pod_shows_who_writes(
+    cluster: WriteCluster, clock: SetClock, ordinal: int
+) -> None:
+    await write(cluster, "job", 7)
+    clock.now_s += 5
+    await cluster.writer(0, "batch").epoch(oneOff=True)
+    found = (await cluster.pods[ordinal].internal.get(WRITERS)).json()["writers"]
+    assert [one["name"] for one in found] == ["batch", "job"]
+    assert [one["lastBatch"] for one in found] == [None, 7]
+    assert [one["oneOff"] for one in found] == [True, False]
+    assert [one["silentS"] for one in found] == [0.0, 5.0]
+    epoch = found[1]["generation"] and await cluster.writer(0, "job").epoch("another")
+    await cluster.writer(0, "job").abort(epoch, 8)
+    found = (await cluster.pods[ordinal].internal.get(WRITERS)).json()["writers"]
+    assert found[1]["silentS"] is None, "it was closed"
+
+
+@pytest.mark.parametrize("ordinal", [0, 1])
+async def test_a_writer_that_was_silent_is_forgotten_and_its_rows_stay(
+    cluster: WriteCluster, clock: SetClock, ordinal: int
+) -> None:
+    await write(cluster, "gone", 3)
+    await write(cluster, "job", 0)
+    (await delete(cluster, "gone", ordinal)).problem(409, "WRITER_OPEN")
+    clock.now_s += ALIVE_S + 1
+    assert (await delete(cluster, "gone", ordinal)).json()["lastBatch"] == 3
+    (await delete(cluster, "gone", ordinal)).problem(404, "UNKNOWN_WRITER")
+    assert all("@batch.gone" in one for one in topics(cluster)), "until the next batch"
+    await write(cluster, "job", 1)
+    assert topics(cluster) == [{"@batch.job", "flights"}] * len(EVERYWHERE)
+    assert cluster.rows(0) == A
+
+
+async def test_who_comes_back_begins_anew_also_before_any_other_batch(
+    cluster: WriteCluster,
+) -> None:
+    await write(cluster, "job", 7)
+    (await delete(cluster, "job", query="?force=true")).json()
+    await write(cluster, "job", 2, rows=B)
+    assert cluster.rows(0) == B
+    for partition in EVERYWHERE:
+        position = cluster.replica(partition).machine.participant.position.to_json()
+        assert position["@batch.job"] == {"2": 2}
+
+
+async def test_a_run_that_lives_on_is_told_that_its_writer_is_unknown(
+    cluster: WriteCluster,
+) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: A})
+    (await delete(cluster, "job", query="?force=true")).json()
+    (await writer.commit(epoch, 0, chunks)).problem(404, "UNKNOWN_WRITER")
+    (await writer.renew(epoch)).problem(404, "UNKNOWN_WRITER")
+    # What it had staged is dropped.
+    await wait_until_async(lambda: cluster.staged() == set())
+
+
+async def test_a_decided_batch_is_finished_before_its_writer_goes(cluster: WriteCluster) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: A})
+    await decide(cluster, writer, 0, chunks)
+    assert (await delete(cluster, "job", query="?force=true")).json()["lastBatch"] == 0
+    assert cluster.rows(0) == A
+
+
+async def test_what_was_deleted_stays_deleted_over_a_restart(cluster: WriteCluster) -> None:
+    await write(cluster, "gone", 3)
+    await write(cluster, "job", 0)
+    (await delete(cluster, "gone", query="?force=true")).json()
+    await cluster.stop_pod(0)
+    await cluster.start_pod(0)
+    await cluster.assign(cluster.configurations)
+    found = (await cluster.pods[1].internal.get(WRITERS)).json()["writers"]
+    assert [one["name"] for one in found] == ["job"]
+    await write(cluster, "job", 1)
+    assert topics(cluster) == [{"@batch.job", "flights"}] * len(EVERYWHERE)
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        ("/job?force=1", "MALFORMED_REQUEST"),
+        ("/job?sure=true", "UNKNOWN_PARAMETER"),
+        ("/.job", "MALFORMED_REQUEST"),
+    ],
+)
+async def test_bad_requests_are_refused(cluster: WriteCluster, target: str, code: str) -> None:
+    answer = await cluster.pods[0].internal.send("DELETE", WRITERS + target, None, {})
+    answer.problem(400, code)
+
+
+# --- By hand
+
+
+@pytest.fixture(scope="module")
+def pods(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with PodCluster(tmp_path_factory.mktemp("writers"), pods=2, partitions=2) as pods:
+        for name in ("first", "second"):
+            with SyncWriter(pods.pods[0].internal, pods.store, name) as writer:
+                writer.write([Record("k", name)])
+        yield pods
+
+
+def test_the_client_asks_any_pod_on_either_port(pods: PodCluster) -> None:
+    http = SyncHttp()
+    for pod in pods.pods:
+        for url in (pod.internal, pod.query):
+            assert [one.name for one in list_writers(http, url, pods.store)] == ["first", "second"]
+            with pytest.raises(WriterOpenError, match="stop its query"):
+                delete_writer(http, url, pods.store, "first")
+            with pytest.raises(UnknownWriterError):
+                delete_writer(http, url, pods.store, "nobody")
+    http.close()
+
+
+def test_a_person_shows_and_deletes_writers(pods: PodCluster, tmp_path: Path) -> None:
+    qss = Qss(tmp_path)
+
+    def run(*more: str) -> Any:
+        return qss.run("writers", pods.store, "--url", pods.pods[1].query, *more)
+
+    shown = run()
+    assert shown.code == 0, shown.err
+    assert shown.out.split()[:3] == ["NAME", "STATE", "LAST"]
+    assert "first" in shown.out
+    assert "open, silent for" in shown.out
+    refused = run("--delete", "second")
+    assert (refused.code, "WRITER_OPEN" in refused.err) == (1, True)
+    assert run("--force").code == 2
+    done = run("--delete", "second", "--force")
+    assert (done.code, done.out) == (0, "writer second is forgotten, after batch 0\n")
+    assert run("--delete", "second", "--force").code == 3
+    assert [one["name"] for one in json.loads(run("-o", "json").out)] == ["first"]
