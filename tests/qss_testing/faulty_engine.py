@@ -26,7 +26,8 @@ class Faults:
     # Where a process dies before a sync or before the next write is the same to its disk.
     counts_syncs: bool = True
     steps: int = 0
-    look: Callable[[], None] | None = None  # Called before each step of the event loop's thread.
+    look: Callable[[], None] | None = None  # Called before each step of the event loop's thread,
+    look_from: int = 0  # from this one on: what other runs have seen before need not be seen again.
     crashed: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -36,11 +37,15 @@ class Faults:
         """One more; raises where it is the one that fails."""
         if self.is_dead:
             raise Crash
-        if self.look is not None and threading.current_thread() is threading.main_thread():
-            self.look()
         with self._lock:
             self.steps += 1
             number = self.steps
+        if (
+            self.look is not None
+            and number >= self.look_from
+            and threading.current_thread() is threading.main_thread()
+        ):
+            self.look()
         if self.crash_at and number >= self.crash_at:
             self.is_dead = True
             self._loop.call_soon_threadsafe(self.crashed.set)
