@@ -177,6 +177,17 @@ def test_qss_asks_a_store_by_its_name_from_outside(client: PodClient, namespace:
     assert [row["value"] for row in json.loads(said)] == [1]
 
 
+def test_who_may_write_sees_from_outside_who_writes(client: PodClient, namespace: Cluster) -> None:
+    account(namespace, "keeper", right("write", "update", "words"))
+    account(namespace, "looker", right("query", "get", "words"))
+    name = f"{namespace.namespace}/words"
+    command = (sys.executable, "-m", "qss_client", "writers", "--kube", name, "--output", "json")
+    said = namespace.run(*command, "--service-account", "keeper")
+    assert [writer["name"] for writer in json.loads(said)] == ["e2e"]
+    with pytest.raises(CommandError, match="FORBIDDEN"):
+        namespace.run(*command, "--service-account", "looker")
+
+
 @pytest.fixture
 def closed(system: Cluster, namespace: Cluster, tmp_path: Path) -> Iterator[tuple[Cluster, Path]]:
     """A store with a certificate, before its Secret is there; and the authority's directory."""

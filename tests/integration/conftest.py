@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from qss_core.model import PartitionConfiguration
+from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.settings import Settings
 from qss_testing.http import Api
 from qss_testing.pod_process import PodCluster
@@ -49,6 +50,7 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
         partitions: int = 4,
         configurations: Sequence[PartitionConfiguration] | None = None,
         settings: Settings | None = None,
+        extensions: Extensions = NO_EXTENSIONS,
         **members: Any,
     ) -> Cluster:
         cluster = Cluster(
@@ -56,6 +58,7 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
             tmp_path / str(len(clusters)),
             ENGINES[engine](),
             settings or Settings(),
+            extensions,
         )
         clusters.append(cluster)
         await cluster.start(pods, configurations)

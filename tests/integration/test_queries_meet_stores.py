@@ -11,6 +11,7 @@ import pytest
 from qss_core.model import StoreType
 from qss_core.query_types import QUERY_TYPES
 from qss_testing.http import Api
+from qss_testing.own_stores import BY_VALUE
 from qss_testing.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
@@ -111,6 +112,20 @@ STORES: dict[tuple[str, str], dict[str, str]] = {
         "CountQuery": COUNT,
     },
 }
+# A store of a user's own type is a KeyValue store that has indexes.
+STORES |= {
+    ("Custom", store_format): {**STORES["KeyValue", store_format], "IndexQuery": of_index}
+    for store_format, of_index in (
+        ("Plain", "key indexKey value"),
+        ("Timestamped", "key indexKey value timestamp"),
+        ("TimestampedWithHeaders", "key indexKey value timestamp headers"),
+    )
+}
+OWN: dict[str, Any] = {
+    "custom_name": "ByValue",
+    "value_serde": "string",
+    "extensions": BY_VALUE,
+}
 PLACES = [("memory", 1), ("rocksdb", 1), ("rocksdb", 3)]
 
 
@@ -132,7 +147,10 @@ async def test_a_store_answers_its_queries_and_no_others(
     kind: str,
     store_format: str,
 ) -> None:
-    cluster = await start_cluster(pods, engine=engine, type=StoreType(kind), format=store_format)
+    own = OWN if kind == StoreType.CUSTOM else {}
+    cluster = await start_cluster(
+        pods, engine=engine, type=StoreType(kind), format=store_format, **own
+    )
     await cluster.put([Put(b"a", b"1", START, (("h", b"x"),), start=START, end=END)])
     found: dict[str, str] = {}
     for name, fields in QUERIES.items():

@@ -9,6 +9,7 @@ PROGRAM = """
 import signal, sys
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background job has none.
 interrupt_on_polite_ends()
 try:
     try:
