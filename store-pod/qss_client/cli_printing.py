@@ -52,7 +52,8 @@ def _table(*headers: str) -> Table:
 
 def key_document(row: Row) -> dict[str, Any]:
     """A key's row."""
-    document: dict[str, Any] = {"key": row.key, "value": row.value}
+    found = {} if row.index_key is None else {"indexKey": row.index_key}
+    document: dict[str, Any] = {"key": row.key, **found, "value": row.value}
     return {**document, **_beside(row.timestamp, row.headers)}
 
 

@@ -22,6 +22,7 @@ from qss_core.serdes import Serde
 
 _SCAN_ROWS = 1000
 _BY_INDEX = "IndexQuery"
+_COLUMNS = ["key", "value", "indexKey", "timestamp", "headers"]
 _KEY_FIELDS = ("key", "lower", "upper", "prefix", "keyFrom", "keyTo")
 
 
@@ -59,6 +60,9 @@ def scan(
     store: Name,
     lower: Annotated[str | None, typer.Option("--from", help="the first key")] = None,
     upper: Annotated[str | None, typer.Option("--to", help="the last key")] = None,
+    index: Annotated[
+        str | None, typer.Option(help="by the keys of this index, as are --from and --to")
+    ] = None,
     prefix: Annotated[str | None, typer.Option(help="only keys that begin with it")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="from the last key on")] = False,  # noqa: FBT002
     limit: Annotated[int, typer.Option(min=1, help="so many rows")] = _SCAN_ROWS,
@@ -67,15 +71,15 @@ def scan(
     asked: Asking,
 ) -> None:
     """Print a range, a prefix, or everything: partition by partition, each in key order."""
-    if prefix is not None and (lower is not None or upper is not None):
-        raise MalformedRequestError("give either --prefix, or --from and --to")
+    if prefix is not None and (lower, upper, index) != (None, None, None):
+        raise MalformedRequestError("give either --prefix, or --from, --to and --index")
     order = "DESCENDING" if descending else "ASCENDING"
     chosen = numbers(partitions)
     with asked.store(store) as client:
-        serde = key_serde(client)
+        serde = None if index else key_serde(client)
         if prefix is not None:
             rows = client.prefix(
-                key_of(serde, prefix),
+                _key(serde, prefix),
                 order=order,
                 limit=limit,
                 partitions=chosen,
@@ -83,8 +87,9 @@ def scan(
             )
         else:
             rows = client.range(
-                None if lower is None else key_of(serde, lower),
-                None if upper is None else key_of(serde, upper),
+                None if lower is None else _key(serde, lower),
+                None if upper is None else _key(serde, upper),
+                index=index,
                 order=order,
                 limit=limit,
                 partitions=chosen,
@@ -121,7 +126,7 @@ def query(
 
 
 def _print_rows(rows: Iterable[Row], output: Output) -> None:
-    print_rows(map(key_document, rows), output, ["key", "value", "timestamp", "headers"])
+    print_rows(map(key_document, rows), output, _COLUMNS)
 
 
 def _field(serde: Serde | None, text: str) -> tuple[str, Any]:
@@ -129,9 +134,14 @@ def _field(serde: Serde | None, text: str) -> tuple[str, Any]:
     name, separator, value = text.partition("=")
     if not separator:
         raise MalformedRequestError(f"a field is written name=value, not {text!r}")
-    if serde is not None and name in _KEY_FIELDS:
-        return name, key_of(serde, value)
+    return name, _key(serde if name in _KEY_FIELDS else None, value)
+
+
+def _key(serde: Serde | None, text: str) -> Any:
+    """A key, or without a serde what stands for itself: JSON, or text."""
+    if serde is not None:
+        return key_of(serde, text)
     try:
-        return name, json.loads(value)
+        return json.loads(text)
     except ValueError:
-        return name, value
+        return text

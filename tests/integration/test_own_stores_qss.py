@@ -1,5 +1,6 @@
 """A store of a user's own type on one machine: the guide's file, `qss up`, and what it says."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,15 @@ def test_the_guides_store_comes_up_and_is_asked(qss: Qss, tmp_path: Path) -> Non
             assert sorted(row.key for row in found) == ["N1", "N3"]
             counts = store.query("CountByIndexQuery", index="by-origin").partition_results
             assert sum(one.get_result().get("EWR", 0) for one in counts.values()) == 2
+        by_origin = ("scan", NAME, "--index", "by-origin", "--from", "EWR", "--to", "EWR")
+        scanned = qss.run(*by_origin, "-o", "ndjson")
+        assert scanned.code == 0, scanned.err
+        shown = [json.loads(line) for line in scanned.out.splitlines()]
+        assert sorted((one["indexKey"], one["key"]) for one in shown) == [
+            ("EWR", "N1"),
+            ("EWR", "N3"),
+        ]
+        assert qss.run(*by_origin, "--prefix", "E").code == 2
         assert qss.down().code == 0
 
 
