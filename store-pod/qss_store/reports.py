@@ -6,14 +6,15 @@ from qss_store.replica import Replica
 
 
 def report_of(replica: Replica) -> ReplicaReport:
-    """What a pod holds of one partition."""
+    """What a pod holds of one partition; its sequence is that of the state that readers see."""
+    view = replica.view
     return ReplicaReport(
         configuration=replica.log.configuration,
         role=replica.role or Role.LEARNER,
         state=state_of(replica),
         applied_offset=replica.log.applied,
         end_offset=replica.log.end,
-        sequence=replica.machine.participant.sequence,
+        sequence=view.sequence if view else replica.machine.participant.sequence,
         error=replica.failure.message if replica.failure else None,
         format=replica.definition.format,
         migration=replica.migration.report(replica.shown_families()),
