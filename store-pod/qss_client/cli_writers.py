@@ -26,7 +26,7 @@ from qss_core.errors import MalformedRequestError
 from qss_core.times import time_text
 from qss_core.writer_reports import WriterReport
 
-_COLUMNS = ["name", "state", "lastBatch", "generation", "openedAt", "queryId"]
+_COLUMNS = ["name", "state", "lastBatch", "generation", "openedAt"]
 
 
 def register(app: typer.Typer) -> None:
@@ -75,12 +75,12 @@ def writers(
 def _document(one: WriterReport) -> dict[str, Any]:
     """A writer as it is shown."""
     is_open = one.silent_s is not None
-    state = f"open, silent for {one.silent_s:.0f} s" if is_open else "closed"
+    state = f"open, {one.silent_s:.0f} s silent" if is_open else "closed"
     return {
         "name": one.name,
         "state": f"{state}, one-off" if one.one_off else state,
         "lastBatch": one.last_batch,
         "generation": one.generation,
-        "openedAt": time_text(one.opened_at_ms),
+        "openedAt": time_text(one.opened_at_ms // 1000 * 1000),
         "queryId": one.query_id,
     }
