@@ -199,14 +199,18 @@ def closed(system: Cluster, namespace: Cluster, tmp_path: Path) -> Iterator[tupl
     namespace.kubectl("delete", f"secret/{TLS_SECRET}", "--ignore-not-found")
 
 
-def serial_of(here: Cluster, certificate: Path) -> str:
-    """The certificate that the store shows now, in hexadecimal."""
+def serial_of(here: Cluster, certificate: Path) -> str | None:
+    """The certificate that the store shows now, in hexadecimal.
+
+    None while the node has not heard that a pod is ready, and refuses what is for the Service.
+    """
     context = ssl.create_default_context(cafile=str(certificate))
     host = f"closed.{here.namespace}.svc"
-    with (
-        socket.create_connection((address(here, "closed"), 8080), timeout=10) as plain,
-        context.wrap_socket(plain, server_hostname=host) as shown,
-    ):
+    try:
+        plain = socket.create_connection((address(here, "closed"), 8080), timeout=10)
+    except ConnectionRefusedError:
+        return None
+    with plain, context.wrap_socket(plain, server_hostname=host) as shown:
         found = shown.getpeercert()
         assert found is not None
         return str(found["serialNumber"])
@@ -223,7 +227,7 @@ def test_a_store_with_a_certificate_waits_for_it_and_takes_a_new_one(
     # The kubelet tries to mount it again after a while.
     here.until("qss/closed", is_ready, timeout_s=180.0)
     assert here.get("qss/closed")["status"]["endpoints"]["query"].startswith("https://")
-    first = serial_of(here, directory / "ca.crt")
+    first = wait_until(lambda: serial_of(here, directory / "ca.crt"))
     command = (sys.executable, "-m", "qss_client", "get", "--kube", f"{here.namespace}/closed", "x")
     with pytest.raises(CommandError, match="KEY_NOT_FOUND"):
         here.run(*command, "--ca-file", str(directory / "ca.crt"))
