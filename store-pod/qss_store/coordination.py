@@ -264,7 +264,7 @@ class Coordination:
             replace=request.replace,
             one_off=held.one_off,
             carries_rows=carries_rows,
-            forgotten=coordinator.to_forget,
+            forgotten=coordinator.forgotten_by(held.name),
         )
 
     def _answer(

@@ -1,7 +1,7 @@
 """Who writes a store is shown, and can be forgotten; its rows stay."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +40,19 @@ async def cluster(tmp_path: Path, clock: SetClock) -> AsyncIterator[WriteCluster
         yield cluster
 
 
-async def write(cluster: WriteCluster, name: str, batch: int, **rows: Any) -> int:
-    """A batch of a writer that opens for it; its epoch."""
+async def write(
+    cluster: WriteCluster, name: str, batch: int, rows: Mapping[bytes, bytes] = A
+) -> None:
+    """A batch of a writer that opens for it, of these rows in each partition."""
     writer = cluster.writer(0, name)
     opened = (await writer.open(f"run-{name}-{batch}")).json()
     epoch, generation = opened["writerEpoch"], opened["generation"]
-    of_all = {p: rows.get("rows", A) for p in EVERYWHERE}
     chunks: dict[int, Any] = {}
     for p in EVERYWHERE:
         pod = cluster.writer(p % 2, name)
-        chunks |= await pod.stage(epoch, batch, f"{epoch}.t.{p}", {p: of_all[p]}, generation)
+        chunks |= await pod.stage(epoch, batch, f"{epoch}.t.{p}", {p: rows}, generation)
     answer = await writer.commit(epoch, batch, chunks, generation=generation)
     assert not answer.json()["alreadyApplied"]
-    return int(epoch)
 
 
 async def delete(cluster: WriteCluster, name: str, ordinal: int = 0, query: str = "") -> Any:
@@ -77,7 +77,7 @@ async def test_every_pod_shows_who_writes(
     assert [one["lastBatch"] for one in found] == [None, 7]
     assert [one["oneOff"] for one in found] == [True, False]
     assert [one["silentS"] for one in found] == [0.0, 5.0]
-    epoch = found[1]["generation"] and await cluster.writer(0, "job").epoch("another")
+    epoch = await cluster.writer(0, "job").epoch("another")
     await cluster.writer(0, "job").abort(epoch, 8)
     found = (await cluster.pods[ordinal].internal.get(WRITERS)).json()["writers"]
     assert found[1]["silentS"] is None, "it was closed"

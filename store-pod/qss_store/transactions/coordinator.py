@@ -296,10 +296,13 @@ class Coordinator:
         self.deleted_generation = max(self.deleted_generation, held.generation)
         return {_WRITER + held.name.encode(): None, _STATE: self._state()}
 
-    @property
-    def to_forget(self) -> tuple[str, ...]:
-        """The deleted writers that the next decision names."""
-        return self.deleted[:_FORGOTTEN_AT_ONCE_MAX]
+    def forgotten_by(self, name: str) -> tuple[str, ...]:
+        """The deleted writers that a decision of this one names: itself first, where it came back.
+
+        Named by a later one it would lose what the partitions know of it by then.
+        """
+        ranked = sorted(self.deleted, key=lambda other: other != name)
+        return tuple(ranked[:_FORGOTTEN_AT_ONCE_MAX])
 
     def check_abort(self, name: str, writer_epoch: WriterEpoch) -> None:
         """Refuses to give up what was never begun: an epoch above all would drop any run's rows."""

@@ -70,7 +70,7 @@ def decide(
         wall_time_ms=0,
         fingerprint=print_ or f"f{batch}",
         replace=False,
-        forgotten=coordinator.to_forget,
+        forgotten=coordinator.forgotten_by(writer.name),
     )
     changes = coordinator.apply_decide(Offset(7), decision)
     if complete:
@@ -267,10 +267,20 @@ def test_the_next_decisions_have_the_partitions_forget_who_was_deleted(
     writer = opened(coordinator, "r")
     named = []
     for batch in range(3):
-        named.append(coordinator.to_forget)
+        named.append(coordinator.forgotten_by("job"))
         decide(coordinator, writer, batch)
     assert list(map(len, named)) == [100, 50, 0]
     assert {*named[0], *named[1]} == {f"job-{number:03}" for number in range(150)}
+
+
+def test_who_came_back_is_not_forgotten_after_its_first_batch(coordinator: Coordinator) -> None:
+    for number in range(150):
+        delete(coordinator, opened(coordinator, "r", name=f"job-{number:03}"))
+    back = opened(coordinator, "r2", name="job-149")
+    assert coordinator.forgotten_by("job-149")[0] == "job-149"
+    decide(coordinator, back, 0)
+    assert "job-149" not in coordinator.deleted
+    assert len(coordinator.deleted) == 50
 
 
 def test_a_writer_is_not_deleted_in_the_middle_of_its_batch_nor_in_another_run(
