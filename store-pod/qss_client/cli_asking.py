@@ -1,4 +1,4 @@
-"""The options that every command that asks a store takes, written once."""
+"""The options that commands share, written once: where a store is, and how it is asked."""
 
 import inspect
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from qss_client.cli_options import (
     Bound,
@@ -29,40 +29,59 @@ from qss_client.cli_printing import Output
 from qss_client.requests import ReadOptions
 from qss_client.store import Store
 
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """Where a store is, how long it may take, and how its answer is printed."""
+
+    place: Place
+    timeout_s: float
+    output: Output
+
 
 @dataclass(frozen=True, slots=True)
 class Asking:
     """How a store is found, asked, and its answer printed."""
 
-    place: Place
-    timeout_s: float
-    output: Output
+    reached: Reaching
     options: ReadOptions
+
+    @property
+    def output(self) -> Output:
+        """How the answer is printed."""
+        return self.reached.output
 
     def store(self, name: str) -> AbstractContextManager[Store]:
         """A client of the store."""
-        return open_store(name, self.place, self.timeout_s)
+        return open_store(name, self.reached.place, self.reached.timeout_s)
 
 
-def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with these options too, which it gets as `asked`, its last parameter."""
-    shared = inspect.signature(_asked).parameters
+def _taking(
+    make: Callable[..., Any], name: str
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Decorates a command with the options of `make`; it gets what that makes as `name`, last."""
+    shared = inspect.signature(make).parameters
 
-    @wraps(command)
-    def run(**given: Any) -> None:
-        theirs = {name: given.pop(name) for name in shared}
-        command(**given, asked=_asked(**theirs))
+    def decorate(command: Callable[..., Result]) -> Callable[..., Result]:
+        @wraps(command)
+        def run(**given: Any) -> Result:
+            theirs = {option: given.pop(option) for option in shared}
+            return command(**given, **{name: make(**theirs)})
 
-    own = inspect.signature(command)
-    kept = (one for one in own.parameters.values() if one.name != "asked")
-    parameters = [*kept, *shared.values()]
-    # What typer reads: the signature, and the annotations by name.
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+        own = inspect.signature(command)
+        kept = (one for one in own.parameters.values() if one.name != name)
+        parameters = [*kept, *shared.values()]
+        # What typer reads: the signature, and the annotations by name.
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return decorate
 
 
-def _asked(
+def _reached(
     url: Url = None,
     token_file: TokenPath = None,
     ca_file: CaPath = None,
@@ -71,14 +90,27 @@ def _asked(
     service_account: ServiceAccount = "default",
     state_dir: StateDir = Path(".qss"),
     output: Format = Output.TABLE,
+    timeout: Timeout = 10.0,
+) -> Reaching:
+    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
+    return Reaching(place, timeout, output)
+
+
+reaching = _taking(_reached, "reached")
+
+
+@reaching
+def _asked(
     require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
     position_bound: Bound = None,
     isolation: Seen = None,
-    timeout: Timeout = 10.0,
+    *,
+    reached: Reaching,
 ) -> Asking:
-    return Asking(
-        place=Place(url, state_dir, token_file, ca_file, kube, context, service_account),
-        timeout_s=timeout,
-        output=output,
-        options=read_options(position_bound, timeout, isolation, require_active=require_active),
+    given = read_options(
+        position_bound, reached.timeout_s, isolation, require_active=require_active
     )
+    return Asking(reached, given)
+
+
+asking = _taking(_asked, "asked")

@@ -13,7 +13,7 @@ import yaml
 
 from qss_client.cli_printing import Output
 from qss_client.conversation import checked_url
-from qss_client.on_kubernetes import Way, way_to
+from qss_client.on_kubernetes import Shown, Way, way_to
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
@@ -81,23 +81,15 @@ def way_of(store: str, place: Place) -> Iterator[Way]:
     token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
     token = None if token_file else environment.get("QSS_TOKEN") or None
     ca_file = place.ca_file or environment.get("QSS_CA_FILE") or None
+    shown = Shown(token=token, token_file=token_file, ca_file=ca_file)
     if place.is_on_kubernetes:
         if place.url:
             raise MalformedRequestError("--kube finds the store by its name: leave out --url")
-        with way_to(
-            store,
-            context=place.context,
-            service_account=place.service_account,
-            token=token,
-            token_file=token_file,
-            ca_file=ca_file,
-        ) as way:
+        with way_to(store, place.context, place.service_account, shown) as way:
             yield way
         return
     found = place.url or environment.get("QSS_URL") or _local_url(store, place.state_dir)
-    yield Way(
-        url=checked_url(found), store=store, token=token, token_file=token_file, ca_file=ca_file
-    )
+    yield Way(url=checked_url(found), store=store, shown=shown)
 
 
 def _local_url(store: str, state_dir: Path) -> str:

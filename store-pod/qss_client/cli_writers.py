@@ -1,24 +1,11 @@
 """`qss writers`: who writes a store, and forgetting who will not come back."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from qss_client.cli_options import (
-    CaPath,
-    Context,
-    Format,
-    Kube,
-    Name,
-    Place,
-    ServiceAccount,
-    StateDir,
-    Timeout,
-    TokenPath,
-    Url,
-    way_of,
-)
+from qss_client.cli_asking import Reaching, reaching
+from qss_client.cli_options import Name, way_of
 from qss_client.cli_printing import Output, print_rows
 from qss_client.routing import RetryLimits
 from qss_client.writers import delete_writer, list_writers
@@ -34,28 +21,21 @@ def register(app: typer.Typer) -> None:
     app.command()(writers)
 
 
+@reaching
 def writers(
     store: Name,
     delete: Annotated[
         str | None, typer.Option(help="forget this writer and its batches; no row goes")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="also where its run may be alive")] = False,  # noqa: FBT002
-    url: Url = None,
-    token_file: TokenPath = None,
-    ca_file: CaPath = None,
-    kube: Kube = False,  # noqa: FBT002 an option of a command.
-    context: Context = None,
-    service_account: ServiceAccount = "default",
-    state_dir: StateDir = Path(".qss"),
-    output: Format = Output.TABLE,
-    timeout: Timeout = 10.0,
+    *,
+    reached: Reaching,
 ) -> None:
     """Show who writes a store; delete a writer whose query will not come back."""
     if force and delete is None:
         raise MalformedRequestError("--force goes with --delete WRITER")
-    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
-    limits = RetryLimits(deadline_s=timeout)
-    with way_of(store, place) as way:
+    output, limits = reached.output, RetryLimits(deadline_s=reached.timeout_s)
+    with way_of(store, reached.place) as way:
         http = way.http()
         try:
             if delete is None:

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from qss_client.credentials import Token
 from qss_client.http_sync import SyncHttp
@@ -27,37 +28,47 @@ def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """How a store is reached and what it is shown; the members are those of `Store`."""
+class Shown:
+    """What a store is shown, and checked by; the members are those of `Store`."""
 
-    url: str
-    store: str
     token: Token | None = None
     token_file: str | Path | None = None
     ca_file: str | Path | None = None
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """By name."""
+        return {"token": self.token, "token_file": self.token_file, "ca_file": self.ca_file}
+
+    @property
+    def has_token(self) -> bool:
+        """Whether somebody gave one."""
+        return self.token is not None or self.token_file is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a store is reached; the members are those of `Store`."""
+
+    url: str
+    store: str
+    shown: Shown
     direct: bool = True
     server_hostname: str | None = None
 
     def http(self) -> SyncHttp:
         """Connections that are made that way."""
-        return SyncHttp(
-            self.token,
-            token_file=self.token_file,
-            ca_file=self.ca_file,
-            server_hostname=self.server_hostname,
-        )
+        return SyncHttp(server_hostname=self.server_hostname, **self.shown.members)
 
     def client(self, limits: RetryLimits) -> Store:
         """A client that asks that way."""
         return Store(
             self.url,
             self.store,
-            token=self.token,
-            token_file=self.token_file,
-            ca_file=self.ca_file,
             direct=self.direct,
             server_hostname=self.server_hostname,
             limits=limits,
+            **self.shown.members,
         )
 
 
@@ -72,50 +83,27 @@ def store_on_kubernetes(
     ca_file: str | Path | None = None,
     limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
 ) -> Iterator[Store]:
-    """The store NAMESPACE/STORE, for as long as the block runs; arguments as of `way_to`."""
-    with (
-        way_to(
-            name,
-            context=context,
-            service_account=service_account,
-            token=token,
-            token_file=token_file,
-            ca_file=ca_file,
-        ) as way,
-        way.client(limits) as store,
-    ):
-        yield store
-
-
-@contextmanager
-def way_to(
-    name: str,
-    *,
-    context: str | None = None,
-    service_account: str = "default",
-    token: str | None = None,
-    token_file: str | Path | None = None,
-    ca_file: str | Path | None = None,
-) -> Iterator[Way]:
-    """The way to the store NAMESPACE/STORE, for as long as the block runs.
+    """The store NAMESPACE/STORE, for as long as the block runs.
 
     In a pod: by the Service, over https where `ca_file` is given, with the pod's own token.
     Elsewhere: by `kubectl port-forward`, with a token of `service_account` where one is needed. A
     `token` or a `token_file` that is given is shown instead.
     """
+    shown = Shown(token=token, token_file=token_file, ca_file=ca_file)
+    with way_to(name, context, service_account, shown) as way, way.client(limits) as store:
+        yield store
+
+
+@contextmanager
+def way_to(name: str, context: str | None, service_account: str, shown: Shown) -> Iterator[Way]:
+    """The way to the store NAMESPACE/STORE, as `store_on_kubernetes` takes it."""
     place = KubernetesPlace.parse(name, context)
+    is_tls = shown.ca_file is not None
     if is_in_cluster() and context is None:
-        yield Way(
-            url=service_url(place, tls=ca_file is not None),
-            store=place.store,
-            token=token,
-            token_file=token_file,
-            ca_file=ca_file,
-        )
+        yield Way(url=service_url(place, tls=is_tls), store=place.store, shown=shown)
         return
-    is_given = token is not None or token_file is not None
-    with forwarded(place, None if is_given else service_account) as found:
-        if found.server_hostname is not None and ca_file is None:
+    with forwarded(place, None if shown.has_token else service_account) as found:
+        if found.server_hostname is not None and not is_tls:
             raise MalformedRequestError(
                 f"store {name} has a certificate: name its authority by ca_file (qss: --ca-file); "
                 f"`kubectl get secret` shows the ca.crt of the Secret in spec.access.tlsSecretName"
@@ -123,9 +111,7 @@ def way_to(
         yield Way(
             url=found.url,
             store=place.store,
-            token=token if is_given else found.token,
-            token_file=token_file,
-            ca_file=ca_file,
+            shown=shown if shown.has_token else replace(shown, token=found.token),
             direct=False,
             server_hostname=found.server_hostname,
         )
