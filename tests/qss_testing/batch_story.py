@@ -33,7 +33,7 @@ from qss_store.replica import Replica
 from qss_store.replication.entries import Stage
 from qss_store.view import View
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
-from qss_testing.faulty_engine import Crash, Faults, failing
+from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
 from qss_testing.own_stores import check_index
 from qss_testing.plots import KEY_VALUE_PLOT, LIMITS, PARTITIONS, Plot
 from qss_testing.versions import stored_rows
@@ -127,6 +127,20 @@ class Story:
         await self.start(open_engine, Faults())
         self.check_end()
         await self.stop()
+
+    async def tell_through_crashes(
+        self, disk: MemoryDisk, crashes: tuple[int, int], *, loses_power: bool
+    ) -> None:
+        """A crash at a write, another at one of the recovery, and then to the end.
+
+        Up to the first one readers see what an undisturbed story has shown them.
+        """
+        for crash_at, is_watched in zip(crashes, (False, True), strict=True):
+            await self.tell(disk.open, Faults(crash_at=crash_at), is_watched=is_watched)
+            await self.stop()
+            if loses_power:
+                disk.lose_power()
+        await self.tell_to_the_end(disk.open)
 
     async def happens_after(self, number: int) -> None:
         """What happens behind a batch: nothing, except in another story."""

@@ -75,19 +75,9 @@ async def test_a_crash_at_any_write_of_a_migration_loses_no_row_and_shows_none_t
     await undisturbed.stop()
     assert 100 < faults.steps < STEPS_MAX
     for crash_at in range(1, faults.steps + 1, stride if power == "lost" else 2 * stride):
-        disk = MemoryDisk()
         story = MigratingStory(tmp_path / str(crash_at), PLOTS[kind], is_in_memory=True)
-        # Up to the crash readers see what they have just seen.
-        await story.tell(disk.open, Faults(crash_at=crash_at), is_watched=False)
-        await story.stop()
-        if power == "lost":
-            disk.lose_power()
-        # And once more while it recovers.
-        await story.tell(disk.open, Faults(crash_at=1 + crash_at % 17))
-        await story.stop()
-        if power == "lost":
-            disk.lose_power()
-        await story.tell_to_the_end(disk.open)
+        crashes = (crash_at, 1 + crash_at % 17)
+        await story.tell_through_crashes(MemoryDisk(), crashes, loses_power=power == "lost")
 
 
 # In memory each write is met; RocksDB takes its time, and meets some of them.

@@ -44,19 +44,9 @@ async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
     await undisturbed.stop()
     assert steps_min < faults.steps < steps_max
     for crash_at in range(1, faults.steps + 1, stride):
-        disk = MemoryDisk()
         story = Story(tmp_path / str(crash_at), plot, is_in_memory=True)
-        # Up to the crash readers see what they have just seen.
-        await story.tell(disk.open, Faults(crash_at=crash_at), is_watched=False)
-        await story.stop()
-        if power == "lost":
-            disk.lose_power()
-        # And once more while it recovers.
-        await story.tell(disk.open, Faults(crash_at=1 + crash_at % 13))
-        await story.stop()
-        if power == "lost":
-            disk.lose_power()
-        await story.tell_to_the_end(disk.open)
+        crashes = (crash_at, 1 + crash_at % 13)
+        await story.tell_through_crashes(MemoryDisk(), crashes, loses_power=power == "lost")
 
 
 @pytest.fixture
