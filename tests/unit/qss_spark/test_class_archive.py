@@ -1,0 +1,60 @@
+"""Where the archive of Spark's classes lies, and what a JVM is told of it."""
+
+from pathlib import Path
+
+import pytest
+
+from qss_spark.class_archive import ClassArchive, class_archive
+from qss_spark.class_training import TrainingError, make
+
+JAVA = """#!/bin/sh
+echo 'openjdk version "{version}"' >&2
+"""
+# Dumps as a JVM does: into the file that it is told.
+DUMPS = """#!/bin/sh
+for argument do
+  case $argument in -XX:SharedArchiveFile=*) echo classes > "${argument#*=}" ;; esac
+done
+"""
+
+
+def java_that(home: Path, script: str) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    java.write_text(script)
+    java.chmod(0o755)
+    return home
+
+
+def test_options_name_an_archive_that_is_there(tmp_path: Path) -> None:
+    archive = ClassArchive(tmp_path / "java.jsa", tmp_path / "spark.jsa")
+    assert archive.added_to("-Xss8m") == "-Xss8m"
+    archive.spark.write_bytes(b"classes")
+    added = archive.added_to("-Xss8m").split()
+    assert added == ["-Xss8m", f"-XX:SharedArchiveFile={archive.spark}", "-Xlog:cds*=off"]
+    assert archive.added_to("").split() == added[1:]
+
+
+def test_each_java_has_an_archive_of_its_own_in_each_environment(tmp_path: Path) -> None:
+    homes = [java_that(tmp_path / name, JAVA.format(version="17.0.1")) for name in ("a", "b")]
+    found = {class_archive(home, tmp_path / env) for home in homes for env in ("x", "y")}
+    java_that(homes[0], JAVA.format(version="17.0.2"))
+    found.add(class_archive(homes[0], tmp_path / "x"))
+    assert len(found) == 5
+    assert class_archive(homes[1], tmp_path / "x") in found
+    assert all(one.spark.is_relative_to(tmp_path) for one in found)
+
+
+def test_an_archive_that_cannot_be_made_leaves_none_and_says_why(tmp_path: Path) -> None:
+    archive = ClassArchive(tmp_path / "made" / "java.jsa", tmp_path / "made" / "spark.jsa")
+    for script, said in (
+        ("#!/bin/sh\necho 'no room' >&2\nexit 1\n", "ended with 1: no room"),
+        ("#!/bin/sh\nexit 0\n", "ended with 0"),
+    ):
+        with pytest.raises(TrainingError, match=said):
+            make(java_that(tmp_path / "home", script), archive)
+        assert archive.added_to("") == ""
+    with pytest.raises(TrainingError, match="ended with"):
+        make(java_that(tmp_path / "home", DUMPS + "exit 3\n"), archive)
+    assert archive.added_to("") == ""
+    assert not list((tmp_path / "made").iterdir())
