@@ -1,6 +1,22 @@
 """Spark writes and reads stores: `StoreSink` for streams, `queryablestate` for batches."""
 
-from qss_spark.sink import StoreSink
-from qss_spark.sinks import StoreSinks
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qss_spark.sink import StoreSink
+    from qss_spark.sinks import StoreSinks
 
 __all__ = ["StoreSink", "StoreSinks"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads Spark only for who writes: `qss` asks this package for its commands."""
+    if name == "StoreSink":
+        from qss_spark.sink import StoreSink
+
+        return StoreSink
+    if name == "StoreSinks":
+        from qss_spark.sinks import StoreSinks
+
+        return StoreSinks
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,10 @@ from qss_spark.rows import Columns
 
 ACCESS_OPTIONS = ("tokenFile", "caFile")
 WRITE_OPTIONS = ("url", "store", "keyColumns", "valueColumns", *ACCESS_OPTIONS)
-BOUND_OPTIONS = ("key", "prefix", "from", "to", "keyFrom", "keyTo", "endFrom", "startTo")
+BOUND_OPTIONS = (
+    *("key", "prefix", "from", "to", "index"),
+    *("keyFrom", "keyTo", "endFrom", "startTo"),
+)
 READ_OPTIONS = (
     "url",
     "store",

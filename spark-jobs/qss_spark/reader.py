@@ -29,7 +29,6 @@ from qss_client.layouts import SESSION_END, SESSION_START, WINDOW_START
 from qss_core.errors import (
     MalformedRequestError,
     PartitionDoesNotExistError,
-    RangeReversedError,
     UnknownQueryTypeError,
 )
 from qss_core.formats import Format
@@ -37,8 +36,8 @@ from qss_core.model import Isolation, Partitioner, StoreDefinition, StoreType
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, parse_bound
 from qss_core.serdes import serde_of
-from qss_core.times import time_of_text
-from qss_spark.options import BOUND_OPTIONS, Access
+from qss_spark.bounds import bounds_of
+from qss_spark.options import Access
 from qss_spark.rows import WINDOW_END
 
 _ROWS_PER_BATCH = 10_000
@@ -61,13 +60,6 @@ _TIME_COLUMNS: dict[StoreType, tuple[str, ...]] = {
     StoreType.WINDOW: (WINDOW_START, WINDOW_END),
     StoreType.SESSION: (SESSION_START, SESSION_END),
 }
-# The options that choose rows, by the store's type; a Window store's from and to are times.
-_BOUNDS: dict[StoreType, tuple[str, ...]] = {
-    StoreType.KEY_VALUE: ("key", "prefix", "from", "to"),
-    StoreType.WINDOW: ("key", "keyFrom", "keyTo", "from", "to"),
-    StoreType.SESSION: ("key", "keyFrom", "keyTo", "endFrom", "startTo"),
-}
-_KEYS = ("key", "keyFrom", "keyTo", "prefix")
 AnyRow = Row | WindowRow | SessionRow
 
 
@@ -127,56 +119,13 @@ class StoreReader(DataSourceReader):
         self._access = access
         self._definition = definition
         self._schema = schema
-        self._bounds = self._parsed(options)
+        self._bounds = bounds_of(options, definition)
         self._key = self._bounds.get("key")
         self._bound = _bound(options.get("positionBound") or options.get("positionbound"))
         self._isolation = _isolation(options.get("isolation"), definition)
         self._partitions = self._chosen(options.get("partitions"))
         if unknown := set(schema.names) - set(known):
             raise MalformedRequestError(f"store columns are {known}, not {sorted(unknown)}")
-        self._check_bounds()
-
-    def _parsed(self, options: Mapping[str, str]) -> dict[str, Any]:
-        """The bounds: keys as the JSON of their type, times in milliseconds."""
-        store_type = self._definition.row_type
-        known = _BOUNDS[store_type]
-        # Spark may give names in lower case.
-        found = {name.lower(): text for name, text in options.items()}
-        given = {name: found[name.lower()] for name in BOUND_OPTIONS if name.lower() in found}
-        if unknown := set(given) - set(known):
-            raise MalformedRequestError(
-                f"option {min(unknown)!r} chooses no rows of a {store_type} store: it has "
-                f"{', '.join(known)}"
-            )
-        is_key = set(_KEYS) | ({"from", "to"} if store_type is StoreType.KEY_VALUE else set())
-        return {
-            name: self._key_of(text) if name in is_key else time_of_text(name, text)
-            for name, text in given.items()
-        }
-
-    def _key_of(self, text: str) -> Any:
-        serde = serde_of(self._definition.key_serde)
-        return serde.to_json(serde.decode(serde.key_from_text(text)))
-
-    def _check_bounds(self) -> None:
-        """Told here, and not by tasks that are tried again."""
-        bounds = self._bounds
-        keyed = {"keyFrom", "keyTo"}
-        if self._definition.row_type is StoreType.KEY_VALUE:
-            keyed = {"from", "to"}
-        ways = ["key" in bounds, "prefix" in bounds, bool(keyed & set(bounds))]
-        if sum(ways) > 1:
-            raise MalformedRequestError(
-                f"give one of key, prefix, or {min(keyed)} and {max(keyed)}"
-            )
-        serde = serde_of(self._definition.key_serde)
-        lower, upper = (bounds.get(name) for name in sorted(keyed))
-        if lower is None or upper is None:
-            return
-        if serde.encode(serde.from_json(lower)) > serde.encode(serde.from_json(upper)):
-            raise RangeReversedError(
-                f"{min(keyed)} {lower!r} lies above {max(keyed)} {upper!r}, by serialized bytes"
-            )
 
     def _chosen(self, text: str | None) -> list[int]:
         everything = range(self._definition.partitions)
@@ -189,18 +138,27 @@ class StoreReader(DataSourceReader):
         return [partition_of(key, self._definition.partitions)]
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Spark asks once a DataFrame: who holds a partition is found out when it is read."""
+        """Spark asks once a DataFrame: who holds a partition is found out when it is read.
+
+        What only the pods can know of an index is asked here, and not by tasks, tried again.
+        """
+        if "index" in self._bounds:
+            with self._store() as store:
+                next(iter(self._rows(store, self._partitions[0])), None)
         return [StorePartition(number) for number in self._partitions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's rows, as Arrow batches of exactly the asked columns."""
         assert isinstance(partition, StorePartition)
-        access = self._access
-        name = self._definition.name
-        with Store(self._url, name, token_file=access.token_file, ca_file=access.ca_file) as store:
+        with self._store() as store:
             rows = iter(self._rows(store, partition.number))
             while batch := list(islice(rows, _ROWS_PER_BATCH)):
                 yield self._batch(batch)
+
+    def _store(self) -> Store:
+        access = self._access
+        name = self._definition.name
+        return Store(self._url, name, token_file=access.token_file, ca_file=access.ca_file)
 
     def _rows(self, store: Store, partition: int) -> Iterable[AnyRow]:
         explicit = self._definition.partitioner is Partitioner.EXPLICIT
@@ -237,7 +195,8 @@ class StoreReader(DataSourceReader):
         if "prefix" in self._bounds:
             return store.prefix(self._bounds["prefix"], partitions=[partition], options=options)
         lower, upper = self._bounds.get("from"), self._bounds.get("to")
-        return store.range(lower, upper, partitions=[partition], options=options)
+        index = self._bounds.get("index")
+        return store.range(lower, upper, index=index, partitions=[partition], options=options)
 
     def _batch(self, rows: list[AnyRow]) -> pa.RecordBatch:
         columns: dict[str, Callable[[Any], Any]] = {

@@ -1,6 +1,5 @@
 """`qss get`, `qss scan`, `qss query`: asks a store from a terminal."""
 
-import json
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from qss_client.cli_options import (
 )
 from qss_client.cli_printing import Output, key_document, print_results, print_rows
 from qss_core.errors import KeyNotFoundError, MalformedRequestError
+from qss_core.serde_json import json_or_text
 from qss_core.serdes import Serde
 
 _SCAN_ROWS = 1000
@@ -139,9 +139,4 @@ def _field(serde: Serde | None, text: str) -> tuple[str, Any]:
 
 def _key(serde: Serde | None, text: str) -> Any:
     """A key, or without a serde what stands for itself: JSON, or text."""
-    if serde is not None:
-        return key_of(serde, text)
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return json_or_text(text) if serde is None else key_of(serde, text)

@@ -30,6 +30,14 @@ def parse_json(text: str) -> Any:
         raise MalformedRequestError(f"not JSON: {text[:60]!r}: {error}") from error
 
 
+def json_or_text(text: str) -> Any:
+    """What a person wrote where no serde says more: the object of a JSON, or the text itself."""
+    try:
+        return parse_json(text)
+    except MalformedRequestError:
+        return text
+
+
 @dataclass(frozen=True, slots=True)
 class JsonSerde:
     """A value given as an object is written compactly; a key's text is stored as it is."""

@@ -1,14 +1,11 @@
 """A store type of a user's own, as the guide has it, installed beside real pods."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random  # noqa: TID251 seeded.
 from typing import Any
 
-import msgspec
 import pytest
 
 from qss_client import ReadOptions, Store
@@ -20,11 +17,11 @@ from qss_core.errors import (
     StoreTypeRefusedError,
     UnknownQueryTypeError,
 )
-from qss_core.model import Isolation, StoreDefinition, StoreId, StoreName
+from qss_core.model import Isolation
 from qss_core.partitioning import partition_of
-from qss_core.spec import decode_spec, definition_of
 from qss_core.wire import ReplicasReport
-from qss_testing.extension_package import install_guide, resource_of_guide
+from qss_testing.extension_package import install_guide
+from qss_testing.own_store_pods import running
 from qss_testing.pod_process import PodCluster, PodProcess
 from qss_testing.process_writer import IMPATIENT
 from qss_testing.qss_command import Qss
@@ -34,37 +31,6 @@ from qss_testing.writer import Record, Writer, slices
 ORIGINS = ["EWR", "JFK", "LGA", "ÅÄÖ", ""]
 Rows = dict[str, dict[str, Any]]
 Entry = tuple[str, str]  # Index key and key.
-
-
-def definition(**members: Any) -> StoreDefinition:
-    """What its pods are told."""
-    spec = decode_spec(resource_of_guide()["spec"])
-    name = resource_of_guide()["metadata"]["name"]
-    made = definition_of(StoreName(name), StoreId("0123456789abcdef"), spec)
-    return msgspec.structs.replace(made, **members)
-
-
-@contextmanager
-def running(directory: Path, pods: int, **members: Any) -> Iterator[PodCluster]:
-    """Pods of the guide's store, with the package that is in `site`."""
-    made = definition(**members)
-    paths = [str(directory / "site"), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "QSS_FINISH_TIMEOUT_S": "2",
-        "PYTHONDONTWRITEBYTECODE": "1",  # Two versions of a module may be of one second.
-    }
-    told = {name: getattr(made, name) for name in StoreDefinition.__struct_fields__}
-    del told["name"], told["partitions"]
-    with PodCluster(
-        directory,
-        pods=pods,
-        partitions=made.partitions,
-        store=made.name,
-        environment=environment,
-        **told,
-    ) as cluster:
-        yield cluster
 
 
 def is_served(cluster: PodCluster) -> bool:

@@ -30,6 +30,7 @@ from qss_core.model import (
     StoreType,
 )
 from qss_core.wire import ReplicasReport, StoreMetadata, decode, encode, metadata_of
+from qss_testing.pod_forge import ForkedPod, forge
 from qss_testing.waiting import wait_until
 
 START_TIMEOUT_S = 30.0
@@ -66,7 +67,7 @@ class PodProcess:
         scheme = "https" if "--tls-dir" in arguments else "http"
         self.query, self.internal = (f"{scheme}://127.0.0.1:{one}" for one in self.ports[:2])
         self.ops = f"http://127.0.0.1:{self.ports[2]}"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedPod | None = None
         self._store = store
         self.environment = {**os.environ, **environment}
         self._prefix = command
@@ -92,16 +93,19 @@ class PodProcess:
         """Starts the process."""
         self.volume.mkdir(parents=True, exist_ok=True)
         query, internal, ops = map(str, self.ports)
-        with (self.volume.parent / f"pod-{self.ordinal}.log").open("ab") as log:
+        arguments = [
+            *("--store", self._store, "--ordinal", str(self.ordinal)),
+            *("--data-dir", str(self.volume)),
+            *("--query-port", query, "--internal-port", internal, "--ops-port", ops),
+            *self._arguments,
+        ]
+        path = self.volume.parent / f"pod-{self.ordinal}.log"
+        if not self._prefix:
+            self.process = forge().start(arguments, self.environment, path)
+            return
+        with path.open("ab") as log:
             self.process = subprocess.Popen(
-                [
-                    *self._prefix,
-                    *(sys.executable, "-m", "qss_store"),
-                    *("--store", self._store, "--ordinal", str(self.ordinal)),
-                    *("--data-dir", str(self.volume)),
-                    *("--query-port", query, "--internal-port", internal, "--ops-port", ops),
-                    *self._arguments,
-                ],
+                [*self._prefix, sys.executable, "-m", "qss_store", *arguments],
                 stdout=log,
                 stderr=log,
                 env=self.environment,

@@ -1,0 +1,20 @@
+"""What the package costs who does not write with it."""
+
+import subprocess
+import sys
+
+import pytest
+
+import qss_spark
+
+
+def test_the_commands_of_qss_load_no_spark() -> None:
+    program = "import sys, qss_spark.commands; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    assert qss_spark.StoreSink.__name__ == "StoreSink"
+    assert qss_spark.StoreSinks.__name__ == "StoreSinks"
+    with pytest.raises(AttributeError, match="'qss_spark' has no attribute 'Sink'"):
+        _ = qss_spark.Sink
