@@ -8,6 +8,9 @@ ARCHIVED := $(VENV)/.archived
 TESTBED := tests/e2e/testbed/testbed
 SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
 
+# Many processes start: those that may not keep what they compiled take twice as long.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo lint lock test bench testbed testbed-down images e2e e2e-smoke testbed-programs
 
