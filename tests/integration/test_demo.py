@@ -1,15 +1,20 @@
 """The demo from its first line to its verdict, with a small job instead of Spark's."""
 
 import io
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
 from rich.console import Console
 
+from qss_operator.local.processes import is_alive
 from qss_spark.demo.plays import AIRCRAFT_STATS
 from qss_spark.demo.processes import jobs_directory
 from qss_spark.demo.run import Demo
+from qss_testing.qss_command import Qss
+from qss_testing.waiting import wait_until
 
 EXPECTED = {f"N{number}": {"flights": number} for number in range(300)}
 JOB = """
@@ -69,3 +74,30 @@ def test_the_verdict_is_what_the_store_holds(tmp_path: Path) -> None:
     assert "aircraft-stats: 300 keys equal" in said
     assert "qss get aircraft-stats N14228 --url http://127.0.0.1:" in said
     assert stage.seen_enough == 1
+
+
+def test_pods_do_not_outlive_a_demo_that_is_killed_and_no_other_end_is_taken_for_that(
+    tmp_path: Path,
+) -> None:
+    qss = Qss(tmp_path)
+    assert qss.up().code == 0
+    (pod, *_) = qss.living_pods()
+    program = (
+        "import signal; from qss_spark.demo.processes import downed_when_killed\n"
+        f"with downed_when_killed('--state-dir', {str(qss.state.path)!r}):\n"
+        "    print('guarded', flush=True)\n"
+        "    input()\n"
+    )
+
+    def start() -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True)
+
+    with start() as demo:
+        assert demo.communicate("\n")[0] == "guarded\n"
+    assert is_alive(pod)
+    with start() as demo:
+        assert demo.stdout is not None
+        assert demo.stdout.readline() == "guarded\n"
+        demo.kill()
+    wait_until(lambda: not qss.living_pods())

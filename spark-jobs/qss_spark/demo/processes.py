@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,14 @@ import qss_spark
 from qss_client.orphans import ending_with_its_parent
 
 JOB_STARTS_MAX = 5
+_WHEN_TOLD = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+print("waits", flush=True)
+signal.sigwait({signal.SIGTERM})
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 _LAST_WORDS_OF_THE_KILLED = (
     # Its Java does not answer any more.
     *("Py4JNetworkError", "Answer from Java side is empty", "Connection refused"),
@@ -52,6 +61,29 @@ def run_qss(*arguments: str) -> str:
     if ended.returncode != 0:
         raise ProgramError(f"qss {arguments[0]} failed:\n{ended.stderr.strip()}")
     return ended.stdout
+
+
+@contextmanager
+def downed_when_killed(*state: str) -> Iterator[None]:
+    """Whoever kills this program with -9 meanwhile leaves no pods behind: `qss down` is run.
+
+    By a process that waits for it; the kernel tells it.
+    """
+    down = [sys.executable, "-m", "qss_client", "down", *state]
+    guard = subprocess.Popen(
+        ending_with_its_parent([sys.executable, "-c", _WHEN_TOLD, *down]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with guard:
+        assert guard.stdout is not None
+        guard.stdout.readline()
+        try:
+            yield
+        finally:
+            guard.kill()
 
 
 class Job:

@@ -22,7 +22,13 @@ from qss_spark.demo.asking import Asking
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
 from qss_spark.demo.plays import PLAYS, Part, Play
-from qss_spark.demo.processes import Job, ProgramError, jobs_directory, run_qss
+from qss_spark.demo.processes import (
+    Job,
+    ProgramError,
+    downed_when_killed,
+    jobs_directory,
+    run_qss,
+)
 from qss_spark.flights import FLIGHTS
 
 _DONE = "verdict"
@@ -55,7 +61,7 @@ class Demo:
         self._prepare()
         run_qss("down", *self._cluster)
         self._console.print("Starting the store pods ...")
-        try:
+        with self._ending_the_pods():
             with ThreadPoolExecutor(1) as beside:
                 # Meanwhile: what the jobs read, and what each store must hold at the end.
                 written = [beside.submit(write, path) for path, write in self._inputs().items()]
@@ -76,11 +82,18 @@ class Demo:
             if is_equal and self._keeps_serving:
                 self._invite(urls)
                 wait()
+        return 0 if is_equal else 1
+
+    @contextmanager
+    def _ending_the_pods(self) -> Iterator[None]:
+        """However the block ends: by itself, by Ctrl-C, or by kill -9."""
+        try:
+            with downed_when_killed(*self._cluster):
+                yield
         finally:
             with uninterrupted():
                 self._console.print("Stopping the store pods ...")
                 run_qss("down", *self._cluster)
-        return 0 if is_equal else 1
 
     def _start(self) -> None:
         resources = [str(self._jobs / f"{one.file}.yaml") for one in self._plays]
