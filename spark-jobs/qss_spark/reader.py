@@ -1,12 +1,11 @@
 """The batch reader of the data source: one Spark partition for each partition of the store."""
 
 import json
-from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -24,8 +23,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from qss_client import ReadOptions, Row, SessionRow, Store, WindowRow
+from qss_client import ReadOptions, Store
 from qss_client.layouts import SESSION_END, SESSION_START, WINDOW_START
+from qss_client.tables import Scanned
 from qss_core.errors import (
     MalformedRequestError,
     PartitionDoesNotExistError,
@@ -60,7 +60,6 @@ _TIME_COLUMNS: dict[StoreType, tuple[str, ...]] = {
     StoreType.WINDOW: (WINDOW_START, WINDOW_END),
     StoreType.SESSION: (SESSION_START, SESSION_END),
 }
-AnyRow = Row | WindowRow | SessionRow
 
 
 def type_of(serde: str) -> DataType:
@@ -144,23 +143,25 @@ class StoreReader(DataSourceReader):
         """
         if "index" in self._bounds:
             with self._store() as store:
-                next(iter(self._rows(store, self._partitions[0])), None)
+                next(self._tables(store, self._partitions[0], limit=1))
         return [StorePartition(number) for number in self._partitions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's rows, as Arrow batches of exactly the asked columns."""
         assert isinstance(partition, StorePartition)
+        schema: pa.Schema = to_arrow_schema(self._schema)
         with self._store() as store:
-            rows = iter(self._rows(store, partition.number))
-            while batch := list(islice(rows, _ROWS_PER_BATCH)):
-                yield self._batch(batch)
+            for table in self._tables(store, partition.number):
+                columns = [_column(table, field) for field in schema]
+                asked = pa.Table.from_arrays(columns, schema=schema)
+                yield from asked.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
     def _store(self) -> Store:
         access = self._access
         name = self._definition.name
         return Store(self._url, name, token_file=access.token_file, ca_file=access.ca_file)
 
-    def _rows(self, store: Store, partition: int) -> Iterable[AnyRow]:
+    def _tables(self, store: Store, partition: int, limit: int | None = None) -> Iterator[pa.Table]:
         explicit = self._definition.partitioner is Partitioner.EXPLICIT
         options = ReadOptions(
             position_bound=self._bound,
@@ -170,7 +171,7 @@ class StoreReader(DataSourceReader):
         partitions = None if self._key is not None else [partition]
         match self._definition.row_type:
             case StoreType.WINDOW:
-                return store.windows(
+                scan: Scanned[Any] = store.windows(
                     self._key,
                     from_=self._bounds.get("from"),
                     to=self._bounds.get("to"),
@@ -180,7 +181,7 @@ class StoreReader(DataSourceReader):
                     options=options,
                 )
             case StoreType.SESSION:
-                return store.sessions(
+                scan = store.sessions(
                     self._key,
                     end_from=self._bounds.get("endFrom"),
                     start_to=self._bounds.get("startTo"),
@@ -189,53 +190,28 @@ class StoreReader(DataSourceReader):
                     partitions=partitions,
                     options=options,
                 )
-        if self._key is not None:
-            row = store.get(self._key, options)
-            return [] if row is None else [row]
-        if "prefix" in self._bounds:
-            return store.prefix(self._bounds["prefix"], partitions=[partition], options=options)
-        lower, upper = self._bounds.get("from"), self._bounds.get("to")
-        index = self._bounds.get("index")
-        return store.range(lower, upper, index=index, partitions=[partition], options=options)
-
-    def _batch(self, rows: list[AnyRow]) -> pa.RecordBatch:
-        columns: dict[str, Callable[[Any], Any]] = {
-            "key": lambda row: _spark_value(row.key, self._definition.key_serde),
-            "value": lambda row: _spark_value(row.value, self._definition.value_serde),
-            "timestamp": lambda row: row.timestamp,
-            "headers": _spark_headers,
-            **dict.fromkeys((WINDOW_START, SESSION_START), lambda row: row.start),
-            **dict.fromkeys((WINDOW_END, SESSION_END), lambda row: row.end),
-        }
-        schema: pa.Schema = to_arrow_schema(self._schema)
-        arrays = [
-            pa.array([columns[name](row) for row in rows], schema.field(name).type)
-            for name in schema.names
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+            case _ if self._key is not None:
+                found = store.get_many([self._key], options).to_arrow()
+                return iter([found.filter(pc.field("status") == "FOUND")])
+            case _ if "prefix" in self._bounds:
+                scan = store.prefix(self._bounds["prefix"], partitions=partitions, options=options)
+            case _:
+                scan = store.range(
+                    self._bounds.get("from"),
+                    self._bounds.get("to"),
+                    index=self._bounds.get("index"),
+                    limit=limit,
+                    partitions=partitions,
+                    options=options,
+                )
+        return scan.arrow_tables()
 
 
-def _spark_value(value: Any, serde: str) -> Any:
-    if value is None:
-        return None
-    if serde == "json":
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if serde == "bytes":
-        return b64decode(value)
-    if serde in ("float32", "float64"):
-        return float(value)  # NaN and the infinities come as texts.
-    if serde.startswith("list<"):
-        return [_spark_value(item, serde[len("list<") : -1]) for item in value]
-    return value
-
-
-def _spark_headers(row: AnyRow) -> list[dict[str, Any]] | None:
-    if row.headers is None:
-        return None
-    return [
-        {"key": name, "value": None if value is None else b64decode(value)}
-        for name, value in row.headers
-    ]
+def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """As Spark has it; null where the format keeps no such thing any more."""
+    if field.name not in table.column_names:
+        return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
+    return table.column(field.name).cast(field.type)
 
 
 def _numbers(text: str, definition: StoreDefinition) -> list[int]:

@@ -32,7 +32,7 @@ from qss_client.scans import (
     scan_versions,
     scan_windows,
 )
-from qss_client.tables import AsyncFound, AsyncScanned, joined
+from qss_client.tables import AsyncFound, AsyncScanned
 from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position
@@ -299,22 +299,20 @@ class AsyncStore:
     # --- Exchanges
 
     def _scanned(self, scan: Scan[RowType], limit: int | None) -> AsyncScanned[RowType]:
-        return AsyncScanned(self._pages(scan, limit), lambda: self._table(scan, limit))
+        return AsyncScanned(self._pages(scan, limit), lambda: self._tables(scan, limit))
 
-    async def _table(self, scan: Scan[Any], limit: int | None) -> "pa.Table":
+    async def _tables(self, scan: Scan[Any], limit: int | None) -> "AsyncIterator[pa.Table]":
         definition = await self._definition()
-        tables: list[pa.Table] = []
         cursor, left = None, limit
-        while left is None or left > 0 or not tables:
+        while True:
             rows = TABLE_ROWS if left is None else min(TABLE_ROWS, left)
             table, cursor = await self._run(
                 operations.table_page(self._conversation, definition, scan, rows, cursor)
             )
-            tables.append(table)
+            yield table
             left = None if left is None else left - table.num_rows
-            if cursor is None:
-                break
-        return joined(tables)
+            if cursor is None or left == 0:
+                return
 
     async def _pages(self, scan: Scan[RowType], limit: int | None) -> AsyncIterator[RowType]:
         definition = await self._definition()

@@ -32,7 +32,7 @@ from qss_client.scans import (
     scan_versions,
     scan_windows,
 )
-from qss_client.tables import Found, Scanned, joined
+from qss_client.tables import Found, Scanned
 from qss_core.errors import StoreError, StoreNotFoundError
 from qss_core.model import StoreDefinition
 from qss_core.positions import Position
@@ -291,22 +291,20 @@ class Store:
     # --- Exchanges
 
     def _scanned(self, scan: Scan[RowType], limit: int | None) -> Scanned[RowType]:
-        return Scanned(self._pages(scan, limit), lambda: self._table(scan, limit))
+        return Scanned(self._pages(scan, limit), lambda: self._tables(scan, limit))
 
-    def _table(self, scan: Scan[Any], limit: int | None) -> "pa.Table":
+    def _tables(self, scan: Scan[Any], limit: int | None) -> "Iterator[pa.Table]":
         definition = self._definition()
-        tables: list[pa.Table] = []
         cursor, left = None, limit
-        while left is None or left > 0 or not tables:
+        while True:
             rows = TABLE_ROWS if left is None else min(TABLE_ROWS, left)
             table, cursor = self._run(
                 operations.table_page(self._conversation, definition, scan, rows, cursor)
             )
-            tables.append(table)
+            yield table
             left = None if left is None else left - table.num_rows
-            if cursor is None:
-                break
-        return joined(tables)
+            if cursor is None or left == 0:
+                return
 
     def _pages(self, scan: Scan[RowType], limit: int | None) -> Iterator[RowType]:
         definition = self._definition()

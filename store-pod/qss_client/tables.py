@@ -38,10 +38,15 @@ class _Tabled:
 class Scanned(_Tabled, Iterator[RowType], Generic[RowType]):
     """The rows of a scan, page by page as they are taken; or, at once, a table of all of them."""
 
-    def __init__(self, rows: Iterator[RowType], table: "Callable[[], pa.Table]") -> None:
-        """`table` reads the whole scan anew."""
+    def __init__(self, rows: Iterator[RowType], tables: "Callable[[], Iterator[pa.Table]]") -> None:
+        """`tables` reads the whole scan anew, page by page."""
         self._rows = rows
-        self._table = table
+        self._tables = tables
+        self._table = lambda: joined(list(tables()))
+
+    def arrow_tables(self) -> "Iterator[pa.Table]":
+        """All of them as Arrow tables, a page each, as they are taken; at least one."""
+        return self._tables()
 
     def __iter__(self) -> Self:
         """Itself: it can be read once."""
@@ -88,11 +93,19 @@ class AsyncScanned(_AsyncTabled, AsyncIterator[RowType], Generic[RowType]):
     """`Scanned`, with awaits."""
 
     def __init__(
-        self, rows: AsyncIterator[RowType], table: "Callable[[], Awaitable[pa.Table]]"
+        self, rows: AsyncIterator[RowType], tables: "Callable[[], AsyncIterator[pa.Table]]"
     ) -> None:
-        """`table` reads the whole scan anew."""
+        """`tables` reads the whole scan anew, page by page."""
         self._rows = rows
-        self._table = table
+        self._tables = tables
+        self._table = self._whole
+
+    def arrow_tables(self) -> "AsyncIterator[pa.Table]":
+        """All of them as Arrow tables, a page each, as they are taken; at least one."""
+        return self._tables()
+
+    async def _whole(self) -> "pa.Table":
+        return joined([table async for table in self._tables()])
 
     def __aiter__(self) -> Self:
         """Itself: it can be read once."""

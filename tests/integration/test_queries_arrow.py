@@ -4,12 +4,15 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
+import qss_client.async_store
+import qss_client.store
 from qss_client import AsyncStore, Store
 from qss_client.operations import failed_keys
 from qss_client.tables import read_stream
@@ -158,6 +161,33 @@ async def test_a_client_has_tables_of_whole_scans(start_cluster: StartCluster) -
     assert stamps > 0
     assert (rows, total, none) == (200, (sum(range(100, 200)),), 0)
     assert sorted(few) == list(range(10))
+
+
+async def test_a_client_takes_tables_page_by_page(
+    start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = await start_cluster(3, value_serde="int64")
+    await cluster.put([Put(b"k%03d" % n, n.to_bytes(8, "big"), n) for n in range(300)])
+    for module in (qss_client.store, qss_client.async_store):
+        monkeypatch.setattr(module, "TABLE_ROWS", 120)
+
+    def ask(limit: int | None) -> list[list[int]]:
+        with Store(cluster.url(), "words") as store:
+            tables = store.range(limit=limit).arrow_tables()
+            return [table.column("value").to_pylist() for table in tables]
+
+    pages = await asyncio.to_thread(ask, None)
+    assert [len(page) for page in pages] == [120, 120, 60]
+    assert sorted([*chain.from_iterable(pages)]) == list(range(300))
+    assert await asyncio.to_thread(ask, 120) == pages[:1]
+    assert await asyncio.to_thread(ask, 150) == [pages[0], pages[1][:30]]
+    async with AsyncStore(cluster.url(), "words") as store:
+        tables = [table async for table in store.range().arrow_tables()]
+        whole = await store.range().to_arrow()
+        assert [table.column("value").to_pylist() for table in tables] == pages
+        assert whole.column("value").to_pylist() == [*chain.from_iterable(pages)]
+        (nothing,) = [table async for table in store.range("x").arrow_tables()]
+        assert nothing.num_rows == 0
 
 
 async def test_a_stream_that_was_cut_off_is_no_answer(
