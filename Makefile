@@ -46,7 +46,8 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
 		--python-version 3.11 --no-header --no-annotate --output-file requirements.lock pyproject.toml
 
 # One worker more than there are cores: a test that waits for its pods leaves a core to others.
-test: lint $(ARCHIVED) ## Lint, then all tests
+test: install ## Lint, then all tests
+	@$(MAKE) --jobs 2 --no-print-directory lint $(ARCHIVED)
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
 
 bench: $(ARCHIVED) ## Measure every figure; writes .bench/results.json
