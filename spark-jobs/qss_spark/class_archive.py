@@ -25,10 +25,24 @@ class ClassArchive:
     spark: Path
 
     def added_to(self, options: str) -> str:
-        """A JVM's options, with the archive where there is one."""
-        if not self.spark.is_file():
+        """A JVM's options, with the archive where there is one and they name none."""
+        if "SharedArchiveFile" in options or not self.can_be_named or not self.spark.is_file():
             return options
-        return f"{options} -XX:SharedArchiveFile={self.spark} {_QUIET}".strip()
+        option = quoted(f"-XX:SharedArchiveFile={self.spark}")
+        return f"{options} {option} {_QUIET}".strip()
+
+    @property
+    def can_be_named(self) -> bool:
+        """To a JVM a colon in the option stands between two archives."""
+        return ":" not in str(self.spark)
+
+
+def quoted(option: str) -> str:
+    """As one of several in `spark.driver.extraJavaOptions`, also where it has spaces."""
+    if not any(sign.isspace() or sign in "\"'\\" for sign in option):
+        return option
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def class_archive(home: Path, prefix: Path = Path(sys.prefix)) -> ClassArchive:

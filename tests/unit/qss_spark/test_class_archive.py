@@ -1,5 +1,6 @@
 """Where the archive of Spark's classes lies, and what a JVM is told of it."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,26 @@ def test_options_name_an_archive_that_is_there(tmp_path: Path) -> None:
     added = archive.added_to("-Xss8m").split()
     assert added == ["-Xss8m", f"-XX:SharedArchiveFile={archive.spark}", "-Xlog:cds*=off"]
     assert archive.added_to("").split() == added[1:]
+    chosen = "-XX:SharedArchiveFile=/mine.jsa"
+    assert archive.added_to(chosen) == chosen
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", 'say "it"', "back\\slash", "$HOME `id`"])
+def test_a_path_with_odd_signs_is_one_option(tmp_path: Path, name: str) -> None:
+    archive = ClassArchive(tmp_path / name / "java.jsa", tmp_path / name / "spark.jsa")
+    archive.spark.parent.mkdir()
+    archive.spark.write_bytes(b"classes")
+    first, added, _ = shlex.split(archive.added_to("-Xss8m"))
+    assert (first, added) == ("-Xss8m", f"-XX:SharedArchiveFile={archive.spark}")
+
+
+def test_a_path_with_a_colon_is_no_place_for_an_archive(tmp_path: Path) -> None:
+    archive = ClassArchive(tmp_path / "a:b" / "java.jsa", tmp_path / "a:b" / "spark.jsa")
+    with pytest.raises(TrainingError, match="colon"):
+        make(tmp_path, archive)
+    archive.spark.parent.mkdir()
+    archive.spark.write_bytes(b"classes")
+    assert archive.added_to("-Xss8m") == "-Xss8m"
 
 
 def test_each_java_has_an_archive_of_its_own_in_each_environment(tmp_path: Path) -> None:
