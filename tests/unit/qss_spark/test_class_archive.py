@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qss_spark.class_archive import ClassArchive, class_archive
-from qss_spark.class_training import TrainingError, make
+from qss_spark.class_training import TrainingError, make, takes_archives
 
 JAVA = """#!/bin/sh
 echo 'openjdk version "{version}"' >&2
@@ -64,6 +64,13 @@ def test_each_java_has_an_archive_of_its_own_in_each_environment(tmp_path: Path)
     assert len(found) == 5
     assert class_archive(homes[1], tmp_path / "x") in found
     assert all(one.spark.is_relative_to(tmp_path) for one in found)
+
+
+@pytest.mark.parametrize(("version", "is_taken"), [("17.0.15", True), ("21.0.8", False)])
+def test_archives_are_for_a_java_that_reads_what_it_wrote(
+    tmp_path: Path, version: str, is_taken: bool
+) -> None:
+    assert takes_archives(java_that(tmp_path, JAVA.format(version=version))) is is_taken
 
 
 def test_an_archive_that_cannot_be_made_leaves_none_and_says_why(tmp_path: Path) -> None:
