@@ -67,6 +67,8 @@ def _draft(path: Path) -> Iterator[Path]:
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         yield draft
+        with draft.open("rb") as file:  # A JVM would crash on what a loss of power has cut off.
+            os.fsync(file.fileno())
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

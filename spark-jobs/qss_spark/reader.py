@@ -216,7 +216,7 @@ def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
 
 def _numbers(text: str, definition: StoreDefinition) -> list[int]:
     try:
-        numbers = [int(number) for number in text.split(",")]
+        numbers = list(dict.fromkeys(int(number) for number in text.split(",")))
     except ValueError as error:
         raise MalformedRequestError(f"partitions are numbers like 0,3, not {text!r}") from error
     if not set(numbers) <= set(range(definition.partitions)):

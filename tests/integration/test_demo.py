@@ -6,14 +6,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import yaml
 from rich.console import Console
 
 from qss_operator.local.processes import is_alive
 from qss_spark.demo.plays import AIRCRAFT_STATS
-from qss_spark.demo.processes import jobs_directory
+from qss_spark.demo.processes import Cluster, ProgramError, jobs_directory
 from qss_spark.demo.run import Demo
-from qss_testing.qss_command import Qss
+from qss_testing.qss_command import Qss, manifest
 from qss_testing.waiting import wait_until
 
 EXPECTED = {f"N{number}": {"flights": number} for number in range(300)}
@@ -76,28 +77,32 @@ def test_the_verdict_is_what_the_store_holds(tmp_path: Path) -> None:
     assert stage.seen_enough == 1
 
 
-def test_pods_do_not_outlive_a_demo_that_is_killed_and_no_other_end_is_taken_for_that(
-    tmp_path: Path,
-) -> None:
+def test_pods_do_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
     qss = Qss(tmp_path)
-    assert qss.up().code == 0
-    (pod, *_) = qss.living_pods()
+    file = str(qss.write(manifest()))
+    # Threads that die with it would each let the kernel tell of it again.
     program = (
-        "import signal; from qss_spark.demo.processes import downed_when_killed\n"
-        f"with downed_when_killed('--state-dir', {str(qss.state.path)!r}):\n"
-        "    print('guarded', flush=True)\n"
-        "    input()\n"
+        "import threading; from qss_spark.demo.processes import Cluster\n"
+        "idle = threading.Event().wait\n"
+        "[threading.Thread(target=idle, daemon=True).start() for _ in range(20)]\n"
+        f"cluster = Cluster('--state-dir', {str(qss.state.path)!r}, {file!r})\n"
+        "cluster.wait_until_ready()\n"
+        "print('ready', flush=True)\n"
+        "idle()\n"
     )
-
-    def start() -> subprocess.Popen[str]:
-        pipe = subprocess.PIPE
-        return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True)
-
-    with start() as demo:
-        assert demo.communicate("\n")[0] == "guarded\n"
-    assert is_alive(pod)
-    with start() as demo:
+    demo = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    with demo:
         assert demo.stdout is not None
-        assert demo.stdout.readline() == "guarded\n"
+        assert demo.stdout.readline() == "ready\n"
+        (*_, pod) = qss.living_pods()
         demo.kill()
-    wait_until(lambda: not qss.living_pods())
+    wait_until(lambda: not is_alive(pod) and not qss.living_pods())
+    assert "nothing was running" in qss.down().out
+
+
+def test_a_cluster_that_cannot_start_says_why(tmp_path: Path) -> None:
+    qss = Qss(tmp_path)
+    cluster = Cluster("--state-dir", str(qss.state.path), str(qss.write("kind: [")))
+    with pytest.raises(ProgramError, match=r"stores\.yaml"):
+        cluster.wait_until_ready()
+    cluster.wait()

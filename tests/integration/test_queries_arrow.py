@@ -18,6 +18,7 @@ from qss_client.operations import failed_keys
 from qss_client.tables import read_stream
 from qss_core.errors import StoreError
 from qss_core.model import StoreType
+from qss_core.serdes import serde_of
 from qss_testing.http import Api
 from qss_testing.stores import Cluster, Put
 
@@ -28,6 +29,11 @@ ARROW = {"Accept": "application/vnd.apache.arrow.stream"}
 NDJSON = {"Accept": "application/x-ndjson"}
 HOUR = 3_600_000
 UUID = "6f8f2b0e-52f6-4c6f-8d5e-0b1c2d3e4f50"
+
+LISTS = {
+    "list<string>": serde_of("list<string>").encode(["x", ""]),
+    "list<json>": serde_of("list<json>").encode([{"a": [1.5]}, 3, "x"]),
+}
 
 
 def rows_of(body: bytes) -> list[dict[str, Any]]:
@@ -46,6 +52,8 @@ def rows_of(body: bytes) -> list[dict[str, Any]]:
         ("float64", b"\x7f\xf0" + bytes(6), pa.float64(), float("inf")),
         ("boolean", b"\x01", pa.bool_(), True),
         ("uuid", UUID.encode(), pa.string(), UUID),
+        ("list<string>", LISTS["list<string>"], pa.list_(pa.string()), ["x", ""]),
+        ("list<json>", LISTS["list<json>"], pa.list_(pa.string()), ['{"a":[1.5]}', "3", '"x"']),
     ],
 )
 async def test_values_have_the_types_of_their_serde(

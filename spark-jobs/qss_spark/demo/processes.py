@@ -6,8 +6,8 @@ import queue
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,8 @@ import qss_spark
 from qss_client.orphans import ending_with_its_parent
 
 JOB_STARTS_MAX = 5
-_WHEN_TOLD = """
-import os, signal, sys
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-print("waits", flush=True)
-signal.sigwait({signal.SIGTERM})
-signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+_CLUSTER_READY = "Ctrl-C stops"  # What `qss up` says once every store is.
+_START_TIMEOUT_S = 120.0
 _LAST_WORDS_OF_THE_KILLED = (
     # Its Java does not answer any more.
     *("Py4JNetworkError", "Answer from Java side is empty", "Connection refused"),
@@ -63,27 +57,50 @@ def run_qss(*arguments: str) -> str:
     return ended.stdout
 
 
-@contextmanager
-def downed_when_killed(*state: str) -> Iterator[None]:
-    """Whoever kills this program with -9 meanwhile leaves no pods behind: `qss down` is run.
+class Cluster:
+    """`qss up`, which the kernel ends with this program, however that ends; its pods end with it.
 
-    By a process that waits for it; the kernel tells it.
+    In a session of its own: Ctrl-C reaches only the caller.
     """
-    down = [sys.executable, "-m", "qss_client", "down", *state]
-    guard = subprocess.Popen(
-        ending_with_its_parent([sys.executable, "-c", _WHEN_TOLD, *down]),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with guard:
-        assert guard.stdout is not None
-        guard.stdout.readline()
-        try:
-            yield
-        finally:
-            guard.kill()
+
+    def __init__(self, *arguments: str) -> None:
+        """Starts it."""
+        command = [sys.executable, "-m", "qss_client", "up", *arguments]
+        self._process = subprocess.Popen(
+            ending_with_its_parent(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
+        )
+        self._said: deque[str] = deque(maxlen=50)
+        self._is_ready = False
+        self._is_settled = threading.Event()
+        self._listening = threading.Thread(target=self._listen, daemon=True)
+        self._listening.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            for line in output:
+                self._said.append(line)
+                if line.startswith(_CLUSTER_READY):
+                    self._is_ready = True
+                    self._is_settled.set()
+        self._is_settled.set()
+
+    def wait_until_ready(self) -> None:
+        """Until every store is; ProgramError with what it said where it ends, or takes too long."""
+        self._is_settled.wait(_START_TIMEOUT_S)
+        if not self._is_ready:
+            raise ProgramError(f"qss up failed:\n{''.join(self._said).strip()}")
+
+    def wait(self) -> None:
+        """Until it has ended: `qss down` stops it."""
+        self._process.wait()
+        self._listening.join()
 
 
 class Job:

@@ -23,9 +23,9 @@ from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
 from qss_spark.demo.plays import PLAYS, Part, Play
 from qss_spark.demo.processes import (
+    Cluster,
     Job,
     ProgramError,
-    downed_when_killed,
     jobs_directory,
     run_qss,
 )
@@ -61,7 +61,7 @@ class Demo:
         self._prepare()
         run_qss("down", *self._cluster)
         self._console.print("Starting the store pods ...")
-        with self._ending_the_pods():
+        with self._running() as cluster:
             with ThreadPoolExecutor(1) as beside:
                 # Meanwhile: what the jobs read, and what each store must hold at the end.
                 written = [beside.submit(write, path) for path, write in self._inputs().items()]
@@ -70,7 +70,7 @@ class Demo:
                     for play in self._plays
                     for part in play.parts
                 }
-                self._start()
+                cluster.wait_until_ready()
                 for one in written:
                     one.result()
                 urls = {store: self._url(store) for store in computed}
@@ -85,19 +85,17 @@ class Demo:
         return 0 if is_equal else 1
 
     @contextmanager
-    def _ending_the_pods(self) -> Iterator[None]:
-        """However the block ends: by itself, by Ctrl-C, or by kill -9."""
+    def _running(self) -> Iterator[Cluster]:
+        """The stores, as long as the block; kill -9 of this program ends them too."""
+        resources = [str(self._jobs / f"{one.file}.yaml") for one in self._plays]
+        cluster = Cluster(*self._cluster, *resources)
         try:
-            with downed_when_killed(*self._cluster):
-                yield
+            yield cluster
         finally:
             with uninterrupted():
                 self._console.print("Stopping the store pods ...")
                 run_qss("down", *self._cluster)
-
-    def _start(self) -> None:
-        resources = [str(self._jobs / f"{one.file}.yaml") for one in self._plays]
-        run_qss("up", "--detach", *self._cluster, *resources)
+                cluster.wait()
 
     def _prepare(self) -> None:
         """A run that was cut short goes on; one that has ended, or had other jobs, begins anew."""

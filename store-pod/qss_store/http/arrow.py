@@ -200,11 +200,13 @@ def _line_type(codec: Codec) -> type[msgspec.Struct]:
     )
 
 
-def _change_of(serde: str) -> Callable[[Any], Any]:
-    """What makes a serde's value of its JSON."""
+def _change_of(serde: str, *, in_a_list: bool = False) -> Callable[[Any], Any]:
+    """What makes a serde's value of its JSON; of a list the whole is decoded, its json too."""
     if serde.startswith(LIST_START):
-        item = _change_of(serde[len(LIST_START) : -1])
+        item = _change_of(serde[len(LIST_START) : -1], in_a_list=True)
         return lambda found: None if found is None else [item(one) for one in found]
+    if serde == "json" and in_a_list:
+        return lambda found: None if found is None else msgspec.json.encode(found).decode()
     if serde == "json":
         return lambda found: bytes(found).decode()
     if serde == "bytes":
