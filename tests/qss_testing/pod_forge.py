@@ -73,7 +73,7 @@ class Forge:
         self._lock = threading.Lock()
         self._forked = threading.Condition()
         self._pods: dict[int, ForkedPod] = {}
-        self._newest: int | None = None
+        self._newest: ForkedPod | None = None
         threading.Thread(target=self._listen, daemon=True).start()
 
     def start(
@@ -88,7 +88,7 @@ class Forge:
             self._program.stdin.flush()
             assert self._forked.wait_for(lambda: self._newest is not None, 60.0)
             assert self._newest is not None
-            return self._pods[self._newest]
+            return self._newest
 
     def _listen(self) -> None:
         assert self._program.stdout is not None
@@ -98,9 +98,11 @@ class Forge:
                 if code:
                     self._pods.pop(pid).ended(code[0])
                     continue
-                self._pods[pid] = ForkedPod(pid)
-                self._newest = pid
+                self._newest = self._pods[pid] = ForkedPod(pid)
                 self._forked.notify_all()
+        for pod in self._pods.values():  # Without the forge nobody would tell of their ends.
+            pod.kill()
+            pod.ended(-signal.SIGKILL)
 
     def close(self) -> None:
         """Ends the forge, which takes its pods with it."""
