@@ -127,11 +127,13 @@ class StoreReader(DataSourceReader):
             raise MalformedRequestError(f"store columns are {known}, not {sorted(unknown)}")
 
     def _chosen(self, text: str | None) -> list[int]:
-        everything = range(self._definition.partitions)
+        is_known = self._key is not None and self._definition.partitioner is Partitioner.MURMUR2
+        if text is not None and is_known:
+            raise MalformedRequestError("give key or partitions: a key lies in one, which is known")
         if text is not None:
             return _numbers(text, self._definition)
-        if self._key is None or self._definition.partitioner is not Partitioner.MURMUR2:
-            return list(everything)
+        if not is_known:
+            return list(range(self._definition.partitions))
         serde = serde_of(self._definition.key_serde)
         key = serde.encode(serde.from_json(self._key))
         return [partition_of(key, self._definition.partitions)]

@@ -232,6 +232,7 @@ def test_overwrite_replaces_all_rows_and_keeps_the_streams_positions(
         ({"keys": "a"}, "UNKNOWN_PARAMETER: option 'keys' is unknown: .*prefix"),
         ({"key": "a", "prefix": "b"}, "MALFORMED_REQUEST: give one of key, prefix, or from and to"),
         ({"from": "b", "to": "a"}, "RANGE_REVERSED"),
+        ({"key": "a", "partitions": "0,1"}, "MALFORMED_REQUEST: give key or partitions"),
         ({"partitions": "0,x"}, "MALFORMED_REQUEST: partitions are numbers like 0,3"),
         ({"partitions": "99"}, "DOES_NOT_EXIST"),
         ({"positionBound": "{no"}, "MALFORMED_REQUEST: positionBound"),
