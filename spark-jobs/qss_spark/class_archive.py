@@ -54,5 +54,19 @@ def class_archive(home: Path, prefix: Path = Path(sys.prefix)) -> ClassArchive:
         [home / "bin" / "java", "-version"], capture_output=True, timeout=30, check=True
     )
     of = f"{home} {pyspark.__version__} {pyspark.__file__}".encode() + said.stderr
-    directory = prefix / "share" / "queryable-state" / hashlib.sha256(of).hexdigest()[:16]
+    directory = _directory(prefix) / hashlib.sha256(of).hexdigest()[:16]
     return ClassArchive(directory / "java.jsa", directory / "spark.jsa")
+
+
+def with_archive(options: str, home: Path, prefix: Path = Path(sys.prefix)) -> str:
+    """A JVM's options, with the archive of its Java where there is one; it is no need."""
+    if not _directory(prefix).is_dir():
+        return options
+    try:
+        return class_archive(home, prefix).added_to(options)
+    except (OSError, subprocess.SubprocessError):
+        return options
+
+
+def _directory(prefix: Path) -> Path:
+    return prefix / "share" / "queryable-state"

@@ -154,7 +154,7 @@ def main() -> None:
         archive = class_archive(home)
         if takes_archives(home) and not archive.spark.is_file():
             make(home, archive)
-    except (JavaNotFoundError, TrainingError, OSError) as error:
+    except (JavaNotFoundError, TrainingError, OSError, subprocess.SubprocessError) as error:
         sys.exit(f"no archive of Spark's classes: {error}")
 
 

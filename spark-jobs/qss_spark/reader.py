@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -164,13 +163,15 @@ class StoreReader(DataSourceReader):
         return Store(self._url, name, token_file=access.token_file, ca_file=access.ca_file)
 
     def _tables(self, store: Store, partition: int, limit: int | None = None) -> Iterator[pa.Table]:
+        is_timed = self._definition.row_type is not StoreType.KEY_VALUE
+        is_of_a_key = is_timed and self._key is not None
         explicit = self._definition.partitioner is Partitioner.EXPLICIT
         options = ReadOptions(
             position_bound=self._bound,
             isolation=self._isolation,
-            partition=partition if explicit and self._key is not None else None,
+            partition=partition if explicit and is_of_a_key else None,
         )
-        partitions = None if self._key is not None else [partition]
+        partitions = None if is_of_a_key else [partition]
         match self._definition.row_type:
             case StoreType.WINDOW:
                 scan: Scanned[Any] = store.windows(
@@ -192,15 +193,12 @@ class StoreReader(DataSourceReader):
                     partitions=partitions,
                     options=options,
                 )
-            case _ if self._key is not None:
-                found = store.get_many([self._key], options).to_arrow()
-                return iter([found.filter(pc.field("status") == "FOUND")])
             case _ if "prefix" in self._bounds:
                 scan = store.prefix(self._bounds["prefix"], partitions=partitions, options=options)
             case _:
                 scan = store.range(
-                    self._bounds.get("from"),
-                    self._bounds.get("to"),
+                    self._bounds.get("key", self._bounds.get("from")),
+                    self._bounds.get("key", self._bounds.get("to")),
                     index=self._bounds.get("index"),
                     limit=limit,
                     partitions=partitions,

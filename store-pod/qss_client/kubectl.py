@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from qss_client.orphans import ending_with_its_parent
+from qss_client.orphans import started
 from qss_core.errors import (
     MalformedRequestError,
     StoreError,
@@ -142,13 +142,7 @@ class _PortForward:
 
     def _keep(self, command: list[str]) -> None:
         try:
-            self._process = subprocess.Popen(
-                ending_with_its_parent(command),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+            self._process = started(command)
         except OSError as error:
             self._said.append(str(error))
         finally:

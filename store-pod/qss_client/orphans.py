@@ -1,7 +1,9 @@
 """Commands that do not outlive the program that runs them, not even when it is killed."""
 
 import os
+import subprocess
 import sys
+from typing import Any
 
 # PR_SET_PDEATHSIG (1) with SIGTERM (15) outlives exec. A parent may have ended before it is set.
 _LAUNCH = """
@@ -23,3 +25,18 @@ def ending_with_its_parent(command: list[str]) -> list[str]:
     if not sys.platform.startswith("linux") or not sys.executable:
         return command
     return [sys.executable, "-ISc", _LAUNCH, str(os.getpid()), *command]
+
+
+def started(command: list[str], **options: Any) -> "subprocess.Popen[str]":
+    """Starts such a command; what it says, errors too, is read from its `stdout`.
+
+    `options` are of Popen.
+    """
+    return subprocess.Popen(
+        ending_with_its_parent(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **options,
+    )

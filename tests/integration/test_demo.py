@@ -105,4 +105,17 @@ def test_a_cluster_that_cannot_start_says_why(tmp_path: Path) -> None:
     cluster = Cluster("--state-dir", str(qss.state.path), str(qss.write("kind: [")))
     with pytest.raises(ProgramError, match=r"stores\.yaml"):
         cluster.wait_until_ready()
-    cluster.wait()
+    cluster.stop()
+
+
+def test_a_cluster_is_stopped_whether_it_has_begun_or_is_ready(tmp_path: Path) -> None:
+    qss = Qss(tmp_path)
+    arguments = ("--state-dir", str(qss.state.path), str(qss.write(manifest())))
+    Cluster(*arguments).stop()
+    assert not qss.living_pods()
+    cluster = Cluster(*arguments)
+    cluster.wait_until_ready()
+    assert qss.living_pods()
+    cluster.stop()
+    assert not qss.living_pods()
+    assert "nothing was running" in qss.down().out

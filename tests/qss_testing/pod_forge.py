@@ -153,6 +153,8 @@ def _fork(told: Mapping[str, Any]) -> int:
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            sys.stderr.write(end.code + "\n")
     except BaseException:  # noqa: BLE001 as an interpreter would.
         sys.excepthook(*sys.exc_info())
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import qss_spark
-from qss_client.orphans import ending_with_its_parent
+from qss_client.orphans import ending_with_its_parent, started
 
 JOB_STARTS_MAX = 5
 _CLUSTER_READY = "Ctrl-C stops"  # What `qss up` says once every store is.
@@ -66,15 +66,8 @@ class Cluster:
     def __init__(self, *arguments: str) -> None:
         """Starts it."""
         command = [sys.executable, "-m", "qss_client", "up", *arguments]
-        self._process = subprocess.Popen(
-            ending_with_its_parent(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            start_new_session=True,
-        )
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        self._process = started(command, env=environment, start_new_session=True)
         self._said: deque[str] = deque(maxlen=50)
         self._is_ready = False
         self._is_settled = threading.Event()
@@ -97,8 +90,9 @@ class Cluster:
         if not self._is_ready:
             raise ProgramError(f"qss up failed:\n{''.join(self._said).strip()}")
 
-    def wait(self) -> None:
-        """Until it has ended: `qss down` stops it."""
+    def stop(self) -> None:
+        """Ends it and its pods, also where it has only begun."""
+        self._process.terminate()
         self._process.wait()
         self._listening.join()
 

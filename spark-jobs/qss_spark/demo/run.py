@@ -94,8 +94,7 @@ class Demo:
         finally:
             with uninterrupted():
                 self._console.print("Stopping the store pods ...")
-                run_qss("down", *self._cluster)
-                cluster.wait()
+                cluster.stop()
 
     def _prepare(self) -> None:
         """A run that was cut short goes on; one that has ended, or had other jobs, begins anew."""

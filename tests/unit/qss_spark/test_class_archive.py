@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qss_spark.class_archive import ClassArchive, class_archive
+from qss_spark.class_archive import ClassArchive, class_archive, with_archive
 from qss_spark.class_training import TrainingError, make, takes_archives
 
 JAVA = """#!/bin/sh
@@ -36,6 +36,17 @@ def test_options_name_an_archive_that_is_there(tmp_path: Path) -> None:
     assert archive.added_to("").split() == added[1:]
     chosen = "-XX:SharedArchiveFile=/mine.jsa"
     assert archive.added_to(chosen) == chosen
+
+
+def test_a_session_goes_on_without_an_archive_whatever_keeps_it_from_one(tmp_path: Path) -> None:
+    home = java_that(tmp_path / "home", JAVA.format(version="17"))
+    assert with_archive("-Xss8m", home, tmp_path) == "-Xss8m"
+    archive = class_archive(home, tmp_path)
+    archive.spark.parent.mkdir(parents=True)
+    archive.spark.write_bytes(b"classes")
+    assert with_archive("-Xss8m", home, tmp_path) == archive.added_to("-Xss8m") != "-Xss8m"
+    assert with_archive("-Xss8m", java_that(home, "#!/bin/sh\nexit 1\n"), tmp_path) == "-Xss8m"
+    assert with_archive("-Xss8m", tmp_path / "nowhere", tmp_path) == "-Xss8m"
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'say "it"', "back\\slash", "$HOME `id`"])
