@@ -22,8 +22,9 @@ from qss_spark.writer import StoreWriter, one_off_batch
 class QueryableStateSource(DataSource):
     """Options of a write: url, store, keyColumns, valueColumns; mode append or overwrite.
 
-    Options of a read: url, store, and one of key, prefix, or from and to; partitions ("0,3"),
-    positionBound (a token or JSON).
+    Options of a read: url, store, and one of key, prefix, or from and to; index, whose keys from
+    and to then are; keyFrom, keyTo, and the times of windows (from, to) and sessions (endFrom,
+    startTo); partitions ("0,3"), positionBound (a token or JSON), isolation.
     Of both: tokenFile, caFile, paths on every machine.
     """
 

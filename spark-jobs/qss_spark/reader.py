@@ -112,7 +112,7 @@ class StoreReader(DataSourceReader):
         access: Access,
     ) -> None:
         """Refuses columns that the store does not have and options that do not go together."""
-        known = schema_of(definition).names
+        _check_columns(schema, definition)
         self._url = options["url"]
         self._access = access
         self._definition = definition
@@ -122,8 +122,6 @@ class StoreReader(DataSourceReader):
         self._bound = _bound(options.get("positionBound") or options.get("positionbound"))
         self._isolation = _isolation(options.get("isolation"), definition)
         self._partitions = self._chosen(options.get("partitions"))
-        if unknown := set(schema.names) - set(known):
-            raise MalformedRequestError(f"store columns are {known}, not {sorted(unknown)}")
 
     def _chosen(self, text: str | None) -> list[int]:
         is_known = self._key is not None and self._definition.partitioner is Partitioner.MURMUR2
@@ -205,6 +203,20 @@ class StoreReader(DataSourceReader):
                     options=options,
                 )
         return scan.arrow_tables()
+
+
+def _check_columns(schema: StructType, definition: StoreDefinition) -> None:
+    """A user's own schema leaves columns out and changes none: told here, and not by tasks."""
+    known = schema_of(definition)
+    if unknown := set(schema.names) - set(known.names):
+        raise MalformedRequestError(f"store columns are {known.names}, not {sorted(unknown)}")
+    for field in schema:
+        has, asked = known[field.name].dataType.simpleString(), field.dataType.simpleString()
+        if has != asked:
+            raise MalformedRequestError(
+                f"column {field.name} of store {definition.name} is a {has}, not a {asked}: read "
+                f"it as it is, and change it with cast"
+            )
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:

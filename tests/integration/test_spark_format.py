@@ -255,6 +255,12 @@ def test_a_column_that_no_store_has_is_refused(spark: SparkSession, words: PodCl
         reader.schema("n int").load().collect()
 
 
+def test_a_column_of_another_type_is_refused(spark: SparkSession, words: PodCluster) -> None:
+    reader = spark.read.format("queryablestate").option("url", words.url).option("store", "words")
+    with pytest.raises(PySparkException, match=r"column value of store words is a string, not a"):
+        reader.schema("key string, value struct<n: int>").load().collect()
+
+
 @pytest.mark.parametrize(
     ("schema", "mode", "message"),
     [
