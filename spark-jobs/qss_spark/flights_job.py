@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from qss_spark.flights import SCHEMA, WEATHER_SCHEMA, write_both, write_days
 from qss_spark.progress import ProgressLines
-from qss_spark.session import local_session
+from qss_spark.session import SHORT_RUN, local_session
 from qss_spark.sink import StoreSink
 from qss_spark.sinks import StoreSinks
 
@@ -164,7 +164,7 @@ def _run(
     directory = given.directory
     with ThreadPoolExecutor(1) as beside:  # The files are written while Java starts.
         written = None if given.input else beside.submit(write_input, directory)
-        spark = local_session(name)
+        spark = local_session(name, configuration=SHORT_RUN)
         if written is not None:
             written.result()
     if given.progress:

@@ -28,6 +28,12 @@ CONFIGURATION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# For programs of some minutes on a few cores: what Java's second compiler and the threads of its
+# collector give comes too late there, and takes a quarter of the CPU.
+SHORT_RUN = {
+    **CONFIGURATION,
+    JAVA_OPTIONS: f"{CONFIGURATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 def local_session(

@@ -19,17 +19,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from qss_spark import StoreSink
-from qss_spark.session import CONFIGURATION, local_session
+from qss_spark.session import SHORT_RUN, local_session
 from qss_testing.waiting import wait_until
 
 STORE = "words"
 TESTS = Path(__file__).parent.parent
 # Six that start together on two busy cores have taken more than two minutes.
 DRIVER_S = 400.0
-# Small, and quick to start rather than quick in the long run.
 SMALL = {
-    **CONFIGURATION,
-    "spark.driver.extraJavaOptions": "-Xss8m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    **SHORT_RUN,
     "spark.driver.memory": "640m",
     "spark.sql.shuffle.partitions": "2",
 }
