@@ -5,13 +5,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks: one for people and retention, one for deadlines."""
+    """A clock for people and retention, one for deadlines, and the work that was done."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970; may jump."""
 
     def monotonic(self) -> float:
         """Seconds that only grow."""
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU that this process has used."""
 
 
 class SystemClock:
@@ -24,3 +27,7 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that only grow."""
         return time.monotonic()
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU that this process has used."""
+        return time.process_time()

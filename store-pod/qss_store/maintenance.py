@@ -5,6 +5,7 @@ import logging
 
 from qss_core.errors import StoreError
 from qss_core.wire import ResolveAnswer, ResolveRequest
+from qss_store.attention import WORK_TICK_S, Attention
 from qss_store.coordination import Coordination
 from qss_store.outcomes import outcome_of
 from qss_store.peers import Peers
@@ -15,7 +16,6 @@ from qss_store.settings import Settings
 from qss_store.transactions.staged import StagedChunk
 
 _LOG = logging.getLogger(__name__)
-_TICK_S = 0.01
 
 
 class Maintenance:
@@ -85,8 +85,11 @@ class Maintenance:
     async def watch_loop(self) -> None:
         """Measures how late the event loop turns."""
         clock = self._pod.clock
+        attention = Attention(clock.monotonic(), clock.cpu_s())
+        tick_s = WORK_TICK_S
         while True:
             before = clock.monotonic()
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(tick_s)
             self.turned_at = clock.monotonic()
-            self._pod.metrics.stalled(max(0.0, self.turned_at - before - _TICK_S))
+            self._pod.metrics.stalled(max(0.0, self.turned_at - before - tick_s))
+            tick_s = attention.next_tick_s(self.turned_at, clock.cpu_s())

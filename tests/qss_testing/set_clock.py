@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class SetClock:
-    """Both clocks of a pod; it stands still until `now_s` is changed."""
+    """The clocks of a pod that does no work; it stands still until `now_s` is changed."""
 
     now_s: float = 1_000_000.0
 
@@ -16,3 +16,7 @@ class SetClock:
     def monotonic(self) -> float:
         """Seconds."""
         return self.now_s
+
+    def cpu_s(self) -> float:
+        """Seconds."""
+        return 0.0

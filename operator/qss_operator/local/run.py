@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
@@ -32,10 +32,16 @@ class RunningStores:
 
     state: StateDirectory
     names: tuple[StoreName, ...]
+    # Asked for ten times a second, and read only where it was published anew.
+    _seen: dict[StoreName, tuple[object, StoreStatus]] = field(default_factory=dict)
 
     def statuses(self) -> dict[StoreName, StoreStatus]:
         """The published status of each store; an empty one before the first."""
-        return {name: self.state.read_status(name) or StoreStatus() for name in self.names}
+        for name in self.names:
+            version = self.state.status_version(name)
+            if name not in self._seen or self._seen[name][0] != version:
+                self._seen[name] = version, self.state.read_status(name) or StoreStatus()
+        return {name: self._seen[name][1] for name in self.names}
 
 
 @asynccontextmanager

@@ -70,6 +70,14 @@ class StateDirectory:
         status: StoreStatus | None = self._read(self.path / store / "status.yaml", StoreStatus)
         return status
 
+    def status_version(self, store: StoreName) -> tuple[int, int] | None:
+        """What tells a published status from the one before, without reading it."""
+        try:
+            found = (self.path / store / "status.yaml").stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
     def write_status(self, store: StoreName, status: StoreStatus) -> None:
         """Publish a status."""
         write_yaml(self.path / store / "status.yaml", msgspec.to_builtins(status))

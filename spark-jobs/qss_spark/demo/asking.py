@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qss_client import Store
 from qss_core.errors import StoreError
 
-_PAUSE_S = 0.05
+_PAUSE_S = 0.125  # A terminal shows eight answers a second.
 
 
 @dataclass(frozen=True, slots=True)

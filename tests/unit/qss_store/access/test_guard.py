@@ -33,6 +33,9 @@ class LoopTime:
     def wall_ms(self) -> int:
         return SystemClock().wall_ms() + int(self.monotonic() * 1000)
 
+    def cpu_s(self) -> float:
+        return 0.0
+
 
 @dataclass
 class Server:
