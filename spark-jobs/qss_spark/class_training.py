@@ -64,6 +64,7 @@ def make(home: Path, archive: ClassArchive) -> None:
 def _draft(path: Path) -> Iterator[Path]:
     """A file that takes the path's place when the block has ended well."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         yield draft
@@ -72,6 +73,17 @@ def _draft(path: Path) -> Iterator[Path]:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    """Deletes the drafts of makers that were killed: each may have 190 MB."""
+    for draft in path.parent.glob(f"{path.name}.*"):
+        try:
+            os.kill(int(draft.suffix[1:]), 0)
+        except ProcessLookupError:
+            draft.unlink(missing_ok=True)
+        except (ValueError, OSError):
+            continue  # No draft, or somebody else's.
 
 
 def _run(command: list[str], made: Path) -> None:

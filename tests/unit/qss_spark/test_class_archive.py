@@ -1,6 +1,8 @@
 """Where the archive of Spark's classes lies, and what a JVM is told of it."""
 
+import os
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,19 @@ def test_an_archive_that_cannot_be_made_leaves_none_and_says_why(tmp_path: Path)
         make(java_that(tmp_path / "home", DUMPS + "exit 3\n"), archive)
     assert archive.added_to("") == ""
     assert not list((tmp_path / "made").iterdir())
+
+
+def test_drafts_of_makers_that_were_killed_go_with_the_next_one(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    abandoned = tmp_path / f"java.jsa.{ended.pid}"
+    being_made = tmp_path / f"java.jsa.{os.getppid()}"
+    abandoned.touch()
+    being_made.touch()
+    with pytest.raises(TrainingError):
+        make(
+            java_that(tmp_path / "home", "#!/bin/sh\nexit 1\n"),
+            ClassArchive(tmp_path / "java.jsa", tmp_path / "spark.jsa"),
+        )
+    assert not abandoned.exists()
+    assert being_made.exists()
