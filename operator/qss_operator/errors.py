@@ -21,6 +21,12 @@ class ConflictError(StoreError):
     code, http_status, retry, retry_after_ms = "CONFLICT", 409, Retry.LATER, 100
 
 
+class NameTakenError(StoreError):
+    """An object of somebody else has the name that a store's own would have."""
+
+    code, http_status = "NAME_TAKEN", 409
+
+
 class AlreadyRunningError(StoreError):
     """Another process runs the local cluster of this state directory."""
 

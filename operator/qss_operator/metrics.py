@@ -57,7 +57,7 @@ class OperatorMetrics:
         )
         self._watch_age = Gauge(
             "qss_operator_watch_age_seconds",
-            "Seconds since a watch last said anything, also that nothing happened.",
+            "Seconds since a watch last brought something; in a quiet cluster that is long ago.",
             ["kind"],
             registry=registry,
         )

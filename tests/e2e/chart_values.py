@@ -221,7 +221,9 @@ CASES: dict[str, tuple[list[str], Check]] = {
     ),
     "metrics.service.create": (
         ["metrics.service.create=false"],
-        lambda made: ("Service", f"{NAME}-metrics") not in made,
+        lambda made: (
+            ("Service", f"{NAME}-metrics") not in made and ("Pod", f"{NAME}-test") not in made
+        ),
     ),
     "metrics.service.annotations": (
         ["metrics.service.annotations.a=b"],

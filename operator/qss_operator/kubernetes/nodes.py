@@ -24,14 +24,14 @@ class Zones:
         if node not in self._zones:
             if len(self._zones) >= _NODES_MAX:
                 self._zones.clear()
-            self._zones[node] = await self._read(node)
+            try:
+                self._zones[node] = await self._read(node)
+            except StoreError:
+                return ""  # Read again the next time.
         return self._zones[node]
 
     async def _read(self, node: str) -> str:
-        try:
-            found = await self._api.find(NODES, None, node)
-        except StoreError:
-            return ""
+        found = await self._api.find(NODES, None, node)
         labels = ((found or {}).get("metadata") or {}).get("labels") or {}
         zone: str = labels.get(self._key, "")
         return zone

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 import random  # noqa: TID251 this is a shell: it draws.
 import signal
@@ -20,14 +21,14 @@ from qss_operator.kubernetes.lease_rules import LeaseSettings
 from qss_operator.kubernetes.settings import OperatorSettings
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watchdog import Watchdog
-from qss_operator.kubernetes.watches import watch
+from qss_operator.kubernetes.watches import wait_for_stores, watch
 from qss_operator.metrics import OperatorMetrics
 
 logger = logging.getLogger(__name__)
 
-# A watch that brings nothing for long is usual in a quiet cluster; kopf itself ends one that does
-# not bring bookmarks either.
-_SILENT_S = 24 * 3600.0
+# A watch that brings nothing for long is usual in a quiet cluster: that one is silent which does
+# not tell what a read finds (`Health.missed`).
+_SILENT_S = math.inf
 _LOST_THE_LEASE = 3
 
 
@@ -98,6 +99,7 @@ async def _lead(
         lambda: leadership.held_until_s, monotonic_s=clock.monotonic_s, on_lost=_end_at_once
     )
     try:
+        await wait_for_stores(api, settings.namespaces, asyncio.sleep)
         async with leadership.held():
             health.is_leader = True
             with watchdog:

@@ -21,6 +21,8 @@ class Stores:
         """None yet."""
         self._shared = shared
         self._keepers: dict[tuple[str, str], StoreKeeper] = {}
+        # The resource that a watch saw last, and the one that a keeper was begun for.
+        self._newest: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def seen(self, kind: Kind, event: str | None, body: Object) -> None:
@@ -30,24 +32,35 @@ class Stores:
         if store is None:
             return
         place = (metadata["namespace"], store)
+        if kind == STORES:
+            self._note(place, event, metadata["uid"])
         keeper = self._keepers.get(place)
         if keeper is None:
             if kind != STORES or event == _DELETED:
                 return
-            keeper = self._begin(*place)
+            keeper = self._begin(place)
         version = None if event == _DELETED else metadata.get("resourceVersion")
         keeper.changed(kind, metadata["name"], version)
 
-    def _begin(self, namespace: str, store: str) -> StoreKeeper:
+    def _note(self, place: tuple[str, str], event: str | None, uid: str) -> None:
+        if event != _DELETED:
+            self._newest[place] = uid
+        elif self._newest.get(place) == uid:
+            del self._newest[place]
+
+    def _begin(self, place: tuple[str, str]) -> StoreKeeper:
+        namespace, store = place
         keeper = StoreKeeper(namespace, StoreName(store), self._shared)
-        self._keepers[namespace, store] = keeper
-        task = asyncio.create_task(self._run(keeper), name=f"{namespace}/{store}")
+        self._keepers[place] = keeper
+        task = asyncio.create_task(
+            self._run(keeper, self._newest[place]), name=f"{namespace}/{store}"
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._shared.metrics.has_stores(len(self._keepers))
         return keeper
 
-    async def _run(self, keeper: StoreKeeper) -> None:
+    async def _run(self, keeper: StoreKeeper, uid: str) -> None:
         place = (keeper.names.namespace, str(keeper.names.store))
         try:
             await keeper.run()
@@ -55,6 +68,9 @@ class Stores:
             self._keepers.pop(place, None)
             self._shared.metrics.has_stores(len(self._keepers))
         logger.info("%s/%s is gone", *place)
+        if self._newest.get(place, uid) != uid:
+            # It was made again while the keeper still heard that there is none.
+            self._begin(place).wake()
 
     async def stop(self) -> None:
         """Ends every loop; what was begun is gone on with by the next operator."""

@@ -12,6 +12,7 @@ import msgspec
 from qss_core.model import Ordinal
 from qss_core.spec import StoreSpec
 from qss_core.wire import ReplicasReport
+from qss_operator.errors import NameTakenError
 from qss_operator.kubernetes.api import KubernetesApi
 from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set, storage_text
 from qss_operator.kubernetes.errors import ForbiddenError, InvalidError
@@ -23,7 +24,7 @@ from qss_operator.kubernetes.kinds import (
     Kind,
 )
 from qss_operator.kubernetes.live import LiveReads
-from qss_operator.kubernetes.names import StoreNames
+from qss_operator.kubernetes.names import StoreNames, store_of
 from qss_operator.kubernetes.resources import unsupported_lines
 from qss_operator.kubernetes.rollout import candidate_of, plan_rollout
 from qss_operator.kubernetes.template import PodDefaults, template_hash
@@ -121,11 +122,30 @@ class Upkeep:
         place = (kind, name)
         if found is not None and self._applied.get(place) == (wanted, _edition(found)):
             return
+        if found is None:
+            await self._check_is_free(kind, name)
         if found is None and place in self._applied:
             self._tell("ChildRestored", f"{kind.kind} {name} was deleted and is made again")
         written = await self._api.apply(kind, self._names.namespace, body)
         self._live.written(kind, written)
         self._applied[place] = (wanted, _edition(written))
+
+    async def _check_is_free(self, kind: Kind, name: str) -> None:
+        """NameTakenError where an object of somebody else has the name: it is not ours to change.
+
+        One that has lost its label by hand is still owned by the store.
+        """
+        there = await self._api.find(kind, self._names.namespace, name)
+        if there is None:
+            return
+        metadata = there["metadata"]
+        owners = [owner["uid"] for owner in metadata.get("ownerReferences") or ()]
+        store = store_of(metadata.get("labels"))
+        if self._owner["uid"] not in owners and store != self._names.store:
+            raise NameTakenError(
+                f"{kind.kind} {name} is there, and is not of this store: it is left as it is. Give "
+                "the store another name, or delete that object if nobody needs it"
+            )
 
     # --- Restarts
 

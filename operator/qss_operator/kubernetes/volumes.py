@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qss_core.quantities import parse_quantity_bytes
+from qss_core.quantities import parse_kubernetes_bytes
 from qss_operator.planning.model import ConditionStatus, Finding
 
 Object = dict[str, Any]
@@ -34,12 +34,12 @@ def plan_growth(
     `set_size` is that of the set's template, None where there is no set; `refused` is what the API
     server said to the last patch.
     """
-    wanted = parse_quantity_bytes(size)
+    wanted = parse_kubernetes_bytes(size)
     small = [name for name, claim in claims.items() if _requested(claim) < wanted]
     if small and refused is not None:
         return Growth(claims=tuple(small), finding=(ConditionStatus.FALSE, RESIZE_REFUSED, refused))
     growing = [name for name, claim in claims.items() if _capacity(claim) < wanted]
-    remake = set_size is not None and parse_quantity_bytes(set_size) != wanted
+    remake = set_size is not None and parse_kubernetes_bytes(set_size) != wanted
     if not growing and not remake:
         return Growth()
     message = _progress(size, claims, growing)
@@ -65,10 +65,10 @@ def _progress(size: str, claims: Mapping[str, Object], growing: list[str]) -> st
 
 def _requested(claim: Object) -> int:
     requests = claim.get("spec", {}).get("resources", {}).get("requests", {})
-    return parse_quantity_bytes(requests.get("storage", 0))
+    return parse_kubernetes_bytes(requests.get("storage", 0))
 
 
 def _capacity(claim: Object) -> int:
     """Bytes that a claim has; one that is not bound yet gets what it asks for."""
     has = (claim.get("status") or {}).get("capacity", {}).get("storage")
-    return _requested(claim) if has is None else parse_quantity_bytes(has)
+    return _requested(claim) if has is None else parse_kubernetes_bytes(has)

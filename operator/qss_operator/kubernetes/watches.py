@@ -1,11 +1,14 @@
 """kopf watches, and that is all it does here: it patches nothing and decides nothing."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import kopf
 
+from qss_core.errors import StoreError
+from qss_operator.kubernetes.errors import KindNotServedError
 from qss_operator.kubernetes.health import Health
 from qss_operator.kubernetes.kinds import (
     NETWORK_POLICIES,
@@ -18,8 +21,11 @@ from qss_operator.kubernetes.kinds import (
     STORES,
     Kind,
 )
+from qss_operator.kubernetes.live import ReadApi
 from qss_operator.kubernetes.names import GROUP, STORE_LABEL
 from qss_operator.kubernetes.stores import Stores
+
+logger = logging.getLogger(__name__)
 
 CHILDREN = (
     STATEFUL_SETS,
@@ -32,6 +38,33 @@ CHILDREN = (
 )
 # About five minutes of an API server that answers with errors; one that is away is waited for.
 _BACKOFFS_S = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89)
+
+
+_CRD_INTERVAL_S = 5.0
+
+
+async def wait_for_stores(
+    api: ReadApi, namespaces: Sequence[str], sleep: Callable[[float], Awaitable[None]]
+) -> None:
+    """Returns when the API server knows of stores: kopf looks once for what it may watch.
+
+    Any other answer than that there is no such resource is for the watches to meet.
+    """
+    namespace = namespaces[0] if namespaces else None
+    while True:
+        try:
+            await api.list(STORES, namespace)
+        except KindNotServedError:
+            logger.warning(
+                "the cluster has no resource %s.%s: apply the CRD (crds.install of the chart)",
+                STORES.plural,
+                STORES.group,
+            )
+        except StoreError:
+            return
+        else:
+            return
+        await sleep(_CRD_INTERVAL_S)
 
 
 async def watch(

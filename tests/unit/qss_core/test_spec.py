@@ -11,7 +11,11 @@ import yaml
 from qss_core.errors import MalformedRequestError
 from qss_core.formats import Format
 from qss_core.model import Partitioner, StoreDefinition, StoreId, StoreName, StoreType
-from qss_core.quantities import parse_duration_ms, parse_quantity_bytes
+from qss_core.quantities import (
+    parse_duration_ms,
+    parse_kubernetes_bytes,
+    parse_quantity_bytes,
+)
 from qss_core.spec import (
     StoreSpec,
     decode_spec,
@@ -266,3 +270,25 @@ def test_standbys_are_limited_by_the_other_pods(
 ) -> None:
     spec = decode_spec({**MINIMAL, "replicas": replicas, "standbys": standbys})
     assert spec.effective_standbys == effective
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1181116006400m", 1181116007),
+        ("1Gi", 2**30),
+        ("12e3", 12_000),
+        ("1E", 10**18),
+        ("1Ei", 2**60),
+        ("5u", 1),
+        (".5Ki", 512),
+        ("7", 7),
+    ],
+)
+def test_quantities_are_read_as_the_api_server_writes_them(text: str, size: int) -> None:
+    assert parse_kubernetes_bytes(text) == size
+
+
+def test_what_no_api_server_writes_is_no_quantity() -> None:
+    with pytest.raises(MalformedRequestError, match="no quantity of Kubernetes"):
+        parse_kubernetes_bytes("1 Gi")

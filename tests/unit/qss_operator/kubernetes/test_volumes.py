@@ -18,6 +18,14 @@ def test_volumes_of_the_right_size_are_left_alone() -> None:
     assert (growth.claims, growth.remake_set, growth.finding) == ((), False, None)
 
 
+def test_sizes_are_read_as_the_api_server_writes_them_back() -> None:
+    growth = plan_growth("1.1Gi", {"data-0": claim("1181116006400m", "1.5e9")}, "1.1Gi", None)
+    assert (growth.claims, growth.remake_set, growth.finding) == ((), False, None)
+    assert plan_growth("1.2Gi", {"data-0": claim("1181116006400m")}, None, None).claims == (
+        "data-0",
+    )
+
+
 def test_a_volume_that_is_larger_than_asked_for_is_fine() -> None:
     assert plan_growth("1Gi", {"data-0": claim("1Gi", "3Gi")}, "1Gi", None).finding is None
 
