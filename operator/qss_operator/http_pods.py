@@ -6,13 +6,17 @@ from typing import Any, Protocol
 import aiohttp
 
 from qss_core.errors import StoreError, UnreachableError
-from qss_core.model import PodAddress, StoreAssignment
+from qss_core.model import PodAddress, PodName, StoreAssignment
 from qss_core.wire import Problem, ReplicasReport, decode, encode, error_of
 
 logger = logging.getLogger(__name__)
 
 _REPORT_TIMEOUT_S = 2.0
 _ASSIGN_TIMEOUT_S = 30.0  # A pod opens its replicas before it answers.
+
+
+class UntrustedError(UnreachableError):
+    """A pod whose certificate does not show that it is the one that was called."""
 
 
 class Access(Protocol):
@@ -45,14 +49,31 @@ class HttpPods:
     def __init__(self, session: aiohttp.ClientSession, access: Access | None = None) -> None:
         self._session = session
         self._access = access or OpenAccess()
+        self._refusals: dict[PodName, str] = {}
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
-        """What a pod holds; None if it does not answer in time."""
+        """What a pod holds; None if it does not answer in time, or does not say so."""
         try:
-            return await self._call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
+            report = await self._call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
         except StoreError as error:
-            logger.debug("%s does not report: %s", pod.name, error.message)
+            self._note(pod, error)
             return None
+        self._refusals.pop(pod.name, None)
+        return report
+
+    def refusal(self, pod: PodAddress) -> str | None:
+        """Why a pod that was reached did not report the last time; None where it was not."""
+        return self._refusals.get(pod.name)
+
+    def _note(self, pod: PodAddress, error: StoreError) -> None:
+        was_reached = not isinstance(error, UnreachableError) or isinstance(error, UntrustedError)
+        told = f"does not answer the operator: {error.message}" if was_reached else None
+        level = logging.WARNING if told != self._refusals.get(pod.name) else logging.DEBUG
+        logger.log(level, "%s does not report: %s", pod.name, error.message)
+        if told is None:
+            self._refusals.pop(pod.name, None)
+        else:
+            self._refusals[pod.name] = told
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
@@ -85,6 +106,8 @@ class HttpPods:
                 answer = await response.read()
                 if response.status != 200:
                     raise _refusal(url, response.status, answer)
+        except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
+            raise UntrustedError(f"its certificate was refused: {error}") from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise UnreachableError(f"{url}: {error or type(error).__name__}") from error
         return decode(answer, ReplicasReport)

@@ -39,9 +39,6 @@ class OperatorMetrics:
         self._errors = Counter(
             "qss_operator_errors", "Failures by code.", ["code"], registry=registry
         )
-        self._steps = Counter(
-            "qss_operator_steps", "Steps taken by kind.", ["kind"], registry=registry
-        )
         self._requests = Counter(
             "qss_operator_api_requests",
             "Requests to the API server, each try.",
@@ -83,10 +80,6 @@ class OperatorMetrics:
     def failed(self, code: str) -> None:
         """A StoreError with this code, or `INTERNAL` for a bug."""
         self._errors.labels(code).inc()
-
-    def stepped(self, kind: str) -> None:
-        """A step was taken; `kind` is the name of its class."""
-        self._steps.labels(kind).inc()
 
     def requested(self, verb: str, resource: str, code: str, seconds: float) -> None:
         """One try of a request to the API server (what KubernetesApi observes)."""

@@ -43,7 +43,11 @@ class Pods(Protocol):
     """The pods' control API."""
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
-        """What a pod holds; None if it does not answer in time."""
+        """What a pod holds; None if it does not answer in time, or does not say so."""
+        ...
+
+    def refusal(self, pod: PodAddress) -> str | None:
+        """Why a pod that was reached did not report the last time; None where it was not."""
         ...
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:

@@ -6,7 +6,7 @@ was refused, to try it again less often; a new reconciler that remembers nothing
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, assert_never
@@ -20,6 +20,7 @@ from qss_operator.planning.knowledge import Known, assess
 from qss_operator.planning.model import (
     ClusterState,
     Observation,
+    PodState,
     PublishAssignment,
     SendAssignment,
     SentAssignment,
@@ -116,9 +117,16 @@ class StoreReconciler:
             return None
         cluster = await self._cluster.observe(self._store)
         reports = await self._reports(cluster)
+        cluster = replace(cluster, pods=tuple(self._told(pod, reports) for pod in cluster.pods))
         return Observation(
             resource=resource, cluster=cluster, reports=reports, sent=dict(self._sent)
         )
+
+    def _told(self, pod: PodState, reports: Mapping[Ordinal, ReplicasReport]) -> PodState:
+        """The pod, with why it did not report where it said so itself."""
+        if pod.ordinal in reports or not pod.is_running or pod.trouble is not None:
+            return pod
+        return replace(pod, trouble=self._pods.refusal(pod.reached_at))
 
     async def _reports(self, cluster: ClusterState) -> dict[Ordinal, ReplicasReport]:
         running = [pod for pod in cluster.pods if pod.is_running]

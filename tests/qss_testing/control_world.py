@@ -270,6 +270,9 @@ class World:
         simulated = self.pods[pod.ordinal]
         return simulated.report() if simulated.is_reachable else None
 
+    def refusal(self, pod: PodAddress) -> str | None:
+        return None
+
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         simulated = self.pods[pod.ordinal]
         if not (simulated.is_running and simulated.is_reachable):

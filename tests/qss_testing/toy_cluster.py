@@ -56,6 +56,9 @@ class ToyCluster:
         found = self.disks.get(pod.name)
         return found.report() if found is not None and found.is_running else None
 
+    def refusal(self, pod: PodAddress) -> str | None:
+        return None
+
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         found = self.disks.get(pod.name)
         if found is None or not found.is_running:

@@ -242,6 +242,26 @@ async def test_what_may_pass_by_itself_is_told_when_it_does_not() -> None:
     assert found == ["Healthy", "Healthy", "Healthy", "NotReady", "NotReady"]
 
 
+async def test_why_a_pod_does_not_let_the_operator_in_is_told() -> None:
+    @dataclass(kw_only=True)
+    class Closed(World):
+        async def report(self, pod: PodAddress) -> ReplicasReport | None:
+            return None
+
+        def refusal(self, pod: PodAddress) -> str | None:
+            return "does not answer the operator: a certificate"
+
+    world = Closed(resource=resource_of())
+    reconciler = reconciler_of(world)
+    for _ in range(4):
+        world.seconds += 1.0
+        await reconciler.run_round()
+    ready = world.published[-1].condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.reason == "PodsFailing"
+    assert "word-counts-2 does not answer the operator: a certificate" in ready.message
+
+
 async def test_another_pod_at_a_reused_address_is_not_believed() -> None:
     @dataclass(kw_only=True)
     class Swapped(World):

@@ -105,7 +105,6 @@ async def test_the_metrics_show_what_happened(
     metrics.reconciled("settled", 0.2)
     metrics.started(0.05)
     metrics.failed("CONFLICT")
-    metrics.stepped("SetReplicas")
     metrics.requested("list", "pods", "200", 0.01)
     metrics.has_stores(3)
     status, text = await get(f"{url}/metrics")
@@ -115,7 +114,6 @@ async def test_the_metrics_show_what_happened(
         "qss_operator_reconcile_seconds_count 1.0",
         "qss_operator_queue_seconds_sum 0.05",
         'qss_operator_errors_total{code="CONFLICT"} 1.0',
-        'qss_operator_steps_total{kind="SetReplicas"} 1.0',
         'qss_operator_api_requests_total{code="200",resource="pods",verb="list"} 1.0',
         'qss_operator_api_request_seconds_count{verb="list"} 1.0',
         'qss_operator_watch_age_seconds{kind="pods"} 7.0',

@@ -1,0 +1,107 @@
+"""What the operator hears of pods that do not let it in, over real HTTP."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from qss_core.errors import ForbiddenError
+from qss_core.model import Ordinal, PodAddress, PodName, StoreName
+from qss_core.wire import ReplicasReport, encode, problem_of
+from qss_operator.http_pods import HttpPods
+from qss_testing.certificates import Authority
+from qss_testing.pod_process import free_ports
+
+REPORT = ReplicasReport(
+    store=StoreName("words"),
+    store_id=None,
+    pod=PodName("words-0"),
+    ordinal=Ordinal(0),
+    incarnation="1",
+    version=1,
+    ready=False,
+    replicas=(),
+)
+
+
+class Trusting:
+    """Trusts one authority, and gives no token."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+
+    def headers(self) -> dict[str, str]:
+        return {}
+
+    def tls(self, pod: PodAddress) -> dict[str, Any]:
+        return {"ssl": self._context, "server_hostname": f"{pod.name}.words-pods.shop.svc"}
+
+
+def pod_at(port: int, scheme: str = "http") -> PodAddress:
+    url = f"{scheme}://127.0.0.1:{port}"
+    return PodAddress(ordinal=Ordinal(0), name=PodName("words-0"), query=url, changelog=url)
+
+
+@asynccontextmanager
+async def listening(
+    port: int, handler: Any, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
+    app = web.Application()
+    app.router.add_get("/control/replicas", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls).start()
+    yield
+    await runner.cleanup()
+
+
+async def test_a_pod_that_refuses_the_operator_says_why_until_it_lets_it_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    is_open = False
+
+    async def report(_: web.Request) -> web.Response:
+        if is_open:
+            return web.Response(body=encode(REPORT))
+        error = ForbiddenError("the account operator has no right to control")
+        return web.Response(body=encode(problem_of(error)), status=403)
+
+    port = free_ports(1)[0]
+    async with aiohttp.ClientSession() as session:
+        pods = HttpPods(session)
+        assert await pods.report(pod_at(port)) is None
+        assert pods.refusal(pod_at(port)) is None, "nobody is there yet"
+        async with listening(port, report):
+            for _ in range(3):
+                assert await pods.report(pod_at(port)) is None
+            said = "does not answer the operator: the account operator has no right to control"
+            assert pods.refusal(pod_at(port)) == said
+            assert [one.levelname for one in caplog.records] == ["WARNING"]
+            is_open = True
+            assert await pods.report(pod_at(port)) == REPORT
+            assert pods.refusal(pod_at(port)) is None
+
+
+async def test_a_certificate_without_the_pods_name_is_told(tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path / "authority")
+    issued = authority.issue(tmp_path / "issued")
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(issued / "tls.crt", issued / "tls.key")
+    port = free_ports(1)[0]
+    trusted = ssl.create_default_context(cafile=str(authority.file))
+
+    async def report(_: web.Request) -> web.Response:
+        return web.Response(body=encode(REPORT))
+
+    async with aiohttp.ClientSession() as session, listening(port, report, served):
+        pods = HttpPods(session, Trusting(trusted))
+        assert await pods.report(pod_at(port, "https")) is None
+        told = pods.refusal(pod_at(port, "https"))
+        assert told is not None
+        assert "its certificate was refused" in told
+        assert "words-0.words-pods.shop.svc" in told
