@@ -15,7 +15,7 @@ from qss_core.model import Ordinal, PodAddress, PodName, StoreName
 from qss_core.wire import ReplicasReport, encode, problem_of
 from qss_operator.http_pods import HttpPods
 from qss_testing.certificates import Authority
-from qss_testing.pod_process import free_ports
+from qss_testing.ports import free_ports
 
 REPORT = ReplicasReport(
     store=StoreName("words"),

@@ -38,7 +38,7 @@ from qss_operator.kubernetes.kinds import (
 )
 from qss_operator.kubernetes.names import CHANGELOG_PORT, ORDINAL_LABEL, STORE_LABEL
 from qss_testing.fake_pod import FakePod
-from qss_testing.pod_process import free_ports
+from qss_testing.ports import free_ports
 
 COUNTS = (1, 50, 200)
 PODS_A_STORE = 3

@@ -10,7 +10,8 @@ from qss_bench.bare import fill, open_plain
 from qss_bench.load import run_load
 from qss_bench.report import Figure
 from qss_bench.rows import VALUE_BYTES, load, make_keys
-from qss_testing.pod_process import PodCluster, free_ports
+from qss_testing.pod_process import PodCluster
+from qss_testing.ports import free_ports
 from qss_testing.waiting import wait_until
 
 KEYS = 1_000_000

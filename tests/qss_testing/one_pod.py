@@ -92,7 +92,6 @@ class OnePod:
         self.cluster.open_engine = failing(self._open, self.faults)
         if self.cluster.session.closed:
             self.cluster.session = aiohttp.ClientSession()
-        self.cluster.ports.clear()  # Somebody else may have taken the one that it had.
         held = await self.cluster.start_pod(0)
         peers = await held.stack.enter_async_context(PeerSession())
         runner = await make_runner(make_query_app(held.pod, peers, SETTINGS), HOST, 0)

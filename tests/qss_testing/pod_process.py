@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -31,21 +30,10 @@ from qss_core.model import (
 )
 from qss_core.wire import ReplicasReport, StoreMetadata, decode, encode, metadata_of
 from qss_testing.pod_forge import ForkedPod, forge
+from qss_testing.ports import free_ports
 from qss_testing.waiting import wait_until
 
 START_TIMEOUT_S = 30.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 class PodProcess:

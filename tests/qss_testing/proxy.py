@@ -17,7 +17,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from qss_testing.pod_process import PodProcess, free_ports
+from qss_testing.pod_process import PodProcess
+from qss_testing.ports import free_ports
 
 Result = TypeVar("Result")
 _BODY_BYTES_MAX = 64 * 1024 * 1024

@@ -39,7 +39,7 @@ from qss_store.coordination import Coordination
 from qss_store.engine.memory import MemoryEngine
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.extensions import NO_EXTENSIONS, Extensions
-from qss_store.http.listening import make_runner, port_of
+from qss_store.http.listening import make_runner
 from qss_store.http.query_app import make_query_app
 from qss_store.http.writers import writer_routes
 from qss_store.metrics import Metrics
@@ -48,6 +48,7 @@ from qss_store.pod import OpenEngine, Pod
 from qss_store.replica import Replica
 from qss_store.replication.entries import Commit, Stage
 from qss_store.settings import Settings
+from qss_testing.ports import PortsByOrdinal
 
 STORE = StoreName("words")
 WRITER = "test"
@@ -155,7 +156,7 @@ class Cluster:
     extensions: Extensions = NO_EXTENSIONS
     clock: Clock = field(default_factory=SystemClock)
     nodes: dict[int, Node] = field(default_factory=dict)
-    ports: dict[int, int] = field(default_factory=dict)
+    ports: PortsByOrdinal = field(default_factory=PortsByOrdinal)
     batch: int = 0
 
     async def start(
@@ -197,8 +198,7 @@ class Cluster:
             extensions=self.extensions,
             more=writer_routes(pod, coordination, session, self.settings),
         )
-        runner = await make_runner(app, "127.0.0.1", self.ports.get(ordinal, 0))
-        self.ports[ordinal] = port_of(runner)
+        runner = await make_runner(app, "127.0.0.1", self.ports[ordinal])
         node = self.nodes[ordinal] = Node(pod, session, runner, self.ports[ordinal])
         await pod.start()
         return node

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from qss_testing.ports import free_ports
 from qss_testing.toy_objects import Object, Place, RefusalError, ToyObjects, place_of
 
 Act = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -48,7 +49,7 @@ class ToyApiServer:
     asked: list[Asked] = field(default_factory=list)
     unserved: set[str] = field(default_factory=set)
     review: Callable[[Object], Object] = lambda body: body
-    port: int = 0
+    port: int = field(default_factory=lambda: free_ports(1)[0])
     hung: int = 0
     _troubles: list[Trouble] = field(default_factory=list)
     _released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -78,7 +79,6 @@ class ToyApiServer:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
-        self.port = self._runner.addresses[0][1]
 
     async def stop_listening(self) -> None:
         """Connections are refused from now on, and those that are open end."""

@@ -39,6 +39,7 @@ from qss_store.replica import Replica
 from qss_store.replication.entries import Decide
 from qss_store.settings import Settings
 from qss_testing.http import Answer, Api
+from qss_testing.ports import PortsByOrdinal
 from qss_testing.stores import configuration, make_definition, open_memory
 
 Rows = Mapping[bytes, bytes | None]
@@ -71,7 +72,7 @@ class WriteCluster:
     clock: Clock
     open_engine: OpenEngine
     pods: dict[int, WritePod] = field(default_factory=dict)
-    ports: dict[int, int] = field(default_factory=dict)
+    ports: PortsByOrdinal = field(default_factory=PortsByOrdinal)
     configurations: Sequence[PartitionConfiguration] = ()
 
     async def start_pod(self, ordinal: int) -> WritePod:
@@ -98,11 +99,10 @@ class WriteCluster:
         internal = make_internal_app(api, metrics, [*discovery_routes(pod), *writers])
         ops = make_ops_app(pod, batches, maintenance)
         ports = []
-        for app, port in ((internal, self.ports.get(ordinal, 0)), (ops, 0)):
+        for app, port in ((internal, self.ports[ordinal]), (ops, 0)):
             runner = await make_runner(app, HOST, port)
             stack.push_async_callback(runner.cleanup)
             ports.append(port_of(runner))
-        self.ports[ordinal] = ports[0]
         front, back = (Api(self.session, f"http://{HOST}:{port}") for port in ports)
         held = WritePod(pod, batches, coordination, maintenance, front, back, stack)
         self.pods[ordinal] = held
