@@ -60,6 +60,12 @@ class OperatorMetrics:
         )
         self._lease_held = self._gauge("lease_held", "1 for the operator that acts.")
         self._stores = self._gauge("stores", "Stores looked after.")
+        self._store_ready = Gauge(
+            "qss_operator_store_ready",
+            "1 for a store that is Ready, 0 for one that is not; none for one that hibernates.",
+            ["namespace", "store"],
+            registry=registry,
+        )
         self._loop_lag = self._gauge(
             "loop_lag_seconds",
             "How late the event loop turned, at its latest since the last scrape.",
@@ -89,6 +95,13 @@ class OperatorMetrics:
     def has_stores(self, count: int) -> None:
         """How many stores there are now."""
         self._stores.set(count)
+
+    def saw(self, namespace: str, store: str, *, is_ready: bool | None) -> None:
+        """A store is so; None: nobody waits for it."""
+        if is_ready is None:
+            self._store_ready.remove(namespace, store)
+        else:
+            self._store_ready.labels(namespace, store).set(1 if is_ready else 0)
 
     def looked(
         self, *, watch_ages_s: Mapping[str, float], is_leader: bool, loop_lag_s: float

@@ -6,6 +6,7 @@ server's own proxy would drop the Authorization header.)
 """
 
 import json
+import os
 import queue
 import re
 import subprocess
@@ -172,7 +173,8 @@ class _Tokens:
     def __call__(self) -> str:
         now_s = time.monotonic()
         if self._token is None or now_s > self._until_s:
-            arguments = (f"--audience={TOKEN_AUDIENCE}", f"--duration={_TOKEN_S}s")
+            audience = os.environ.get("QSS_TOKEN_AUDIENCE") or TOKEN_AUDIENCE
+            arguments = (f"--audience={audience}", f"--duration={_TOKEN_S}s")
             command = self._place.command("create", "token", self._service_account, *arguments)
             try:
                 self._token = _run(command).strip()

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 from qss_core.errors import UnreachableError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
 from qss_core.wire import ReplicasReport
-from qss_operator.attempts import Attempts
 from qss_operator.clock import SystemClock
 from qss_operator.kubernetes.api import KubernetesApi, connect
 from qss_operator.kubernetes.events import Events
@@ -40,6 +39,15 @@ SPEC: Object = {
 }
 
 
+class TurnedClock(SystemClock):
+    """Ahead of the machine's clock."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
 @dataclass(slots=True)
 class ToyCluster:
     """One namespace with one store; the pods are SimulatedPods, whose disks outlive them."""
@@ -47,6 +55,7 @@ class ToyCluster:
     server: ToyApiServer
     disks: dict[str, SimulatedPod] = field(default_factory=dict)
     is_leader: bool = True
+    clock: TurnedClock = field(default_factory=TurnedClock)
     keeper: StoreKeeper = field(init=False)
     shared: Surroundings = field(init=False)
 
@@ -190,9 +199,7 @@ class ToyCluster:
 
     def pass_pauses(self) -> None:
         """What was refused is due again."""
-        reconciler = self.keeper._reconciler
-        if reconciler is not None:
-            reconciler._attempts = Attempts()
+        self.clock.ahead_s += 60.0
 
     def forget_publish_pace(self) -> None:
         """A status may be published each second: the next round is a second later."""
@@ -214,7 +221,7 @@ async def toy_cluster(tmp_path: Any) -> AsyncIterator[ToyCluster]:
 
 
 def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:
-    clock = SystemClock()
+    clock = cluster.clock
     return Surroundings(
         api=api,
         pods_of=lambda _: cluster,

@@ -4,6 +4,7 @@ The finalizer keeps the resource until that is done; all other children go with 
 """
 
 import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -18,15 +19,29 @@ logger = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
+DELETING = "Deleting"
+# An end that takes no longer is not worth a word.
+_HELD_UP_S = 10.0
+_TOLD_EVERY_S = 1.0
+_NAMED_MAX = 5
+
 
 class Deletion:
     """One store's end. Each call does what can be done now."""
 
-    def __init__(self, api: KubernetesApi, live: LiveReads, names: StoreNames) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        live: LiveReads,
+        names: StoreNames,
+        monotonic_s: Callable[[], float],
+    ) -> None:
         """Nothing is deleted before the resource is."""
         self._api = api
         self._live = live
         self._names = names
+        self._monotonic_s = monotonic_s
+        self._told_next_s: float | None = None
 
     async def hold(self, store: Object) -> bool:
         """Has the resource wait for us when it is deleted; whether that was news to it."""
@@ -36,8 +51,19 @@ class Deletion:
         await self._set_finalizers(store, [*finalizers, FINALIZER])
         return True
 
-    async def run_round(self, store: Object) -> None:
-        """The next step of the end."""
+    async def run_round(self, store: Object) -> str | None:
+        """The next step of the end; what to tell of it, where it is held up."""
+        waits = await self._next_step(store)
+        now_s = self._monotonic_s()
+        if self._told_next_s is None:
+            self._told_next_s = now_s + _HELD_UP_S
+        if waits is None or now_s < self._told_next_s:
+            return None
+        self._told_next_s = now_s + _TOLD_EVERY_S
+        return waits
+
+    async def _next_step(self, store: Object) -> str | None:
+        """What is waited for; None where nothing is."""
         namespace = self._names.namespace
         found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
         if found is not None and "deletionTimestamp" not in found["metadata"]:
@@ -45,8 +71,8 @@ class Deletion:
             uid = found["metadata"]["uid"]
             await self._api.delete(STATEFUL_SETS, namespace, self._names.store, uid=uid)
             self._live.forget(STATEFUL_SETS)
-        if await self._live.children(PODS):
-            return  # The watch tells when the last one is gone.
+        if pods := await self._live.children(PODS):
+            return _waits_for_pods(pods)  # The watch tells when the last one is gone.
         if when_deleted(store) is WhenDeleted.DELETE:
             claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
             for name, claim in claims.items():
@@ -56,9 +82,10 @@ class Deletion:
                     await self._api.delete(PERSISTENT_VOLUME_CLAIMS, namespace, name, uid=uid)
                     self._live.forget(PERSISTENT_VOLUME_CLAIMS)
             if claims:
-                return
+                return _waits_for("volumes", claims)
         kept = [one for one in store["metadata"].get("finalizers") or [] if one != FINALIZER]
         await self._set_finalizers(store, kept)
+        return None
 
     async def _set_finalizers(self, store: Object, finalizers: list[str]) -> None:
         metadata = store["metadata"]
@@ -74,6 +101,18 @@ class Deletion:
         self._live.forget(STORES)
         with suppress(NotFoundError):
             await self._api.merge_patch(STORES, self._names.namespace, metadata["name"], patch)
+
+
+def _waits_for_pods(pods: Mapping[str, Object]) -> str:
+    nodes = sorted({(pod.get("spec") or {}).get("nodeName") or "" for pod in pods.values()} - {""})
+    on = f" on {', '.join(nodes)}: a pod ends when its node says so" if nodes else ""
+    return f"{_waits_for('pods', pods)}{on}"
+
+
+def _waits_for(what: str, objects: Mapping[str, Object]) -> str:
+    names = sorted(objects)
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return f"the store is deleted when these {what} are gone: {', '.join(names[:_NAMED_MAX])}{more}"
 
 
 def when_deleted(store: Object) -> WhenDeleted:

@@ -15,7 +15,7 @@ from qss_operator.crd import without_nulls
 from qss_operator.errors import ConflictError
 from qss_operator.kubernetes.api import KubernetesApi
 from qss_operator.kubernetes.cluster import KubernetesCluster
-from qss_operator.kubernetes.deletion import Deletion
+from qss_operator.kubernetes.deletion import DELETING, Deletion
 from qss_operator.kubernetes.event_rules import EventType, Subject
 from qss_operator.kubernetes.events import Events
 from qss_operator.kubernetes.health import Health
@@ -30,6 +30,7 @@ from qss_operator.kubernetes.requests import Object
 from qss_operator.kubernetes.resources import (
     KubernetesResources,
     decode_status,
+    readiness_of,
     resource_of,
     unsupported_lines,
 )
@@ -80,7 +81,7 @@ class StoreKeeper:
             on_missed=shared.health.missed,
         )
         self._resources = KubernetesResources(shared.api, self._live, self._announce)
-        self._deletion = Deletion(shared.api, self._live, self.names)
+        self._deletion = Deletion(shared.api, self._live, self.names, shared.clock.monotonic_s)
         self._made_of: tuple[bool, str] | None = None
         self._access: PodAccess | None = None
         self._reconciler: StoreReconciler | None = None
@@ -177,13 +178,17 @@ class StoreKeeper:
             name=self.names.store,
             uid=metadata["uid"],
         )
+        self._shared.metrics.saw(
+            self.names.namespace, self.names.store, is_ready=readiness_of(store)
+        )
         if "deletionTimestamp" in metadata:
-            await self._deletion.run_round(store)
+            if (waits := await self._deletion.run_round(store)) is not None:
+                await self._refuse(store, DELETING, waits)
             return False
         if await self._deletion.hold(store):
             return False
         if (lines := unsupported_lines(store)) and not _is_made(store):
-            await self._refuse(store, "; ".join(lines))
+            await self._refuse(store, UNSUPPORTED, "; ".join(lines))
             return True
         reconciler = await self._reconciler_for(store)
         is_settled = await reconciler.run_round()
@@ -205,13 +210,14 @@ class StoreKeeper:
 
     def _make_reconciler(self, spec: StoreSpec) -> StoreReconciler:
         shared, live = self._shared, self._live
+        monotonic_s = shared.clock.monotonic_s
         names = StoreNames(
             namespace=self.names.namespace,
             store=self.names.store,
             scheme="http" if spec.access.tls_secret_name is None else "https",
         )
-        self._access = PodAccess(names, shared.token_file, shared.clock.monotonic_s)
-        upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell)
+        self._access = PodAccess(names, shared.token_file, monotonic_s)
+        upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell, monotonic_s)
         zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
         return StoreReconciler(
             names.store,
@@ -234,11 +240,11 @@ class StoreKeeper:
             if self._subject is not None:
                 self._shared.events.post(self._subject, kind, reason, message)
 
-    async def _refuse(self, store: Object, message: str) -> None:
+    async def _refuse(self, store: Object, reason: str, message: str) -> None:
         before = decode_status(store.get("status"))
         generation = store["metadata"]["generation"]
         now = self._shared.clock.now()
-        await self._publish(store, refused_status(before, generation, UNSUPPORTED, message, now))
+        await self._publish(store, refused_status(before, generation, reason, message, now))
 
     async def _publish_trouble(self, error: StoreError) -> None:
         """Says in the status what keeps the operator from seeing, if that may be written."""

@@ -88,6 +88,14 @@ def unsupported_lines(found: Object) -> list[str]:
     return supported_spec(spec)[1]
 
 
+def readiness_of(store: Object) -> bool | None:
+    """Whether the resource says that the store is Ready; None for one that hibernates."""
+    if store["spec"].get("replicas") == 0:
+        return None
+    conditions = (store.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
 def decode_status(status: Any) -> StoreStatus | None:
     """The published status; None where there is none, or one that nobody here wrote."""
     if not status:

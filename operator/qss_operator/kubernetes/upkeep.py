@@ -4,7 +4,7 @@ Each round starts from what is there now; a round that was cut short is done aga
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from qss_core.model import Ordinal
 from qss_core.spec import StoreSpec
 from qss_core.wire import ReplicasReport
+from qss_operator.attempts import Attempts
 from qss_operator.errors import NameTakenError
 from qss_operator.kubernetes.api import KubernetesApi
 from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set, storage_text
@@ -50,6 +51,7 @@ class Upkeep:
         names: StoreNames,
         defaults: PodDefaults,
         tell: Tell,
+        monotonic_s: Callable[[], float],
     ) -> None:
         """Knows nothing yet; `tell` posts events."""
         self._api = api
@@ -57,10 +59,11 @@ class Upkeep:
         self._names = names
         self._defaults = defaults
         self._tell = tell
+        self._monotonic_s = monotonic_s
         self._owner: Object = {}
         self._spec: StoreSpec | None = None
         self._applied: dict[tuple[Kind, str], tuple[bytes, str]] = {}
-        self._refused_growth: tuple[str, str] | None = None
+        self._growth = Attempts()
         self.findings: dict[ConditionType, Finding] = {}
 
     async def run_round(self, observation: Observation) -> None:
@@ -184,29 +187,31 @@ class Upkeep:
         all_claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
         own = {self._names.claim(number) for number in range(found["spec"]["replicas"])}
         claims = {name: claim for name, claim in all_claims.items() if name in own}
-        refused = self._refused_growth
-        growth = plan_growth(
-            size, claims, _set_size(found), refused[1] if refused and refused[0] == size else None
-        )
-        if refused is None or refused[0] != size:
-            for name in growth.claims:
-                await self._grow_claim(name, size)
+        failure = self._growth.of(PERSISTENT_VOLUME_CLAIMS)
+        refused = None
+        if failure is not None and failure.tried == size:
+            refused = f"volumes cannot grow to {size}: {failure.error.message}"
+        growth = plan_growth(size, claims, _set_size(found), refused)
+        if self._growth.is_due(PERSISTENT_VOLUME_CLAIMS, size, self._monotonic_s()):
+            await self._grow_claims(growth.claims, size)
         if growth.remake_set:
             await self._remake_set(found)
         return growth.finding
 
-    async def _grow_claim(self, name: str, size: str) -> None:
+    async def _grow_claims(self, names: Sequence[str], size: str) -> None:
         patch = {"spec": {"resources": {"requests": {"storage": size}}}}
         try:
-            written = await self._api.merge_patch(
-                PERSISTENT_VOLUME_CLAIMS, self._names.namespace, name, patch
-            )
+            for name in names:
+                written = await self._api.merge_patch(
+                    PERSISTENT_VOLUME_CLAIMS, self._names.namespace, name, patch
+                )
+                self._live.written(PERSISTENT_VOLUME_CLAIMS, written)
         except (ForbiddenError, InvalidError) as error:
-            # Asked again when the spec changes, or by the next operator.
-            self._refused_growth = (size, f"{name} cannot grow to {size}: {error.message}")
-            self._tell("ResizeRefused", self._refused_growth[1])
-            return
-        self._live.written(PERSISTENT_VOLUME_CLAIMS, written)
+            now_s = self._monotonic_s()
+            if self._growth.failed(PERSISTENT_VOLUME_CLAIMS, size, error, now_s):
+                self._tell("ResizeRefused", f"volumes cannot grow to {size}: {error.message}")
+        else:
+            self._growth.forget(PERSISTENT_VOLUME_CLAIMS)
 
     async def _remake_set(self, found: Object) -> None:
         metadata = found["metadata"]

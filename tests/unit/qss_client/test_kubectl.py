@@ -79,7 +79,11 @@ def test_a_store_that_asks_nobody_is_forwarded_without_a_token(kubectl: Path) ->
     assert "--namespace shop port-forward --address=127.0.0.1 service/words :8080" in asked(kubectl)
 
 
-def test_a_store_that_checks_its_callers_gets_a_token_of_its_audience_once(kubectl: Path) -> None:
+@pytest.mark.parametrize(("told", "audience"), [("", "queryablestate.dev"), ("shop", "shop")])
+def test_a_store_that_checks_its_callers_gets_a_token_of_its_audience_once(
+    kubectl: Path, told: str, audience: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QSS_TOKEN_AUDIENCE", told)
     write(kubectl, resource=CHECKED, token="echo abc")
     with forwarded(PLACE, "reader") as found:
         assert found.url == "https://127.0.0.1:40123"
@@ -87,9 +91,7 @@ def test_a_store_that_checks_its_callers_gets_a_token_of_its_audience_once(kubec
         assert found.token is not None
         assert [found.token(), found.token()] == ["abc", "abc"]
     tokens = [line for line in asked(kubectl) if "create token" in line]
-    assert tokens == [
-        "--namespace shop create token reader --audience=queryablestate.dev --duration=600s"
-    ]
+    assert tokens == [f"--namespace shop create token reader --audience={audience} --duration=600s"]
 
 
 def test_who_has_a_token_asks_for_none(kubectl: Path) -> None:

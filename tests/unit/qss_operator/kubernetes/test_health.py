@@ -107,6 +107,13 @@ async def test_the_metrics_show_what_happened(
     metrics.failed("CONFLICT")
     metrics.requested("list", "pods", "200", 0.01)
     metrics.has_stores(3)
+    for store, is_ready in (
+        ("served", True),
+        ("broken", False),
+        ("asleep", True),
+        ("asleep", None),
+    ):
+        metrics.saw("shop", store, is_ready=is_ready)
     status, text = await get(f"{url}/metrics")
     assert status == 200
     for line in (
@@ -119,8 +126,11 @@ async def test_the_metrics_show_what_happened(
         'qss_operator_watch_age_seconds{kind="pods"} 7.0',
         "qss_operator_lease_held 1.0",
         "qss_operator_stores 3.0",
+        'qss_operator_store_ready{namespace="shop",store="served"} 1.0',
+        'qss_operator_store_ready{namespace="shop",store="broken"} 0.0',
     ):
         assert line in text.splitlines(), line
+    assert "asleep" not in text
 
 
 async def test_the_longest_delay_of_the_event_loop_is_told_once(

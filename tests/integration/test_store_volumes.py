@@ -1,0 +1,128 @@
+"""One store's loop against a toy API server: its volumes, and its end."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from qss_core.model import StoreId, StoreName
+from qss_operator.kubernetes.keeper import StoreKeeper
+from qss_operator.kubernetes.kinds import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    STATEFUL_SETS,
+    STORES,
+)
+from qss_testing.control_world import STORE
+from qss_testing.toy_cluster import NAMESPACE, ToyCluster, toy_cluster
+
+PODS_OF_STORE = [f"{STORE}-{number}" for number in range(3)]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
+    async with toy_cluster(tmp_path) as made:
+        yield made
+
+
+async def test_volumes_grow_and_the_set_is_made_again_around_its_pods(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    pods = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    cluster.edit(STORES, STORE, {"spec": {"storage": {"size": "2Gi"}}})
+    await cluster.keeper.run_round()
+    claims = cluster.names(PERSISTENT_VOLUME_CLAIMS)
+    asked = [cluster.get(PERSISTENT_VOLUME_CLAIMS, name)["spec"]["resources"] for name in claims]
+    assert asked == [{"requests": {"storage": "2Gi"}}] * 3
+    for name in claims:  # The storage driver.
+        capacity = {"status": {"capacity": {"storage": "2Gi"}}}
+        cluster.edit(PERSISTENT_VOLUME_CLAIMS, name, capacity)
+    await cluster.keeper.run_round()
+    await cluster.keeper.run_round()
+    await cluster.settle()
+    template = cluster.get(STATEFUL_SETS, STORE)["spec"]["volumeClaimTemplates"][0]
+    assert template["spec"]["resources"]["requests"]["storage"] == "2Gi"
+    assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == pods
+    assert cluster.condition("StorageResizing")["status"] == "False"
+
+
+async def test_a_volume_that_may_not_grow_is_told_and_left(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    why = "only dynamically provisioned pvc can be resized"
+    cluster.server.next_answer(403, "Forbidden", why, word="persistentvolumeclaims")
+    cluster.edit(STORES, STORE, {"spec": {"storage": {"size": "2Gi"}}})
+    await cluster.settle()
+    resizing = cluster.condition("StorageResizing")
+    assert (resizing["status"], resizing["reason"]) == ("False", "ResizeRefused")
+    assert why in resizing["message"]
+    assert cluster.condition("Ready")["status"] == "True"
+    cluster.pass_pauses()  # Meanwhile somebody has allowed the class to expand its volumes.
+    await cluster.settle()
+    assert cluster.condition("StorageResizing")["reason"] == "Resizing"
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+async def test_a_deleted_store_stops_its_pods_before_anything_else(
+    cluster: ToyCluster, policy: str
+) -> None:
+    cluster.make_store(storage={"size": "1Gi", "whenDeleted": policy})
+    await cluster.settle()
+    cluster.delete(STORES, STORE)
+    await cluster.keeper.run_round()
+    assert cluster.names(STATEFUL_SETS) == []
+    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3, "pods still use them"
+    assert cluster.find(STORES, STORE) is not None
+    cluster.control()
+    assert await cluster.settle() == "gone"
+    kept = 3 if policy == "Retain" else 0
+    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == kept
+    assert cluster.find(STORES, STORE) is None
+
+
+async def test_a_deletion_that_is_held_up_says_by_what(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.delete(STORES, STORE)
+    await cluster.keeper.run_round()
+    assert cluster.condition("Ready")["reason"] == "Serving", "an end takes a moment"
+    cluster.pass_pauses()
+    await cluster.keeper.run_round()
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "Deleting")
+    assert f"{', '.join(PODS_OF_STORE)} on node0" in ready["message"]
+    cluster.control()
+    assert await cluster.settle() == "gone"
+
+
+async def test_volumes_of_another_store_are_asked_about_and_adopted_on_demand(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.delete(STORES, STORE)
+    cluster.control()
+    await cluster.settle()
+    old = cluster.disks[PODS_OF_STORE[0]].store_id
+    cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.make_store()
+    await cluster.settle()
+    ready = cluster.condition("Ready")
+    assert ready["reason"] == "RetainedVolumesFound"
+    assert f"adopt-volumes: {old}" in ready["message"]
+    annotations = {"queryablestate.dev/adopt-volumes": old}
+    cluster.edit(STORES, STORE, {"metadata": {"annotations": annotations}})
+    await cluster.settle()
+    assert cluster.condition("Ready")["status"] == "True"
+    assert cluster.get(STORES, STORE)["status"]["storeId"] == old
+
+
+async def test_an_emptied_volume_is_not_served(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.disks[PODS_OF_STORE[1]].store_id = StoreId("") or None
+    cluster.disks[PODS_OF_STORE[1]].held = ()
+    await cluster.settle()
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "NoInSyncReplica")
+    assert PODS_OF_STORE[1] in ready["message"]
