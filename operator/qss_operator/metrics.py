@@ -52,27 +52,26 @@ class OperatorMetrics:
             registry=registry,
             buckets=_REQUEST_BUCKETS_S,
         )
-        self._watch_age = Gauge(
-            "qss_operator_watch_age_seconds",
+        self._watch_age = self._gauge(
+            "watch_age_seconds",
             "Seconds since a watch last brought something; in a quiet cluster that is long ago.",
-            ["kind"],
-            registry=registry,
+            "kind",
         )
         self._lease_held = self._gauge("lease_held", "1 for the operator that acts.")
         self._stores = self._gauge("stores", "Stores looked after.")
-        self._store_ready = Gauge(
-            "qss_operator_store_ready",
+        self._store_ready = self._gauge(
+            "store_ready",
             "1 for a store that is Ready, 0 for one that is not; none for one that hibernates.",
-            ["namespace", "store"],
-            registry=registry,
+            "namespace",
+            "store",
         )
         self._loop_lag = self._gauge(
             "loop_lag_seconds",
             "How late the event loop turned, at its latest since the last scrape.",
         )
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"qss_operator_{name}", text, registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"qss_operator_{name}", text, labels, registry=self.registry)
 
     def reconciled(self, result: str, seconds: float) -> None:
         """A round ended."""

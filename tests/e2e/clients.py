@@ -22,13 +22,16 @@ class PodClient:
 
     here: Cluster
 
-    def write(self, store: str, count: int, number: int) -> None:
-        """Writes so many keys with this number as their value."""
-        self._ask("write", store, str(count), str(number))
+    def write(self, store: str, count: int, number: int, *authority: str) -> None:
+        """Writes so many keys with this number as their value.
 
-    def read(self, store: str) -> dict[str, Any]:
+        By https where an authority is named, as PEM.
+        """
+        self._ask("write", store, str(count), str(number), *authority)
+
+    def read(self, store: str, *authority: str) -> dict[str, Any]:
         """All rows."""
-        rows: dict[str, Any] = self._ask("read", store)
+        rows: dict[str, Any] = self._ask("read", store, *authority)
         return rows
 
     @contextmanager

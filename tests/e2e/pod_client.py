@@ -1,8 +1,10 @@
 """Runs inside a pod with the store's image, read from standard input: writes and reads a store.
 
-python - write STORE COUNT ROUND      writes COUNT keys, their value says the round
-python - read STORE                   prints all rows as one JSON object
-python - keep STORE                   writes and reads until /tmp/stop appears, then ten times more
+python - write STORE COUNT ROUND [PEM] writes COUNT keys, their value says the round
+python - read STORE [PEM]              prints all rows as one JSON object
+python - keep STORE                    writes and reads until /tmp/stop appears, then ten times more
+
+A store whose authority is named, as PEM, is asked by https.
 """
 
 import json
@@ -50,9 +52,9 @@ def slices_of(rows: dict[str, Any], partitions: int) -> list[Slice]:
 class Writer:
     """A job without Spark; a new run of the same query each time."""
 
-    def __init__(self, url: str, store: str) -> None:
+    def __init__(self, url: str, store: str, ca_file: Path | None = None) -> None:
         """Opens the writer."""
-        self._http = SyncHttp()
+        self._http = SyncHttp(ca_file=ca_file)
         self._metadata = discover(self._http, url, store, _LIMITS)
         run = uuid.uuid4().hex
         self._run = open_writer(
@@ -118,13 +120,17 @@ def keep(url: str, name: str) -> dict[str, Any]:
 def main() -> None:
     """One command; what it found as JSON."""
     command, name, *rest = sys.argv[1:]
-    url = f"http://{name}:8080"
+    ca_file = None
+    if rest and "CERTIFICATE" in rest[-1]:
+        ca_file = Path("/tmp/ca.crt")
+        ca_file.write_text(rest.pop())
+    url = f"http{'s' if ca_file else ''}://{name}:8080"
     said: Any = None
     if command == "write":
         count, number = map(int, rest)
-        Writer(url, name).write({f"key-{one}": number for one in range(count)})
+        Writer(url, name, ca_file).write({f"key-{one}": number for one in range(count)})
     elif command == "read":
-        with Store(url, name, limits=_LIMITS) as store:
+        with Store(url, name, ca_file=ca_file, limits=_LIMITS) as store:
             said = {row.key: row.value for row in store.range()}
     else:
         said = keep(url, name)

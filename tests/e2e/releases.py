@@ -1,6 +1,7 @@
 """The chart as the tests install it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from e2e.environment import CHART, Images
 from e2e.kubectl import Cluster
@@ -16,7 +17,11 @@ OPERATOR_PODS = ("pods", "--selector", "app.kubernetes.io/name=queryable-state-o
 
 
 def install(
-    system: Cluster, images: Images, *options: str, values: Mapping[str, str] | None = None
+    system: Cluster,
+    images: Images,
+    *options: str,
+    values: Mapping[str, str] | None = None,
+    chart: Path = CHART,
 ) -> str:
     """Installs or upgrades the release, and waits until all of it runs."""
     _check_no_other_release(system)
@@ -32,7 +37,7 @@ def install(
         "upgrade",
         "--install",
         RELEASE,
-        str(CHART),
+        str(chart),
         # An earlier run, or a hand, may have made the CRD.
         "--take-ownership",
         "--wait",

@@ -192,8 +192,7 @@ def test_who_may_write_sees_from_outside_who_writes(client: PodClient, namespace
 def closed(system: Cluster, namespace: Cluster, tmp_path: Path) -> Iterator[tuple[Cluster, Path]]:
     """A store with a certificate, before its Secret is there; and the authority's directory."""
     authority(tmp_path)
-    access = {"authentication": "None", "tlsSecretName": TLS_SECRET}
-    namespace.apply(small_store("closed", access=access))
+    namespace.apply(small_store("closed", replicas=2, access={"tlsSecretName": TLS_SECRET}))
     yield namespace, tmp_path
     namespace.kubectl("delete", "qss/closed", "--wait=false")
     namespace.kubectl("delete", f"secret/{TLS_SECRET}", "--ignore-not-found")
@@ -217,7 +216,7 @@ def serial_of(here: Cluster, certificate: Path) -> str | None:
 
 
 def test_a_store_with_a_certificate_waits_for_it_and_takes_a_new_one(
-    closed: tuple[Cluster, Path], own_bed: None
+    closed: tuple[Cluster, Path], client: PodClient, own_bed: None
 ) -> None:
     here, directory = closed
     here.until(
@@ -228,9 +227,12 @@ def test_a_store_with_a_certificate_waits_for_it_and_takes_a_new_one(
     here.until("qss/closed", is_ready, timeout_s=180.0)
     assert here.get("qss/closed")["status"]["endpoints"]["query"].startswith("https://")
     first = wait_until(lambda: serial_of(here, directory / "ca.crt"))
-    command = (sys.executable, "-m", "qss_client", "get", "--kube", f"{here.namespace}/closed", "x")
-    with pytest.raises(CommandError, match="KEY_NOT_FOUND"):
-        here.run(*command, "--ca-file", str(directory / "ca.crt"))
+    trust = (directory / "ca.crt").read_text()
+    client.write("closed", KEYS, 1, trust)
+    assert len(client.read("closed", trust)) == KEYS, "the pods show each other token and name"
+    place = ("--kube", f"{here.namespace}/closed", "--service-account", "client")
+    command = (sys.executable, "-m", "qss_client", "get", *place, "key-1")
+    assert "key-1" in here.run(*command, "--ca-file", str(directory / "ca.crt"))
     with pytest.raises(CommandError, match="name its authority by ca_file"):
         here.run(*command)
     here.apply(secret(directory, TLS_SECRET, "closed", here.namespace))
@@ -245,4 +247,5 @@ def test_a_store_with_a_certificate_waits_for_it_and_takes_a_new_one(
         for pod in here.items("pods", "--selector", f"{AUDIENCE}/store=closed")
         for status in pod["status"]["containerStatuses"]
     ]
-    assert restarts == [0]
+    assert restarts == [0, 0]
+    assert len(client.read("closed", trust)) == KEYS

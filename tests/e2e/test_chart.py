@@ -1,7 +1,10 @@
 """The chart: every value, and a release's life with the roles that it makes and no others."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +24,7 @@ from e2e.releases import (
     own_objects,
     running,
 )
-from e2e.stores import small_store
+from e2e.stores import is_ready, pods_of, small_store
 from qss_testing.waiting import wait_until
 
 
@@ -88,6 +91,55 @@ def test_no_role_has_a_wildcard_or_a_right_over_rights_or_secrets(cluster: Clust
             assert not {"secrets", "pods/exec", "pods"} & set(rule["resources"]) or rule[
                 "resources"
             ] == ["pods"]
+
+
+@pytest.mark.usefixtures("own_bed")
+def test_an_upgrade_brings_the_newer_crd_and_image_to_stores_that_exist(
+    cluster: Cluster, namespace: Cluster, images: Images, next_store_image: str, tmp_path: Path
+) -> None:
+    limited = small_store("older", replicas=2, stagedBytesMax="64Mi")
+    with fresh_namespace(cluster, "qss-e2e-chart-older") as system:
+        install(system, images, chart=older_chart(tmp_path))
+        assert 'unknown field "spec.stagedBytesMax"' in namespace.refusal(limited)
+        namespace.apply(small_store("older", replicas=2))
+        namespace.wait("qss/older", "condition=Ready")
+        client = start_client(namespace, images.store)
+        client.write("older", 100, 1)
+        before = pod_uids(namespace, "older")
+
+        install(system, replace(images, store=next_store_image))
+        assert columns(cluster) == columns_of(yaml.safe_load(CRD.read_text()))
+        namespace.apply(limited)
+        wait_until(lambda: not set(before) & set(pod_uids(namespace, "older")), 120.0)
+        namespace.until("qss/older", is_ready)
+        running = {one["spec"]["containers"][0]["image"] for one in pods_of(namespace, "older")}
+        assert running == {next_store_image}
+        assert len(client.read("older")) == 100
+        namespace.kubectl("delete", "qss/older", "--timeout=90s", timeout_s=100)
+        system.helm("uninstall", "qss", "--wait", "--timeout=60s")
+    cluster.kubectl("delete", *kept_objects(system), "--ignore-not-found")
+
+
+def older_chart(directory: Path) -> Path:
+    """The chart with a CRD that has no columns to print, and lacks a field."""
+    chart = directory / "older"
+    shutil.copytree(CHART, chart)
+    file = chart / "files" / "queryablestatestores.yaml"
+    crd = yaml.safe_load(file.read_text())
+    version = crd["spec"]["versions"][0]
+    del version["additionalPrinterColumns"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["stagedBytesMax"]
+    file.write_text(yaml.safe_dump(crd))
+    return chart
+
+
+def columns(cluster: Cluster) -> list[str]:
+    return columns_of(cluster.get("crd", "queryablestatestores.queryablestate.dev"))
+
+
+def columns_of(crd: Object) -> list[str]:
+    shown = crd["spec"]["versions"][0].get("additionalPrinterColumns", ())
+    return [one["name"] for one in shown]
 
 
 @pytest.mark.parametrize("mode", ["cluster", "namespaced"])

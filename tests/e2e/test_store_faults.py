@@ -1,5 +1,6 @@
 """The operator and the API server go away under a store of three pods; its data does not."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -8,17 +9,18 @@ from functools import partial
 import pytest
 
 from e2e.clients import PodClient, start_client
-from e2e.disturbances import kill, let_happen
+from e2e.disturbances import kill, let_happen, signal_processes
 from e2e.environment import Images, on_testbed
 from e2e.kubectl import Cluster, CommandError
 from e2e.namespaces import fresh_namespace
-from e2e.releases import install, leader
+from e2e.releases import RELEASE, install, leader
 from e2e.stores import is_ready, settled, small_store
 from qss_testing.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_bed")
 
 _AWAY_S = 120.0
+_LOST_THE_LEASE = 3
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,43 @@ def test_an_operator_killed_in_the_middle_is_no_matter(
     let_happen(namespace, words, moment)
     kill(system, first)
     assert leader(system) != first
+    settled(namespace, words)
+    assert has_all(client, words)
+
+
+def take_the_lease(system: Cluster, pod: str) -> None:
+    lease = f"lease/{RELEASE}-queryable-state"
+    system.patch(lease, {"spec": {"holderIdentity": f"not-{pod}"}})
+
+
+def sleep_over_the_lease(system: Cluster, pod: str) -> None:
+    signal_processes(pod, signal.SIGSTOP)
+    try:
+        wait_until(lambda: leader(system) != pod, 60.0)
+    finally:
+        signal_processes(pod, signal.SIGCONT)
+
+
+def endings(system: Cluster, pod: str) -> tuple[int, int | None]:
+    """How often the operator's process has ended there, and how the last time."""
+    (container,) = system.get("pod", pod)["status"]["containerStatuses"]
+    return container["restartCount"], container["lastState"].get("terminated", {}).get("exitCode")
+
+
+@pytest.mark.parametrize("lose", [take_the_lease, sleep_over_the_lease])
+def test_an_operator_that_lost_its_lease_ends_at_once(
+    lose: Callable[[Cluster, str], None],
+    namespace: Cluster,
+    system: Cluster,
+    words: str,
+    client: PodClient,
+) -> None:
+    pod = leader(system)
+    times, _ = endings(system, pod)
+    lose(system, pod)
+    wait_until(lambda: endings(system, pod) == (times + 1, _LOST_THE_LEASE), 60.0)
+    leader(system)
+    delete_a_child(namespace)
     settled(namespace, words)
     assert has_all(client, words)
 

@@ -1,11 +1,12 @@
 """A store's life under an operator that the chart installed: status, drift, restarts, scaling."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from e2e.clients import PodClient, start_client
-from e2e.disturbances import kill_process
+from e2e.disturbances import signal_processes
 from e2e.environment import Images
 from e2e.kubectl import Cluster, Object
 from e2e.namespaces import fresh_namespace
@@ -120,7 +121,7 @@ def test_a_process_that_is_killed_comes_back_with_its_rows(
     here: Cluster, words: str, client: PodClient
 ) -> None:
     before = restarts(here, words)
-    kill_process("words-1", "qss_store")
+    signal_processes("words-1", signal.SIGKILL)
     wait_until(lambda: restarts(here, words) > before, 90.0)
     here.until(f"qss/{words}", is_ready)
     assert kept(client, words)
