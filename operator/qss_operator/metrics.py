@@ -3,7 +3,7 @@
 A name in a label would make the number of series grow with the number of stores.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -17,40 +17,27 @@ class OperatorMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         """All counters at zero."""
-        self.registry = registry = registry or CollectorRegistry()
-        self._reconciles = Counter(
-            "qss_operator_reconciles",
-            "Rounds by result: settled, unsettled, gone, failed.",
-            ["result"],
-            registry=registry,
+        self.registry = registry or CollectorRegistry()
+        self._reconciles = self._counter(
+            "reconciles", "Rounds by result: settled, unsettled, gone, failed.", "result"
         )
-        self._reconcile_seconds = Histogram(
-            "qss_operator_reconcile_seconds",
-            "Seconds that a round took.",
-            registry=registry,
-            buckets=_ROUND_BUCKETS_S,
+        self._reconcile_seconds = self._histogram(
+            "reconcile_seconds", "Seconds that a round took.", _ROUND_BUCKETS_S
         )
-        self._queue_seconds = Histogram(
-            "qss_operator_queue_seconds",
+        self._queue_seconds = self._histogram(
+            "queue_seconds",
             "Seconds from the wake of a store to the start of its round.",
-            registry=registry,
-            buckets=_QUEUE_BUCKETS_S,
+            _QUEUE_BUCKETS_S,
         )
-        self._errors = Counter(
-            "qss_operator_errors", "Failures by code.", ["code"], registry=registry
+        self._errors = self._counter("errors", "Failures by code.", "code")
+        self._requests = self._counter(
+            "api_requests", "Requests to the API server, each try.", "verb", "resource", "code"
         )
-        self._requests = Counter(
-            "qss_operator_api_requests",
-            "Requests to the API server, each try.",
-            ["verb", "resource", "code"],
-            registry=registry,
-        )
-        self._request_seconds = Histogram(
-            "qss_operator_api_request_seconds",
+        self._request_seconds = self._histogram(
+            "api_request_seconds",
             "Seconds of a request to the API server.",
-            ["verb"],
-            registry=registry,
-            buckets=_REQUEST_BUCKETS_S,
+            _REQUEST_BUCKETS_S,
+            "verb",
         )
         self._watch_age = self._gauge(
             "watch_age_seconds",
@@ -68,6 +55,14 @@ class OperatorMetrics:
         self._loop_lag = self._gauge(
             "loop_lag_seconds",
             "How late the event loop turned, at its latest since the last scrape.",
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"qss_operator_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        return Histogram(
+            f"qss_operator_{name}", text, labels, registry=self.registry, buckets=buckets
         )
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
