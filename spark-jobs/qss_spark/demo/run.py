@@ -19,12 +19,12 @@ from rich.table import Table
 
 from qss_client import Store
 from qss_spark.demo.asking import Asking
+from qss_spark.demo.driver import Driver
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
 from qss_spark.demo.plays import PLAYS, Part, Play
 from qss_spark.demo.processes import (
     Cluster,
-    Job,
     ProgramError,
     jobs_directory,
     run_qss,
@@ -74,7 +74,11 @@ class Demo:
                 for one in written:
                     one.result()
                 urls = {store: self._url(store) for store in computed}
-                found = [self._perform(play, urls, computed) for play in self._plays]
+                driver = Driver(self._state / "jobs.log")
+                try:
+                    found = [self._perform(driver, play, urls, computed) for play in self._plays]
+                finally:
+                    driver.stop()
             is_equal = not any(found)
             (self._state / _DONE).write_text("equal\n" if is_equal else "different\n")
             seconds = time.monotonic() - started
@@ -120,11 +124,15 @@ class Demo:
         return {self._state / play.input: play.write_input for play in self._plays}
 
     def _perform(
-        self, play: Play, urls: Mapping[str, str], computed: Mapping[str, "Future[Expected]"]
+        self,
+        driver: Driver,
+        play: Play,
+        urls: Mapping[str, str],
+        computed: Mapping[str, "Future[Expected]"],
     ) -> list[str]:
         """Streams, then compares: the differences."""
         asked = play.parts[-1]
-        self._stream(play, urls, sorted(computed[asked.store].result()))
+        self._stream(driver, play, urls, sorted(computed[asked.store].result()))
         return [
             line
             for part in play.parts
@@ -133,28 +141,23 @@ class Demo:
 
     # --- Streaming
 
-    def _stream(self, play: Play, urls: Mapping[str, str], places: Sequence[Any]) -> None:
-        job = Job(
-            self._jobs / f"{play.file}.py",
-            [
-                *play.url_arguments(urls),
-                *("--checkpoint", str(self._state / "jobs" / play.name)),
-                *("--input", str(self._state / play.input)),
-            ],
-            self._state / f"{play.name}.log",
-        )
+    def _stream(
+        self, driver: Driver, play: Play, urls: Mapping[str, str], places: Sequence[Any]
+    ) -> None:
+        arguments = [
+            *play.url_arguments(urls),
+            *("--checkpoint", str(self._state / "jobs" / play.name)),
+            *("--input", str(self._state / play.input)),
+        ]
         asked = play.parts[-1].store
         names = ", ".join(part.store for part in play.parts)
         self._console.print(f"Streaming {FLIGHTS:,} flights into {names} ...")
         display = Display(self._console)
-        try:
-            asking = Asking(urls[asked], asked, play.name, lambda store: play.ask(store, places))
-            with asking, display:
-                for line in job.progress():
-                    display.show(line, asking, job.starts)
-                display.finish(asking, job.starts)
-        finally:
-            job.stop()
+        asking = Asking(urls[asked], asked, play.name, lambda store: play.ask(store, places))
+        with asking, display:
+            for line in driver.run(self._jobs / f"{play.file}.py", arguments):
+                display.show(line, asking, driver.starts)
+            display.finish(asking, driver.starts)
 
     # --- Comparing
 

@@ -1,18 +1,23 @@
 """The demo's parts by themselves: its job survives being killed, its display needs no terminal."""
 
 import io
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from rich.console import Console
 
 from qss_operator.local.processes import identify, is_alive
 from qss_spark.demo.asking import Answered, Asking
+from qss_spark.demo.driver import JOB_STARTS_MAX, Driver
 from qss_spark.demo.plays import PLAYS
-from qss_spark.demo.processes import JOB_STARTS_MAX, Job, ProgramError, jobs_directory, run_qss
+from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
 from qss_spark.demo.run import Display
 from qss_spark.flights import FLIGHTS
 from qss_testing.waiting import wait_until
@@ -32,33 +37,72 @@ os.kill(os.getpid(), signal.SIGKILL) if end == "kill" else sys.exit(int(end))
 """
 
 
-def make_job(directory: Path, *ends: str) -> Job:
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    made = Driver(tmp_path / "jobs.log")
+    yield made
+    made.stop()
+
+
+def batches(driver: Driver, script: Path, *arguments: str) -> list[Any]:
+    told = driver.run(script, list(arguments))
+    return [line["batch"] for line in told if line is not None]
+
+
+def play(driver: Driver, directory: Path, *ends: str) -> list[int]:
+    """The batches of a job that ends so, each time that it is started."""
     script = directory / "job.py"
     script.write_text(SCRIPT)
-    return Job(script, [str(directory / "starts"), ",".join(ends)], directory / "job.log")
+    return batches(driver, script, str(directory / "starts"), ",".join(ends))
 
 
-def batches(job: Job) -> list[int]:
-    return [line["batch"] for line in job.progress() if line is not None]
+def test_a_job_that_is_killed_is_started_again(tmp_path: Path, driver: Driver) -> None:
+    assert play(driver, tmp_path, "kill", "kill", "0") == [0, 1, 2]
+    assert driver.starts == 3
 
 
-def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
-    job = make_job(tmp_path, "kill", "kill", "0")
-    assert batches(job) == [0, 1, 2]
-    assert job.starts == 3
-    job.stop()
+def test_jobs_share_a_process_and_know_nothing_of_each_other(
+    tmp_path: Path, driver: Driver
+) -> None:
+    for name in ("one", "two"):
+        script = tmp_path / f"{name}.py"
+        script.write_text(
+            "import os, sys\n"
+            "assert __name__ == '__main__' and 'left' not in globals()\n"
+            "left = sys.argv[2]\n"
+            f'print(\'{{"batch": ["{name}", "\' + left + \'", %d]}}\' % os.getpid())\n'
+        )
+    (first,) = batches(driver, tmp_path / "one.py", "a")
+    (second,) = batches(driver, tmp_path / "two.py", "b")
+    assert [first, second] == [["one", "a", ANY], ["two", "b", ANY]]
+    assert first[2] == second[2]
+    assert driver.starts == 1
 
 
-def test_a_job_that_fails_is_given_up_with_what_it_said(tmp_path: Path) -> None:
-    job = make_job(tmp_path, "kill", "3")
+def test_a_process_that_is_killed_between_two_jobs_is_started_again(
+    tmp_path: Path, driver: Driver
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text("import os\nprint('{\"batch\": %d}' % os.getpid())\n")
+    (first,) = batches(driver, script)
+    process = identify(first)
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: process is not None and not is_alive(process))
+    (second,) = batches(driver, script)
+    assert first != second
+
+
+def test_a_job_that_fails_is_given_up_with_what_it_said(tmp_path: Path, driver: Driver) -> None:
     with pytest.raises(ProgramError, match="the job ended with 3") as raised:
-        batches(job)
+        play(driver, tmp_path, "kill", "3")
     assert "something went wrong" in str(raised.value)
-    assert str(tmp_path / "job.log") in str(raised.value)
-    assert job.starts == 2
+    assert str(tmp_path / "jobs.log") in str(raised.value)
+    assert driver.starts == 2
 
 
-def test_a_job_that_meets_the_remains_of_a_killed_one_is_started_again(tmp_path: Path) -> None:
+def test_a_job_that_meets_the_remains_of_a_killed_one_is_started_again(
+    tmp_path: Path, driver: Driver
+) -> None:
     script = tmp_path / "job.py"
     meets = "sys.stderr.write('[CONCURRENT_STREAM_LOG_UPDATE] for batch 30'); sys.exit(1)"
     script.write_text(
@@ -66,9 +110,8 @@ def test_a_job_that_meets_the_remains_of_a_killed_one_is_started_again(tmp_path:
         "mark = pathlib.Path(sys.argv[2])\n"
         f"if not mark.exists(): mark.touch(); {meets}\n"
     )
-    job = Job(script, [str(tmp_path / "mark")], tmp_path / "job.log")
-    assert batches(job) == []
-    assert job.starts == 2
+    assert batches(driver, script, str(tmp_path / "mark")) == []
+    assert driver.starts == 2
 
 
 def test_a_job_does_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
@@ -81,9 +124,9 @@ def test_a_job_does_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
         "signal.pause()\n"
     )
     program = (
-        "import sys; from pathlib import Path; from qss_spark.demo.processes import Job\n"
-        f"list(Job(Path({str(script)!r}), [{str(told)!r}], Path({str(tmp_path / 'log')!r}))"
-        ".progress())\n"
+        "from pathlib import Path; from qss_spark.demo.driver import Driver\n"
+        f"driver = Driver(Path({str(tmp_path / 'log')!r}))\n"
+        f"list(driver.run(Path({str(script)!r}), [{str(told)!r}]))\n"
     )
     demo = subprocess.Popen([sys.executable, "-c", program])
     wait_until(told.exists)
@@ -94,22 +137,20 @@ def test_a_job_does_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: not is_alive(job))
 
 
-def test_a_job_that_is_always_killed_is_given_up(tmp_path: Path) -> None:
-    job = make_job(tmp_path, *["kill"] * 9)
+def test_a_job_that_is_always_killed_is_given_up(tmp_path: Path, driver: Driver) -> None:
     with pytest.raises(ProgramError, match="the job ended with -9"):
-        batches(job)
-    assert job.starts == JOB_STARTS_MAX
+        play(driver, tmp_path, *["kill"] * 9)
+    assert driver.starts == JOB_STARTS_MAX
 
 
-def test_a_job_is_stopped_while_it_runs(tmp_path: Path) -> None:
+def test_a_job_is_stopped_while_it_runs(tmp_path: Path, driver: Driver) -> None:
     script = tmp_path / "job.py"
     script.write_text('import signal\nprint("{}", flush=True)\nsignal.pause()')
-    job = Job(script, [], tmp_path / "job.log")
-    progress = job.progress()
+    progress = driver.run(script, [])
     assert next(line for line in progress if line is not None) == {}
-    job.stop()
+    driver.stop()
     assert [line for line in progress if line is not None] == []
-    assert job.starts == 1
+    assert driver.starts == 1
 
 
 def test_a_command_that_fails_says_what_it_said() -> None:
