@@ -141,6 +141,7 @@ def _explain_limit(rule: str, value: Json, limit: Any, otherwise: str) -> str:
         "maximum": f"{_shown(value)} is too large: at most {limit}",
         "minLength": f"{_shown(value)} is too short: at least {limit} characters",
         "maxLength": f"{_shown(value)} is too long: at most {limit} characters",
+        "minProperties": f"too few members: at least {limit}",
         "maxItems": f"too many items: at most {limit}",
         "maxProperties": f"too many members: at most {limit}",
     }

@@ -55,6 +55,10 @@ ResourceQuantity = (
     Annotated[int, msgspec.Meta(ge=0)]
     | Annotated[str, msgspec.Meta(pattern=RESOURCE_QUANTITY_PATTERN, max_length=32)]
 )
+Peers = Annotated[
+    tuple[Annotated[dict[str, Any], msgspec.Meta(min_length=1, max_length=3)], ...],
+    msgspec.Meta(max_length=16),
+]
 Quantities = Annotated[dict[str, ResourceQuantity], msgspec.Meta(max_length=16)]
 
 
@@ -157,10 +161,12 @@ class StorageSpec(Wire, frozen=True, kw_only=True):
 
 
 class AccessSpec(Wire, frozen=True, kw_only=True):
-    """Who may query and write."""
+    """Who may query and write; peers as in a NetworkPolicy's `from`, none for every pod."""
 
     authentication: Authentication = Authentication.SERVICE_ACCOUNT
     tls_secret_name: Name253 | None = None
+    query_from: Peers = ()
+    metrics_from: Peers = ()
 
 
 class ResourcesSpec(Wire, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from qss_core.quantities import parse_quantity_bytes
-from qss_core.spec import StoreSpec
+from qss_core.spec import AccessSpec, StoreSpec
 from qss_operator.kubernetes.kinds import (
     NETWORK_POLICIES,
     POD_DISRUPTION_BUDGETS,
@@ -43,13 +43,15 @@ def owner_of(store: Object) -> Object:
     }
 
 
-def beside_pods(names: StoreNames, owner: Object, *, is_healthy: bool) -> list[Child]:
+def beside_pods(
+    names: StoreNames, owner: Object, access: AccessSpec, *, is_healthy: bool
+) -> list[Child]:
     """All children but the StatefulSet; they come first, as pods need them."""
     return [
         (SERVICE_ACCOUNTS, _child(names, owner, names.service_account, {})),
         (SERVICES, _pods_service(names, owner)),
         (SERVICES, _query_service(names, owner)),
-        (NETWORK_POLICIES, _network_policy(names, owner)),
+        (NETWORK_POLICIES, _network_policy(names, owner, access)),
         (POD_DISRUPTION_BUDGETS, _disruption_budget(names, owner, is_healthy=is_healthy)),
     ]
 
@@ -155,7 +157,7 @@ def _disruption_budget(names: StoreNames, owner: Object, *, is_healthy: bool) ->
     return _child(names, owner, names.store, {"spec": spec})
 
 
-def _network_policy(names: StoreNames, owner: Object) -> Object:
+def _network_policy(names: StoreNames, owner: Object, access: AccessSpec) -> Object:
     everywhere: Object = {"namespaceSelector": {}}
     own_pods: Object = {"podSelector": {"matchLabels": {STORE_LABEL: names.store}}}
     writers: Object = {"podSelector": {"matchExpressions": [_exists(WRITER_LABEL)]}}
@@ -164,9 +166,9 @@ def _network_policy(names: StoreNames, owner: Object) -> Object:
         "podSelector": {"matchLabels": OPERATOR_LABELS},
     }
     rules = [
-        (QUERY_PORT, [everywhere]),
+        (QUERY_PORT, [*access.query_from, own_pods] if access.query_from else [everywhere]),
         (CHANGELOG_PORT, [own_pods, writers, operator]),
-        (OPS_PORT, [everywhere]),
+        (OPS_PORT, list(access.metrics_from) or [everywhere]),
     ]
     spec = {
         "podSelector": {"matchLabels": {STORE_LABEL: names.store}},

@@ -78,7 +78,7 @@ class Upkeep:
         self.findings = findings = {}
         if lines := unsupported_lines(store):
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
-        for kind, body in beside_pods(self._names, self._owner, is_healthy=is_healthy):
+        for kind, body in beside_pods(self._names, self._owner, spec.access, is_healthy=is_healthy):
             await self._apply(kind, body)
         found = await self._found_set()
         if found is not None and (growing := await self._grow(found, spec)) is not None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from qss_core.spec import AccessSpec
 from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set
 from qss_operator.kubernetes.names import STORE_LABEL, TEMPLATE_ANNOTATION, StoreNames
 from qss_operator.kubernetes.template import PodDefaults, pod_template
@@ -28,7 +29,7 @@ def arguments(**spec: Any) -> list[str]:
 
 
 def test_every_child_belongs_to_its_store() -> None:
-    made = [body for _, body in beside_pods(NAMES, OWNER, is_healthy=True)]
+    made = [body for _, body in beside_pods(NAMES, OWNER, AccessSpec(), is_healthy=True)]
     made.append(stateful_set(NAMES, OWNER, spec_of(access=OPEN), DEFAULTS, 3))
     for body in made:
         metadata = body["metadata"]
@@ -121,7 +122,7 @@ def test_a_certificate_is_mounted_and_changes_the_addresses() -> None:
 
 def test_no_second_pod_may_go_while_a_partition_is_not_served() -> None:
     def budget(*, is_healthy: bool) -> Any:
-        made = beside_pods(NAMES, OWNER, is_healthy=is_healthy)
+        made = beside_pods(NAMES, OWNER, AccessSpec(), is_healthy=is_healthy)
         return next(body["spec"] for kind, body in made if kind.kind == "PodDisruptionBudget")
 
     assert budget(is_healthy=True)["maxUnavailable"] == 1
@@ -129,11 +130,26 @@ def test_no_second_pod_may_go_while_a_partition_is_not_served() -> None:
     assert budget(is_healthy=False)["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
-def test_only_who_needs_the_changelog_port_reaches_it() -> None:
-    made = beside_pods(NAMES, OWNER, is_healthy=True)
+def peers_of(access: AccessSpec) -> dict[int, Any]:
+    """Who reaches each port."""
+    made = beside_pods(NAMES, OWNER, access, is_healthy=True)
     policy = next(body["spec"] for kind, body in made if kind.kind == "NetworkPolicy")
-    peers = {rule["ports"][0]["port"]: rule["from"] for rule in policy["ingress"]}
-    assert peers[8080] == [{"namespaceSelector": {}}]
+    return {rule["ports"][0]["port"]: rule["from"] for rule in policy["ingress"]}
+
+
+def test_who_reaches_the_ports_for_queries_and_metrics_is_said_by_the_resource() -> None:
+    everybody = peers_of(AccessSpec())
+    assert everybody[8080] == everybody[8082] == [{"namespaceSelector": {}}]
+    web = {"podSelector": {"matchLabels": {"app": "web"}}}
+    monitoring = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
+    some = peers_of(AccessSpec(query_from=(web,), metrics_from=(monitoring,)))
+    own_pods = {"podSelector": {"matchLabels": {STORE_LABEL: STORE}}}
+    assert (some[8080], some[8082]) == ([web, own_pods], [monitoring])
+    assert some[8081] == everybody[8081]
+
+
+def test_only_who_needs_the_changelog_port_reaches_it() -> None:
+    peers = peers_of(AccessSpec())
     labels = [str(peer.get("podSelector")) for peer in peers[8081]]
     assert any(STORE_LABEL in label for label in labels)
     assert any("queryablestate.dev/writer" in label for label in labels)
