@@ -18,9 +18,7 @@ from qss_operator.kubernetes.kinds import (
     STORES,
 )
 from qss_testing.control_world import STORE
-from qss_testing.toy_cluster import NAMESPACE, ToyCluster, toy_cluster
-
-PODS_OF_STORE = [f"{STORE}-{number}" for number in range(3)]
+from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from qss_testing.toy_api_server import ToyApiServer
 from qss_testing.toy_objects import Object, Place
 
 NAMESPACE = "shop"
+PODS_OF_STORE = [f"{STORE}-{number}" for number in range(3)]
 SPEC: Object = {
     "store": {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}},
     "partitions": 6,
