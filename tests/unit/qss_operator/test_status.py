@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from qss_core.model import StoreId
+from qss_core.model import Ordinal, StoreId
 from qss_core.wire import IndexReport
 from qss_operator.crd import json_schema, resource_schema
+from qss_operator.planning.assign import Site, first_configurations, place
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 from qss_operator.planning.status import starting_status, status_of, stopped_status
 from qss_testing.control_world import NOW, World, resource_of, spec_of
@@ -197,6 +198,16 @@ def test_a_message_is_bounded(pods: int) -> None:
     status = world.status()
     assert all(len(entry.message) <= 1024 for entry in status.conditions or ())
     assert_has_the_shape_of_the_crd(status)
+
+
+def test_the_status_of_the_largest_store_is_small() -> None:
+    """Three replicas of 512 partitions: an API server takes 1.5 MB, and each watcher gets it."""
+    sites = [Site(ordinal=Ordinal(number), zone=f"zone-{number % 3}") for number in range(6)]
+    assignment = first_configurations(place(512, sites, standbys=2))
+    status = msgspec.structs.replace(running_store().status(), assignment=assignment)
+    assert all(len(entry.replicas) == 3 for entry in assignment)
+    assert_has_the_shape_of_the_crd(status)
+    assert 32 * 1024 < len(msgspec.json.encode(status)) < 64 * 1024
 
 
 def test_a_stopped_store_keeps_its_assignment_and_says_so() -> None:
