@@ -131,7 +131,7 @@ async def test_chunks_of_a_decision_are_not_dropped_but_committed(
     clock.now_s += TIMEOUT_S + 1
     await cluster.pods[1].maintenance.round()
     await wait_until_async(lambda: all(cluster.rows(p) == of_it for p, of_it in rows.items()))
-    assert coordinator(cluster).unfinished is None
+    await wait_until_async(lambda: coordinator(cluster).unfinished is None)
 
 
 async def test_a_restart_of_the_coordinator_gives_runs_their_time_again(
