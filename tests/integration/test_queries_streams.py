@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from qss_store.http.media import JSON
 from qss_store.reads.local import SCAN_ROWS_MAX
 from qss_store.settings import Settings
 from qss_testing.http import NDJSON, Api
@@ -46,6 +47,23 @@ async def large(start_cluster: StartCluster, pods: int = 1, **settings: Any) -> 
     values = {f"{number:04}": "x" * 20_000 for number in range(2000)}
     await cluster.put_values(values)
     return cluster
+
+
+@pytest.mark.parametrize("media", [NDJSON, JSON])
+async def test_a_reader_that_always_takes_a_little_gets_all(
+    start_cluster: StartCluster, api: MakeApi, media: str
+) -> None:
+    stall_s = 0.5
+    cluster = await large(start_cluster, write_stall_max_s=stall_s)
+    whole = (await api(cluster).get(f"{SCAN}?limit=99999", Accept=media)).body
+    async with open_stream(cluster, 0, media) as (reader, _):
+        end_s = asyncio.get_running_loop().time() + 6 * stall_s
+        body = b""
+        while asyncio.get_running_loop().time() < end_s:
+            body += await reader.read(16_384)
+            await asyncio.sleep(0.01)
+        body += await reader.read()
+    assert body.count(b'"value":"xxx') == whole.count(b'"value":"xxx')
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])

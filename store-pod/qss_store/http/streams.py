@@ -6,6 +6,7 @@ too long, or goes away, ends it, and the iterator is closed.
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from qss_store.reads.scanning import Event, Mark, Rows
 _LOG = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _SLICE_BYTES = 256 * 1024
+_WAITING_BYTES = 128 * 1024  # In the kernel, not sent yet.
 
 
 class EventSource(Protocol):
@@ -131,6 +133,7 @@ async def stream(
 ) -> web.StreamResponse:
     """Writes the scan while it is read."""
     response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: encoder.media})
+    _let_little_wait(request)
     await response.prepare(request)
     async with aclosing(scan.events()) as events:
         async for event in events:
@@ -154,6 +157,7 @@ async def send_document(
         return web.Response(body=body, headers=headers)
     response = web.StreamResponse(headers=headers)
     response.content_length = len(body)
+    _let_little_wait(request)
     await response.prepare(request)
     view = memoryview(body)
     for start in range(0, len(body), _SLICE_BYTES):
@@ -164,6 +168,17 @@ async def send_document(
         async with asyncio.timeout(write_stall_max_s):
             await response.write_eof()
     return response
+
+
+def _let_little_wait(request: web.Request) -> None:
+    """Has the kernel ask for more whenever it has little left to send.
+
+    It would fill buffers of megabytes and ask again when a third of them is free: a reader that
+    takes some all the time would look as if it took nothing for longer than anybody waits.
+    """
+    connection = request.get_extra_info("socket")
+    if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _WAITING_BYTES)
 
 
 @contextmanager
