@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from qss_core.formats import Format, lost_between
+from qss_core.model import PodName
 from qss_core.spec import StoreSpec
 from qss_core.wire import ReplicaReport
 from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
@@ -29,6 +30,7 @@ class Progress:
     """How far the rows of all replicas are: `percent` is below 100 until all are moved."""
 
     percent: int
+    partitions: int
     partitions_done: int
     rows_left: int
     sources: tuple[Format, ...]
@@ -86,8 +88,11 @@ def progress_of(observation: Observation) -> Progress | None:
     formats = {Format(name) for one in told for name in one.formats}
     formats |= {Format(one.format) for one in moving if one.format}
     errors = {one.error: None for one in told if one.error}
+    # Of those on pods that do not answer nothing is known: they count as not moved.
+    partitions = max(len(replicas), _placed(observation))
     return Progress(
-        percent=min(99, int(100 * sum(shares) / len(shares))),
+        percent=min(99, int(100 * sum(shares) / partitions)),
+        partitions=partitions,
         partitions_done=len(replicas) - len(moving),
         rows_left=sum(one.rows_left for one in told),
         sources=tuple(sorted(formats - {target})),
@@ -96,13 +101,14 @@ def progress_of(observation: Observation) -> Progress | None:
 
 
 def _running(target: Format, progress: Progress, observation: Observation) -> Finding:
-    replicas = len(_replicas(observation))
     lost = _lost(progress.sources, target)
     message = (
         f"rows are moved from {' and '.join(progress.sources)} to {target}: {progress.percent}%, "
-        f"{progress.partitions_done} of {replicas} partitions, about "
+        f"{progress.partitions_done} of {progress.partitions} partitions, about "
         f"{_rounded(progress.rows_left)} rows left"
     )
+    if silent := _silent(observation):
+        message += f", besides those of {silent[0]}, which does not answer"
     if lost:
         message += f"; their {' and '.join(lost)} are lost, as spec.store.allowLossyMigration says"
     if progress.errors:
@@ -115,15 +121,25 @@ def _unheard(observation: Observation) -> Finding | None:
     """A pod that does not answer may still have rows to move."""
     status = observation.resource.status
     before = status.condition(ConditionType.FORMAT_MIGRATING) if status else None
-    silent = [
-        pod.address.name
-        for pod in observation.cluster.pods
-        if pod.ordinal not in observation.reports
-    ]
+    silent = _silent(observation)
     if before is None or before.status is not ConditionStatus.TRUE or not silent:
         return None
     message = f"waiting for {silent[0]} to tell whether rows are left"
     return ConditionStatus.TRUE, before.reason, message
+
+
+def _silent(observation: Observation) -> list[PodName]:
+    return [
+        pod.address.name
+        for pod in observation.cluster.pods
+        if pod.ordinal not in observation.reports
+    ]
+
+
+def _placed(observation: Observation) -> int:
+    """How many replicas the status places."""
+    status = observation.resource.status
+    return sum(len(one.replicas) for one in (status and status.assignment) or ())
 
 
 def _replicas(observation: Observation) -> list[ReplicaReport]:

@@ -117,6 +117,20 @@ def test_a_pod_that_was_not_told_yet_counts_as_not_moved() -> None:
     assert told(world) == {"TimestampedWithHeaders"}
 
 
+def test_what_a_silent_pod_holds_counts_as_not_moved() -> None:
+    world = settled()
+    ask_for(world, "TimestampedWithHeaders")
+    world.settle()
+    world.pods[0].migrations[0] = moving(1, 1)
+    world.settle()
+    before = condition(world).message
+    assert ": 91%, 5 of 6 partitions, about 1 rows left" in before
+    world.pods[1].is_reachable = False
+    told = condition(world).message
+    assert ": 58%, 3 of 6 partitions, about 1 rows left" in told
+    assert "besides those of word-counts-1, which does not answer" in told
+
+
 def test_a_silent_pod_does_not_end_a_migration() -> None:
     world = settled()
     ask_for(world, "TimestampedWithHeaders")
