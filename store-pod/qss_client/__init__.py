@@ -13,13 +13,17 @@ from qss_client.answers import (
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
+from qss_core.model import Isolation
+from qss_core.positions import Position
 
 if TYPE_CHECKING:
     from qss_client.async_store import AsyncStore
 
 __all__ = [
     "AsyncStore",
+    "Isolation",
     "PartitionResult",
+    "Position",
     "ReadOptions",
     "RetryLimits",
     "Row",

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from qss_core.errors import MalformedRequestError, StoreError
 from qss_core.model import Isolation, Partitioner, PartitionId, StoreDefinition
 from qss_core.partitioning import partition_of
-from qss_core.positions import Position, decode_token, encode_token
+from qss_core.positions import Position, decode_token, encode_token, parse_bound
 from qss_core.serdes import serde_of
 
 PATH_KEY_BYTES_MAX = 2048
@@ -21,19 +21,36 @@ BATCH_KEYS_MAX = 1000
 class ReadOptions:
     """What every read may ask for.
 
-    position_bound: the answer is at least as new as this position.
+    position_bound: the answer is at least as new as this position; also its token, or as JSON,
+        topic -> partition -> offset. MalformedRequestError for what is none.
     require_active: only the partition's active may answer.
     isolation: READ_UNCOMMITTED also sees rows that are staged and not committed yet; None: as the
         store says (its `spec.isolation`).
     partition: the key's partition, for stores whose writer chose it (partitioner Explicit).
-    timeout_s: how long the store may take, seconds.
+    timeout_s: how long the store may take for an answer, seconds; that a store is not reached is
+        for the client's `RetryLimits`.
     """
 
-    position_bound: Position | None = None
+    position_bound: Position | str | Mapping[str, Mapping[str | int, int]] | None = None
     require_active: bool = False
     isolation: Isolation | None = None
     partition: int | None = None
     timeout_s: float = 10.0
+
+    @property
+    def bound(self) -> Position | None:
+        """`position_bound` as a position."""
+        given = self.position_bound
+        if given is None or isinstance(given, Position):
+            return given
+        if isinstance(given, Mapping):
+            given = {
+                topic: {str(partition): offset for partition, offset in offsets.items()}
+                if isinstance(offsets, Mapping)
+                else offsets
+                for topic, offsets in given.items()
+            }
+        return parse_bound(given)
 
 
 DEFAULTS = ReadOptions()
@@ -227,8 +244,8 @@ def _text(value: Any) -> str:
 
 def _members(options: ReadOptions) -> dict[str, Any]:
     members: dict[str, Any] = {}
-    if options.position_bound is not None:
-        members["positionBound"] = encode_token(options.position_bound)
+    if (bound := options.bound) is not None:
+        members["positionBound"] = encode_token(bound)
     if options.require_active:
         members["requireActive"] = True
     if options.isolation is not None:

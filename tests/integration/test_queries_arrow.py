@@ -5,6 +5,7 @@ import base64
 import json
 from collections.abc import Awaitable, Callable
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -169,6 +170,19 @@ async def test_a_client_has_tables_of_whole_scans(start_cluster: StartCluster) -
     assert stamps > 0
     assert (rows, total, none) == (200, (sum(range(100, 200)),), 0)
     assert sorted(few) == list(range(10))
+
+
+async def test_duckdb_reads_a_scan_as_the_readme_does(start_cluster: StartCluster) -> None:
+    cluster = await start_cluster(3, value_serde="json")
+    await cluster.put_values({f"k{number}": {"flights": number} for number in range(10)})
+    readme = (Path(__file__).parents[2] / "store-pod" / "README.md").read_text()
+    (line,) = (line for line in readme.splitlines() if line.startswith("duckdb.from_arrow"))
+
+    def ask() -> Any:
+        with Store(cluster.url(), "words") as store:
+            return eval(line, {"duckdb": duckdb, "flights": store.range().to_arrow()}).fetchall()
+
+    assert await asyncio.to_thread(ask) == [(10, 45)]
 
 
 async def test_a_client_takes_tables_page_by_page(

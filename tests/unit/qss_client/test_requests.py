@@ -136,3 +136,22 @@ def test_a_query_is_kafkas_with_its_options() -> None:
     assert request.body["partitions"] == [0]
     assert request.body["executionInfo"] is True
     assert request.body["requireActive"] is True
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        Position.of({"in": {0: 7}}),
+        {"in": {"0": 7}},
+        {"in": {0: 7}},
+        encode_token(Position.of({"in": {0: 7}})),
+    ],
+)
+def test_a_bound_is_given_as_a_position_as_json_or_as_its_token(bound: Any) -> None:
+    assert ReadOptions(position_bound=bound).bound == Position.of({"in": {0: 7}})
+
+
+@pytest.mark.parametrize("bound", ["no token", {"in": 7}, {"in": {"x": 7}}, 7])
+def test_a_bound_that_is_no_position_is_refused(bound: Any) -> None:
+    with pytest.raises(MalformedRequestError, match="positionBound"):
+        _ = ReadOptions(position_bound=bound).bound
