@@ -166,6 +166,16 @@ async def test_an_edit_that_asks_for_too_much_changes_nothing_and_is_told(
     assert cluster.condition("Ready")["status"] == "True"
 
 
+async def test_a_round_that_fails_for_a_reason_of_its_own_is_told(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.edit(STATEFUL_SETS, STORE, {"spec": {"volumeClaimTemplates": None}})
+    assert (await cluster.keeper.run_round())[0] == "failed"
+    ready = cluster.condition("Ready")
+    assert ready["status"] == "Unknown"
+    assert "its log has it" in ready["message"]
+
+
 async def test_a_missing_permission_is_named_in_the_status(cluster: ToyCluster) -> None:
     said = (
         'statefulsets.apps "x" is forbidden: User "system:serviceaccount:ops:qss" cannot patch '

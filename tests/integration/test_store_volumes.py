@@ -9,6 +9,7 @@ from qss_core.model import StoreId, StoreName
 from qss_operator.kubernetes.keeper import StoreKeeper
 from qss_operator.kubernetes.kinds import (
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     STATEFUL_SETS,
     STORES,
@@ -60,6 +61,23 @@ async def test_a_volume_that_may_not_grow_is_told_and_left(cluster: ToyCluster) 
     assert cluster.condition("StorageResizing")["reason"] == "Resizing"
 
 
+async def test_a_claim_that_only_looks_like_one_of_the_store_stays(cluster: ToyCluster) -> None:
+    cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
+    await cluster.settle()
+    claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, f"data-{STORE}-0")
+    for name in ("backup", f"data-{STORE}-0-backup", f"data-{STORE}-00"):
+        metadata = {"name": name, "labels": claim["metadata"]["labels"]}
+        body = {"metadata": metadata, "spec": claim["spec"]}
+        cluster.server.objects.create(cluster.place(PERSISTENT_VOLUME_CLAIMS), body)
+        cluster.tell(PERSISTENT_VOLUME_CLAIMS, name)
+    cluster.delete(STORES, STORE)
+    await cluster.keeper.run_round()
+    cluster.control()
+    assert await cluster.settle() == "gone"
+    kept = ["backup", f"data-{STORE}-0-backup", f"data-{STORE}-00"]
+    assert cluster.names(PERSISTENT_VOLUME_CLAIMS) == kept
+
+
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 async def test_a_deleted_store_stops_its_pods_before_anything_else(
     cluster: ToyCluster, policy: str
@@ -78,14 +96,34 @@ async def test_a_deleted_store_stops_its_pods_before_anything_else(
     assert cluster.find(STORES, STORE) is None
 
 
-async def test_a_deletion_that_is_held_up_says_by_what(cluster: ToyCluster) -> None:
+async def test_no_pod_is_stopped_whose_volume_would_go_with_it(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    claim = f"data-{STORE}-1"
+    uids = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
+    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}  # While its pod runs.
+    cluster.edit(PERSISTENT_VOLUME_CLAIMS, claim, held)
+    cluster.delete(PERSISTENT_VOLUME_CLAIMS, claim)
+    await cluster.settle()
+    degraded = cluster.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "VolumeDeleted")
+    assert f"{claim} is deleted, and the data goes when {STORE}-1 stops" in degraded["message"]
+    assert cluster.get(POD_DISRUPTION_BUDGETS, STORE)["spec"]["maxUnavailable"] == 0
+    assert cluster.condition("Ready")["status"] == "True"
+    cluster.edit(STORES, STORE, {"spec": {"pod": {"image": "store:2"}}})
+    await cluster.settle()
+    cluster.edit(STORES, STORE, {"spec": {"replicas": 0}})
+    await cluster.settle()
+    assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == uids
+
+
+async def test_a_store_that_is_being_deleted_says_what_it_waits_for(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     cluster.delete(STORES, STORE)
     await cluster.keeper.run_round()
-    assert cluster.condition("Ready")["reason"] == "Serving", "an end takes a moment"
-    cluster.pass_pauses()
-    await cluster.keeper.run_round()
+    status = cluster.get(STORES, STORE)["status"]
+    assert (status["ready"], status["assigned"]) == ("0/3", "0/6")
     ready = cluster.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "Deleting")
     assert f"{', '.join(PODS_OF_STORE)} on node0" in ready["message"]

@@ -165,8 +165,10 @@ def _network_policy(names: StoreNames, owner: Object, access: AccessSpec) -> Obj
         "namespaceSelector": {},
         "podSelector": {"matchLabels": OPERATOR_LABELS},
     }
+    # Who writes asks there first where the partitions are.
+    askers = [*access.query_from, own_pods, writers] if access.query_from else [everywhere]
     rules = [
-        (QUERY_PORT, [*access.query_from, own_pods] if access.query_from else [everywhere]),
+        (QUERY_PORT, askers),
         (CHANGELOG_PORT, [own_pods, writers, operator]),
         (OPS_PORT, list(access.metrics_from) or [everywhere]),
     ]

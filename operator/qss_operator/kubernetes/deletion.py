@@ -4,6 +4,7 @@ The finalizer keeps the resource until that is done; all other children go with 
 """
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -19,9 +20,6 @@ logger = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
-DELETING = "Deleting"
-# An end that takes no longer is not worth a word.
-_HELD_UP_S = 10.0
 _TOLD_EVERY_S = 1.0
 _NAMED_MAX = 5
 
@@ -41,7 +39,7 @@ class Deletion:
         self._live = live
         self._names = names
         self._monotonic_s = monotonic_s
-        self._told_next_s: float | None = None
+        self._told_next_s = -math.inf
 
     async def hold(self, store: Object) -> bool:
         """Has the resource wait for us when it is deleted; whether that was news to it."""
@@ -52,11 +50,9 @@ class Deletion:
         return True
 
     async def run_round(self, store: Object) -> str | None:
-        """The next step of the end; what to tell of it, where it is held up."""
+        """The next step of the end; what it waits for, where that may be told already."""
         waits = await self._next_step(store)
         now_s = self._monotonic_s()
-        if self._told_next_s is None:
-            self._told_next_s = now_s + _HELD_UP_S
         if waits is None or now_s < self._told_next_s:
             return None
         self._told_next_s = now_s + _TOLD_EVERY_S
@@ -74,7 +70,9 @@ class Deletion:
         if pods := await self._live.children(PODS):
             return _waits_for_pods(pods)  # The watch tells when the last one is gone.
         if when_deleted(store) is WhenDeleted.DELETE:
-            claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+            labelled = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+            # A copy of a volume may have its labels too: it is somebody's backup.
+            claims = {name: one for name, one in labelled.items() if self._names.is_claim(name)}
             for name, claim in claims.items():
                 if "deletionTimestamp" not in claim["metadata"]:
                     logger.info("%s: deleting the volume %s", self._names.store, name)

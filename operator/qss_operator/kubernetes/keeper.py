@@ -15,7 +15,7 @@ from qss_operator.crd import without_nulls
 from qss_operator.errors import ConflictError
 from qss_operator.kubernetes.api import KubernetesApi
 from qss_operator.kubernetes.cluster import KubernetesCluster
-from qss_operator.kubernetes.deletion import DELETING, Deletion
+from qss_operator.kubernetes.deletion import Deletion
 from qss_operator.kubernetes.event_rules import EventType, Subject
 from qss_operator.kubernetes.events import Events
 from qss_operator.kubernetes.health import Health
@@ -38,6 +38,7 @@ from qss_operator.kubernetes.template import PodDefaults
 from qss_operator.kubernetes.upkeep import UNSUPPORTED, Upkeep
 from qss_operator.metrics import OperatorMetrics
 from qss_operator.planning.model import StoreStatus
+from qss_operator.planning.status import deleting_status
 from qss_operator.ports import Pods
 from qss_operator.reconcile import Intervals, StoreReconciler
 
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 INTERVALS = Intervals(unsettled_s=0.5, settled_s=2.0, publish_s=1.0)
 _FAILED_S = 2.0
+_BUG = "the operator met something that it does not expect: its log has it, please report it"
 _FAILED_S_MAX = 60.0
 
 
@@ -150,6 +152,7 @@ class StoreKeeper:
             self._shared.metrics.failed("INTERNAL")
             # One bad round must not be the last one.
             logger.exception("%s: a round failed", self.names.store)
+            await self._publish_trouble(StoreError(_BUG))
             return "failed", self._pause_after_failure()
         self._failures = 0
         if is_settled is None:
@@ -183,12 +186,15 @@ class StoreKeeper:
         )
         if "deletionTimestamp" in metadata:
             if (waits := await self._deletion.run_round(store)) is not None:
-                await self._refuse(store, DELETING, waits)
+                before, now = decode_status(store.get("status")), self._shared.clock.now()
+                await self._publish(
+                    store, deleting_status(before, metadata["generation"], waits, now)
+                )
             return False
         if await self._deletion.hold(store):
             return False
         if (lines := unsupported_lines(store)) and not _is_made(store):
-            await self._refuse(store, UNSUPPORTED, "; ".join(lines))
+            await self._refuse(store, "; ".join(lines))
             return True
         reconciler = await self._reconciler_for(store)
         is_settled = await reconciler.run_round()
@@ -240,11 +246,11 @@ class StoreKeeper:
             if self._subject is not None:
                 self._shared.events.post(self._subject, kind, reason, message)
 
-    async def _refuse(self, store: Object, reason: str, message: str) -> None:
+    async def _refuse(self, store: Object, message: str) -> None:
         before = decode_status(store.get("status"))
         generation = store["metadata"]["generation"]
         now = self._shared.clock.now()
-        await self._publish(store, refused_status(before, generation, reason, message, now))
+        await self._publish(store, refused_status(before, generation, UNSUPPORTED, message, now))
 
     async def _publish_trouble(self, error: StoreError) -> None:
         """Says in the status what keeps the operator from seeing, if that may be written."""

@@ -60,6 +60,11 @@ class StoreNames:
         """The name of a pod's volume claim, as a StatefulSet makes it."""
         return f"{VOLUME}-{self.pod(ordinal)}"
 
+    def is_claim(self, name: str) -> bool:
+        """Whether a claim of that name is one of them."""
+        number = name.rpartition("-")[2]
+        return number.isdecimal() and name == self.claim(int(number))
+
     def address(self, ordinal: int) -> PodAddress:
         """Where a pod listens, for the other pods and for clients in the cluster."""
         host = f"{self.pod(ordinal)}.{self.pods_service}.{self.namespace}.svc"

@@ -29,7 +29,7 @@ from qss_operator.kubernetes.names import StoreNames, store_of
 from qss_operator.kubernetes.resources import unsupported_lines
 from qss_operator.kubernetes.rollout import candidate_of, plan_rollout
 from qss_operator.kubernetes.template import PodDefaults, template_hash
-from qss_operator.kubernetes.volumes import plan_growth
+from qss_operator.kubernetes.volumes import doomed_finding, plan_growth
 from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
 from qss_operator.planning.status import is_ready
 
@@ -74,10 +74,13 @@ class Upkeep:
         spec = observation.resource.spec
         self._owner, self._spec = owner_of(store), spec
         status = observation.resource.status
-        is_healthy = status is not None and is_ready(status)
+        doomed = await self._doomed()
+        is_healthy = status is not None and is_ready(status) and not doomed
         self.findings = findings = {}
         if lines := unsupported_lines(store):
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
+        if doomed:
+            findings[ConditionType.DEGRADED] = doomed_finding(doomed)
         for kind, body in beside_pods(self._names, self._owner, spec.access, is_healthy=is_healthy):
             await self._apply(kind, body)
         found = await self._found_set()
@@ -86,7 +89,9 @@ class Upkeep:
         found = await self._found_set()
         if found is not None:
             await self.set_replicas(found["spec"]["replicas"])
-            rolling = await self._roll(await self._found_set(), spec, observation.reports)
+            rolling = None
+            if not doomed:
+                rolling = await self._roll(await self._found_set(), spec, observation.reports)
             if rolling is not None:
                 findings[ConditionType.PROGRESSING] = rolling
 
@@ -95,9 +100,21 @@ class Upkeep:
         found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
         return None if found is None or "deletionTimestamp" in found["metadata"] else found
 
+    async def _doomed(self) -> list[str]:
+        """The store's volumes that go for good when their pods stop: somebody has deleted them."""
+        claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+        return sorted(
+            name
+            for name, claim in claims.items()
+            if "deletionTimestamp" in claim["metadata"] and self._names.is_claim(name)
+        )
+
     async def set_replicas(self, replicas: int) -> None:
-        """Applies the StatefulSet with this many pods."""
+        """Applies the StatefulSet with this many pods; no fewer where a volume would go too."""
         assert self._spec is not None, "a round comes first"
+        found = await self._found_set()
+        if found is not None and replicas < found["spec"]["replicas"] and await self._doomed():
+            return
         accounts = await self._live.children(SERVICE_ACCOUNTS)
         account = accounts.get(self._names.service_account)
         body = stateful_set(

@@ -4,7 +4,7 @@ A StatefulSet cannot change its claims' template, so each claim is patched, and 
 deleted without its pods and made again with the new template.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ Object = dict[str, Any]
 
 RESIZING = "Resizing"
 RESIZE_REFUSED = "ResizeRefused"
+VOLUME_DELETED = "VolumeDeleted"
+_NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,19 @@ def plan_growth(
         # Only when every claim was patched: a set of the new size would hide the ones left.
         remake_set=remake and not small,
         finding=(ConditionStatus.TRUE, RESIZING, message),
+    )
+
+
+def doomed_finding(claims: Sequence[str]) -> Finding:
+    """What to say of claims that were deleted, and that their pods alone still keep."""
+    pods = [claim.partition("-")[2] for claim in claims]
+    return (
+        ConditionStatus.TRUE,
+        VOLUME_DELETED,
+        f"{', '.join(claims[:_NAMED_MAX])} {'is' if len(claims) == 1 else 'are'} deleted, and the "
+        f"data goes when {', '.join(pods[:_NAMED_MAX])} stop{'s' if len(pods) == 1 else ''}: the "
+        "operator restarts no pod and lets no drain stop one. Read the data out now, into another "
+        "store; what is to be lost goes by deleting those pods",
     )
 
 

@@ -95,6 +95,14 @@ def stopped_status(status: StoreStatus, now: str) -> StoreStatus:
     return _idle(status, "Stopped", message, now)
 
 
+def deleting_status(
+    status: StoreStatus | None, generation: int, waits: str, now: str
+) -> StoreStatus:
+    """What the status of a store becomes while its pods and its volumes go."""
+    seen = msgspec.structs.replace(status or StoreStatus(), observed_generation=generation)
+    return _idle(seen, "Deleting", waits, now)
+
+
 def is_ready(status: StoreStatus) -> bool:
     """Whether every partition of the store is served."""
     ready = status.condition(ConditionType.READY)

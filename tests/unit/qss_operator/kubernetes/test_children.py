@@ -144,7 +144,9 @@ def test_who_reaches_the_ports_for_queries_and_metrics_is_said_by_the_resource()
     monitoring = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
     some = peers_of(AccessSpec(query_from=(web,), metrics_from=(monitoring,)))
     own_pods = {"podSelector": {"matchLabels": {STORE_LABEL: STORE}}}
-    assert (some[8080], some[8082]) == ([web, own_pods], [monitoring])
+    writers = next(one for one in some[8081] if "queryablestate.dev/writer" in str(one))
+    assert some[8080] == [web, own_pods, writers], "a job asks there where to write"
+    assert some[8082] == [monitoring]
     assert some[8081] == everybody[8081]
 
 
