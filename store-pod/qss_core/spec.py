@@ -55,10 +55,7 @@ ResourceQuantity = (
     Annotated[int, msgspec.Meta(ge=0)]
     | Annotated[str, msgspec.Meta(pattern=RESOURCE_QUANTITY_PATTERN, max_length=32)]
 )
-Peers = Annotated[
-    tuple[Annotated[dict[str, Any], msgspec.Meta(min_length=1, max_length=3)], ...],
-    msgspec.Meta(max_length=16),
-]
+Cidr = Annotated[str, msgspec.Meta(pattern="^[0-9A-Fa-f.:]{2,45}/[0-9]{1,3}$", max_length=64)]
 Quantities = Annotated[dict[str, ResourceQuantity], msgspec.Meta(max_length=16)]
 
 
@@ -160,8 +157,50 @@ class StorageSpec(Wire, frozen=True, kw_only=True):
     when_deleted: WhenDeleted = WhenDeleted.RETAIN
 
 
+class LabelRequirementSpec(Wire, frozen=True, kw_only=True):
+    """One condition on labels, as in any selector of Kubernetes."""
+
+    key: LabelKey
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: (
+        Annotated[
+            tuple[Annotated[str, msgspec.Meta(max_length=63)], ...], msgspec.Meta(max_length=32)
+        ]
+        | None
+    ) = None
+
+
+class LabelSelectorSpec(Wire, frozen=True, kw_only=True):
+    """Objects by their labels; an empty one means all."""
+
+    match_labels: LabelValues | None = None
+    match_expressions: (
+        Annotated[tuple[LabelRequirementSpec, ...], msgspec.Meta(max_length=16)] | None
+    ) = None
+
+
+class IpBlockSpec(Wire, frozen=True, kw_only=True):
+    """Addresses."""
+
+    cidr: Cidr
+    except_: Annotated[tuple[Cidr, ...], msgspec.Meta(max_length=16)] | None = msgspec.field(
+        default=None, name="except"
+    )
+
+
+class PeerSpec(Wire, frozen=True, kw_only=True):
+    """Who is let in, as in a NetworkPolicy's `from`."""
+
+    pod_selector: LabelSelectorSpec | None = None
+    namespace_selector: LabelSelectorSpec | None = None
+    ip_block: IpBlockSpec | None = None
+
+
+Peers = Annotated[tuple[PeerSpec, ...], msgspec.Meta(max_length=16)]
+
+
 class AccessSpec(Wire, frozen=True, kw_only=True):
-    """Who may query and write; peers as in a NetworkPolicy's `from`, none for every pod."""
+    """Who may query and write; no peers means every pod."""
 
     authentication: Authentication = Authentication.SERVICE_ACCOUNT
     tls_secret_name: Name253 | None = None

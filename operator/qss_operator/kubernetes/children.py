@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import msgspec
+
 from qss_core.quantities import parse_quantity_bytes
-from qss_core.spec import AccessSpec, StoreSpec
+from qss_core.spec import AccessSpec, Peers, StoreSpec
+from qss_operator.crd import without_nulls
 from qss_operator.kubernetes.kinds import (
     NETWORK_POLICIES,
     POD_DISRUPTION_BUDGETS,
@@ -166,11 +169,11 @@ def _network_policy(names: StoreNames, owner: Object, access: AccessSpec) -> Obj
         "podSelector": {"matchLabels": OPERATOR_LABELS},
     }
     # Who writes asks there first where the partitions are.
-    askers = [*access.query_from, own_pods, writers] if access.query_from else [everywhere]
+    askers = [*_peers(access.query_from), own_pods, writers] if access.query_from else [everywhere]
     rules = [
         (QUERY_PORT, askers),
         (CHANGELOG_PORT, [own_pods, writers, operator]),
-        (OPS_PORT, list(access.metrics_from) or [everywhere]),
+        (OPS_PORT, _peers(access.metrics_from) or [everywhere]),
     ]
     spec = {
         "podSelector": {"matchLabels": {STORE_LABEL: names.store}},
@@ -180,6 +183,10 @@ def _network_policy(names: StoreNames, owner: Object, access: AccessSpec) -> Obj
         ],
     }
     return _child(names, owner, names.store, {"spec": spec})
+
+
+def _peers(given: Peers) -> list[Object]:
+    return [without_nulls(msgspec.to_builtins(peer)) for peer in given]
 
 
 def _exists(label: str) -> Object:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from qss_core.spec import AccessSpec
 from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set
 from qss_operator.kubernetes.names import STORE_LABEL, TEMPLATE_ANNOTATION, StoreNames
@@ -142,7 +144,7 @@ def test_who_reaches_the_ports_for_queries_and_metrics_is_said_by_the_resource()
     assert everybody[8080] == everybody[8082] == [{"namespaceSelector": {}}]
     web = {"podSelector": {"matchLabels": {"app": "web"}}}
     monitoring = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
-    some = peers_of(AccessSpec(query_from=(web,), metrics_from=(monitoring,)))
+    some = peers_of(msgspec.convert({"queryFrom": [web], "metricsFrom": [monitoring]}, AccessSpec))
     own_pods = {"podSelector": {"matchLabels": {STORE_LABEL: STORE}}}
     writers = next(one for one in some[8081] if "queryablestate.dev/writer" in str(one))
     assert some[8080] == [web, own_pods, writers], "a job asks there where to write"
