@@ -26,7 +26,7 @@ from qss_client.requests import (
     path_text,
     query_request,
 )
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, NullKeyError
 from qss_core.model import StoreDefinition
 from qss_core.serdes import serde_of
 
@@ -47,7 +47,9 @@ class Scan(Generic[RowType]):
 def scan_keys(
     bounds: Mapping[str, Any], order: str, partitions: Sequence[int] | None, options: ReadOptions
 ) -> Scan[Row]:
-    """A range (`from`, `to`), a prefix (`prefix`) or everything."""
+    """A range (`from`, `to`), a prefix (`prefix`) or everything; NullKeyError for no prefix."""
+    if bounds.get("prefix", "") is None:
+        raise NullKeyError("prefix is None: without one, ask for a range that is open")
 
     def request(definition: StoreDefinition, limit: int, cursor: str | None) -> HttpRequest:
         return page_request(

@@ -25,7 +25,8 @@ TIMEOUT_S = 10.0
 TIMEOUT_S_MAX = 60.0
 _TRUTH = {"true": True, "false": False}
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-_WHOLE = re.compile("[0-9]{1,9}")
+_WHOLE_DIGITS_MAX = 9
+_WHOLE = re.compile(f"[0-9]{{1,{_WHOLE_DIGITS_MAX}}}")
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Default = TypeVar("Default", float, None)
@@ -253,7 +254,9 @@ def _number(name: str, parameters: dict[str, str], default: Default) -> float | 
 
 def _whole(name: str, text: str) -> int:
     if not _WHOLE.fullmatch(text):
-        raise MalformedRequestError(f"{name} is a whole number, not {text[:40]!r}")
+        raise MalformedRequestError(
+            f"{name} is a whole number of at most {_WHOLE_DIGITS_MAX} digits, not {text[:40]!r}"
+        )
     return int(text)
 
 

@@ -135,7 +135,7 @@ async def test_counts(start_cluster: StartCluster, api: MakeApi) -> None:
     counts = {partition: one["result"] for partition, one in answer["partitionResults"].items()}
     assert counts == {str(number): len(of_partition(cluster, number)) for number in range(4)}
     layers = [line.split(":")[0] for line in answer["partitionResults"]["1"]["executionInfo"]]
-    assert layers == ["Replica.open", "CountPlan", "Peer words-1"]
+    assert layers == ["open", "count", "peer words-1"]
     counted = (await api(cluster).get("/state/count/words")).json()
     assert counted["count"] == 20
     assert counted["partitions"].keys() == counts.keys()

@@ -1,6 +1,7 @@
 """Point queries over HTTP, on one pod and from another."""
 
 import base64
+import re
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
@@ -244,8 +245,8 @@ async def test_execution_info_names_layers_and_nanoseconds(
     cluster = await start_cluster(engine="memory")
     await cluster.put_values({"a": 1})
     row = (await api(cluster).get("/state/stores/words/a?executionInfo=true")).json()
-    assert [line.split(":")[0] for line in row["executionInfo"]] == ["PointPlan"]
-    assert all(line.endswith(" ns") for line in row["executionInfo"])
+    (line,) = row["executionInfo"]
+    assert re.fullmatch(r"read: [0-9]+ ns, 1 rows scanned, 1 returned", line)
 
 
 async def test_head_has_the_headers_and_no_body(start_cluster: StartCluster, api: MakeApi) -> None:

@@ -343,6 +343,6 @@ async def test_execution_info_counts_rows(start_cluster: StartCluster, api: Make
     answer = (await api(cluster).get(f"{SCAN}?executionInfo=true")).json()
     for one in answer["partitions"].values():
         assert any(
-            line.startswith("LocalScan: ") and line.endswith("rows scanned and returned")
+            line.startswith("scan: ") and line.endswith(" returned")
             for line in one["executionInfo"]
         )

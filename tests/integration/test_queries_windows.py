@@ -298,11 +298,11 @@ async def test_hidden_rows_are_counted_where_they_are_passed_over(
     await cluster.put(window_puts(starts=[RETENTION_MS + 5]))
     await cluster.put([Put(b"b", b"1", 0, start=2 * RETENTION_MS)])
     await cluster.put([Put(b"b", b"1", 0, start=2 * RETENTION_MS + 10)])
-    for order_by, word in (("key", "2 returned"), ("time", "2 kept")):
+    for order_by in ("key", "time"):
         path = f"{WINDOWS}?executionInfo=true&orderBy={order_by}"
         answer = (await api(cluster).get(path)).json()
         lines = answer["partitions"]["0"]["executionInfo"]
-        assert any(line.endswith(f"{len(KEYS) + 2} rows scanned, {word}") for line in lines)
+        assert any(line.endswith(f"{len(KEYS) + 2} rows scanned, 2 returned") for line in lines)
 
 
 async def test_a_scan_that_finds_nothing_for_long_goes_on_by_its_cursor(

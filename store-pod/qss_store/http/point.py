@@ -102,8 +102,10 @@ class PointApi:
         execution: Execution | None = None
         if ask.options.execution_info:
             execution = Execution(self._reader.pod.clock, wanted=True)
-            with execution.layer(type(ask.plan).__name__):
-                body = self._body(ask, reading)
+            clock = self._reader.pod.clock
+            started = clock.monotonic()
+            body = self._body(ask, reading)
+            execution.read(clock.monotonic() - started, 1, int(body is not None))
         else:
             body = self._body(ask, reading)
         headers = self._headers(ask, reading)

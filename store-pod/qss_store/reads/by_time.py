@@ -200,7 +200,7 @@ class TimeScan:
                 row = next(rows, None)
         lines = await self._lines(piece.partition, page.rows(), deadline)
         seconds = self.pod.clock.monotonic() - started
-        execution.add("TimeScan", seconds, f", {looked_at} rows scanned, {len(lines)} kept")
+        execution.add("scan", seconds, f", {looked_at} rows scanned, {len(lines)} returned")
         answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
         return _Part(answer, lines, is_end=not page.is_cut)
 

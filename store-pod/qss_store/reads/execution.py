@@ -1,4 +1,8 @@
-"""Execution info: one line for each layer of an answer, with nanoseconds, when it was asked for."""
+"""Execution info: one line for each layer of an answer, with nanoseconds, when it was asked for.
+
+Layers: `open` (a state is chosen), `read`, `count` or `scan` with how many rows were looked at and
+given, a query type of a user's own by its name, `peer POD` (the whole way there and back).
+"""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -31,6 +35,10 @@ class Execution:
         """Says how long a layer took."""
         if self._wanted:
             self._lines.append(f"{name}: {round(seconds * 1e9)} ns{what}")
+
+    def read(self, seconds: float, scanned: int, returned: int) -> None:
+        """Says how long it took to look rows up by their keys."""
+        self.add("read", seconds, f", {scanned} rows scanned, {returned} returned")
 
     def lines(self) -> tuple[str, ...] | None:
         """What to answer; None when nobody asked."""

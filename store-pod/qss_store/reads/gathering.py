@@ -87,7 +87,7 @@ class Gathering:
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
             raise MalformedBytesError(f"pod {address.name} answered something else") from error
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
-        execution.add(f"Peer {address.name}", self._reader.pod.clock.monotonic() - started)
+        execution.add(f"peer {address.name}", self._reader.pod.clock.monotonic() - started)
         return {partition: _from_peer(asked[partition], execution) for partition in partitions}
 
     async def _open(self, partition: PartitionId) -> Reading:
@@ -100,15 +100,18 @@ class Gathering:
     async def _ask_here(self, partition: PartitionId) -> PartitionAnswer | StoreError:
         execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
         try:
-            with execution.layer("Replica.open"):
+            with execution.layer("open"):
                 reading = await self._open(partition)
-            with execution.layer(type(self._plan).__name__):
-                assert not isinstance(self._plan, FoldPlan), "it takes turns"
-                if isinstance(self._plan, CountPlan):
+            assert not isinstance(self._plan, FoldPlan), "it takes turns"
+            if isinstance(self._plan, CountPlan):
+                with execution.layer("count"):
                     result = msgspec.Raw(b"%d" % local.count(reading))
-                else:
-                    row = local.read_point(reading, self._plan, _writer_of(self._plan, self._codec))
-                    result = _ABSENT if row is None else msgspec.Raw(row)
+            else:
+                clock = self._reader.pod.clock
+                started = clock.monotonic()
+                row = local.read_point(reading, self._plan, _writer_of(self._plan, self._codec))
+                execution.read(clock.monotonic() - started, 1, int(row is not None))
+                result = _ABSENT if row is None else msgspec.Raw(row)
         except StoreError as error:
             return error
         return msgspec.structs.replace(

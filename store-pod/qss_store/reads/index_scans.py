@@ -60,7 +60,7 @@ class IndexScan:
     @property
     def told(self) -> str:
         """How many rows were looked at and given, in words."""
-        return f"{self._given} index rows scanned and rows returned"
+        return f"{self._given} index rows scanned, {self._given} returned"
 
     def take(self, rows_max: int) -> Chunk:
         """The next rows, up to `rows_max` and a chunk's limits."""

@@ -88,7 +88,7 @@ class LocalScan:
     @property
     def told(self) -> str:
         """How many rows were looked at and given, in words."""
-        return f"{self.rows_read} rows scanned and returned"
+        return f"{self.rows_read} rows scanned, {self.rows_read} returned"
 
     def take(self, rows_max: int) -> Chunk:
         """The next rows, up to `rows_max` and a chunk's limits."""

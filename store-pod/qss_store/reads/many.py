@@ -162,13 +162,15 @@ class ManyKeys:
         execution = Execution(pod.clock, wanted=options.execution_info)
         reading = await prepare_reading(pod, partition, options, self._codec.format)
         places = self._places[partition]
-        with execution.layer("PointPlan"):
-            # All rows at once, from one state; what takes longer, their JSON, in turns with others.
-            keys = [self._keys[place] for place in places]
-            rows = self._rows(reading, keys)
-            results = self._found_at_once(partition, keys, rows)
-            if results is None:
-                results = await self._in_turns(partition, places, rows)
+        started = pod.clock.monotonic()
+        # All rows at once, from one state; what takes longer, their JSON, in turns with others.
+        keys = [self._keys[place] for place in places]
+        rows = self._rows(reading, keys)
+        results = self._found_at_once(partition, keys, rows)
+        if results is None:
+            results = await self._in_turns(partition, places, rows)
+        found = sum(row is not None for row in rows)
+        execution.read(pod.clock.monotonic() - started, len(keys), found)
         if execution.lines() is None:
             return _Part(self._reader.answer_json(reading), results)
         lines = execution.lines()

@@ -120,7 +120,7 @@ class LocalSource:
 
     def ending(self) -> Ending:
         """The answer, with the state that all rows were read from."""
-        self._execution.add("LocalScan", self._seconds, f", {self._scan.told}")
+        self._execution.add("scan", self._seconds, f", {self._scan.told}")
         answer = msgspec.structs.replace(
             self._reading.answer(),
             end=self._scan.is_over,

@@ -15,7 +15,8 @@ from qss_client.requests import (
     page_request,
     query_request,
 )
-from qss_core.errors import MalformedRequestError
+from qss_client.scans import scan_keys
+from qss_core.errors import MalformedRequestError, NullKeyError
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, encode_token
@@ -155,3 +156,8 @@ def test_a_bound_is_given_as_a_position_as_json_or_as_its_token(bound: Any) -> N
 def test_a_bound_that_is_no_position_is_refused(bound: Any) -> None:
     with pytest.raises(MalformedRequestError, match="positionBound"):
         _ = ReadOptions(position_bound=bound).bound
+
+
+def test_no_prefix_is_not_everything() -> None:
+    with pytest.raises(NullKeyError, match="prefix is None"):
+        scan_keys({"prefix": None}, "ASCENDING", None, DEFAULTS)
