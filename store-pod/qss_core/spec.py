@@ -228,7 +228,9 @@ class TolerationSpec(Wire, frozen=True, kw_only=True):
 class EnvSpec(Wire, frozen=True, kw_only=True):
     """One environment variable."""
 
-    name: Name253
+    name: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=253, pattern="^[-._A-Za-z][-._A-Za-z0-9]*$")
+    ]
     value: LongText | None = None
     value_from: Annotated[dict[str, Any], msgspec.Meta(max_length=1)] | None = None
 

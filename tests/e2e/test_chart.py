@@ -67,6 +67,15 @@ def test_a_value_does_what_it_says(value: str, cluster: Cluster) -> None:
         ("watch.namespaces={Shop}", "namespaces"),
         ("operator.replicas=many", "replicas"),
         ("image.repository=", "repository"),
+        ("watch.namespaces=null", "namespaces"),
+        ("nameOverride=Short", "nameOverride"),
+        ("fullnameOverride=Own", "fullnameOverride"),
+        (r"commonLabels.app\.kubernetes\.io/name=mine", "app.kubernetes.io/name"),
+        (r"operator.podLabels.app\.kubernetes\.io/name=mine", "app.kubernetes.io/name"),
+        (
+            "metrics.serviceMonitor.create=true,metrics.service.create=false",
+            "needs metrics.service",
+        ),
     ],
 )
 def test_a_bad_value_is_refused_by_name(setting: str, said: str, cluster: Cluster) -> None:
