@@ -9,7 +9,7 @@ from e2e.environment import Images
 from e2e.kubectl import Cluster, CommandError
 from e2e.namespaces import fresh_namespace
 from e2e.releases import OPERATOR, install, leader
-from e2e.stores import condition, has_grown, is_ready, pods_of, says, small_store
+from e2e.stores import condition, has_grown, is_ready, pods_of, says, small_store, uids_of
 from qss_testing.waiting import wait_until
 
 _STORES = 50
@@ -102,7 +102,13 @@ def test_a_volume_deleted_by_hand_is_not_filled_with_nothing(
     here.apply(small_store("robbed", replicas=2))
     here.until("qss/robbed", is_ready)
     client.write("robbed", 100, 1)
+    uids = uids_of(here, "robbed")
     here.kubectl("delete", "pvc", "data-robbed-1", "--wait=false")
+    here.patch("qss/robbed", {"spec": {"pod": {"annotations": {"changed": "yes"}}}})
+    here.until("qss/robbed", says("Degraded", "VolumeDeleted", "data-robbed-1"))
+    assert is_ready(here.get("qss", "robbed"))
+    assert uids_of(here, "robbed") == uids
+    assert here.get("pdb", "robbed")["spec"]["maxUnavailable"] == 0
     here.kubectl("delete", "pod", "robbed-1")
     here.until("qss/robbed", says("Ready", "NoInSyncReplica", "robbed-1"))
     here.until("qss/robbed", says("Degraded", "NoInSyncReplica", "robbed-1"))

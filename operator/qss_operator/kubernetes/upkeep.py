@@ -29,7 +29,12 @@ from qss_operator.kubernetes.names import StoreNames, store_of
 from qss_operator.kubernetes.resources import unsupported_lines
 from qss_operator.kubernetes.rollout import candidate_of, plan_rollout
 from qss_operator.kubernetes.template import PodDefaults, template_hash
-from qss_operator.kubernetes.volumes import doomed_finding, plan_growth
+from qss_operator.kubernetes.volumes import (
+    RESIZE_REFUSED,
+    doomed_finding,
+    growth_refused,
+    plan_growth,
+)
 from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
 from qss_operator.planning.status import is_ready
 
@@ -207,7 +212,7 @@ class Upkeep:
         failure = self._growth.of(PERSISTENT_VOLUME_CLAIMS)
         refused = None
         if failure is not None and failure.tried == size:
-            refused = f"volumes cannot grow to {size}: {failure.error.message}"
+            refused = growth_refused(size, failure.error.message)
         growth = plan_growth(size, claims, _set_size(found), refused)
         if self._growth.is_due(PERSISTENT_VOLUME_CLAIMS, size, self._monotonic_s()):
             await self._grow_claims(growth.claims, size)
@@ -226,7 +231,7 @@ class Upkeep:
         except (ForbiddenError, InvalidError) as error:
             now_s = self._monotonic_s()
             if self._growth.failed(PERSISTENT_VOLUME_CLAIMS, size, error, now_s):
-                self._tell("ResizeRefused", f"volumes cannot grow to {size}: {error.message}")
+                self._tell(RESIZE_REFUSED, growth_refused(size, error.message))
         else:
             self._growth.forget(PERSISTENT_VOLUME_CLAIMS)
 

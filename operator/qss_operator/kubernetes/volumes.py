@@ -53,6 +53,14 @@ def plan_growth(
     )
 
 
+def growth_refused(size: str, why: str) -> str:
+    """What to say of volumes that cannot grow."""
+    return (
+        f"volumes cannot grow to {size}: {why}. It is asked again until the storage class "
+        "allows it (allowVolumeExpansion); meanwhile the store serves with the volumes that it has"
+    )
+
+
 def doomed_finding(claims: Sequence[str]) -> Finding:
     """What to say of claims that were deleted, and that their pods alone still keep."""
     pods = [claim.partition("-")[2] for claim in claims]
