@@ -108,7 +108,8 @@ def test_an_upgrade_brings_the_newer_crd_and_image_to_stores_that_exist(
 ) -> None:
     limited = small_store("older", replicas=2, stagedBytesMax="64Mi")
     with fresh_namespace(cluster, "qss-e2e-chart-older") as system:
-        install(system, images, chart=older_chart(tmp_path))
+        # A hand (or another test) may have applied the CRD, and so own what is taken away here.
+        install(system, images, "--force-conflicts", chart=older_chart(tmp_path))
         assert 'unknown field "spec.stagedBytesMax"' in namespace.refusal(limited)
         namespace.apply(small_store("older", replicas=2))
         namespace.wait("qss/older", "condition=Ready")
