@@ -18,7 +18,7 @@ from qss_operator.kubernetes.kinds import (
     STORES,
 )
 from qss_testing.control_world import STORE
-from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
+from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
 
 
 @pytest.fixture
@@ -174,6 +174,17 @@ async def test_a_round_that_fails_for_a_reason_of_its_own_is_told(cluster: ToyCl
     ready = cluster.condition("Ready")
     assert ready["status"] == "Unknown"
     assert "its log has it" in ready["message"]
+
+
+async def test_a_failure_that_cannot_even_be_told_does_not_end_the_loop(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.edit(STORES, STORE, {"spec": None})
+    assert (await cluster.keeper.run_round())[0] == "failed"
+    cluster.edit(STORES, STORE, {"spec": SPEC})
+    assert await cluster.settle() == "settled"
 
 
 async def test_a_missing_permission_is_named_in_the_status(cluster: ToyCluster) -> None:

@@ -152,7 +152,7 @@ class StoreKeeper:
             self._shared.metrics.failed("INTERNAL")
             # One bad round must not be the last one.
             logger.exception("%s: a round failed", self.names.store)
-            await self._publish_trouble(StoreError(_BUG))
+            await self._publish_bug()
             return "failed", self._pause_after_failure()
         self._failures = 0
         if is_settled is None:
@@ -266,6 +266,13 @@ class StoreKeeper:
             await self._publish(store, status)
         except StoreError as further:
             logger.debug("%s: %s", self.names.store, further.message)
+
+    async def _publish_bug(self) -> None:
+        """As trouble, if what was not expected lets that be written: the loop goes on anyway."""
+        try:
+            await self._publish_trouble(StoreError(_BUG))
+        except Exception:
+            logger.exception("%s: nor can that be told", self.names.store)
 
     async def _publish(self, store: Object, status: StoreStatus) -> None:
         if status == decode_status(store.get("status")):

@@ -21,7 +21,7 @@ class Stores:
         """None yet."""
         self._shared = shared
         self._keepers: dict[tuple[str, str], StoreKeeper] = {}
-        # The resource that a watch saw last, and the one that a keeper was begun for.
+        # The uid of the resource that a watch saw last.
         self._newest: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
