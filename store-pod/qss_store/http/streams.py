@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncGenerator, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
@@ -178,7 +178,8 @@ def _let_little_wait(request: web.Request) -> None:
     """
     connection = request.get_extra_info("socket")
     if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _WAITING_BYTES)
+        with suppress(OSError):  # The reader has gone away meanwhile: the first write tells.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _WAITING_BYTES)
 
 
 @contextmanager

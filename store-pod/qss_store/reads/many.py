@@ -169,10 +169,10 @@ class ManyKeys:
         results = self._found_at_once(partition, keys, rows)
         if results is None:
             results = await self._in_turns(partition, places, rows)
+        if not options.execution_info:
+            return _Part(self._reader.answer_json(reading), results)
         found = sum(row is not None for row in rows)
         execution.read(pod.clock.monotonic() - started, len(keys), found)
-        if execution.lines() is None:
-            return _Part(self._reader.answer_json(reading), results)
         lines = execution.lines()
         return _Part(msgspec.structs.replace(reading.answer(), execution_info=lines), results)
 
