@@ -19,6 +19,7 @@ from qss_client.cli_printing import Output, key_document, print_results, print_r
 from qss_core.errors import KeyNotFoundError, MalformedRequestError
 from qss_core.serde_json import json_or_text
 from qss_core.serdes import Serde
+from qss_core.times import Times
 
 _SCAN_ROWS = 1000
 _BY_INDEX = "IndexQuery"
@@ -105,6 +106,7 @@ def query(
     fields: Annotated[list[str] | None, typer.Argument(help="its fields, as lower=a")] = None,
     partitions: Partitions = None,
     limit: Annotated[int | None, typer.Option(min=1, help="so many rows of a range")] = None,
+    times: Annotated[Times | None, typer.Option(help="how the rows' times are printed")] = None,
     execution_info: ExecutionInfo = False,  # noqa: FBT002
     *,
     asked: Asking,
@@ -118,6 +120,7 @@ def query(
             options=asked.options,
             execution_info=execution_info,
             limit=limit,
+            times=times,
             **dict(_field(None if type_ == _BY_INDEX else serde, text) for text in fields or []),
         )
     print_results(list(result.partition_results.values()), asked.output)

@@ -252,10 +252,17 @@ def query(
     *,
     execution_info: bool,
     limit: int | None,
+    times: str | None,
 ) -> Exchange[StateQueryResult]:
     """Any query; each partition's failure is a value in the result."""
     answer = yield query_request(
-        definition, request, partitions, options, execution_info=execution_info, limit=limit
+        definition,
+        request,
+        partitions,
+        options,
+        execution_info=execution_info,
+        limit=limit,
+        times=times,
     )
     result = read_query_answer(answer.body)
     conversation.saw(result.position)

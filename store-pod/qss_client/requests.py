@@ -166,9 +166,12 @@ def query_request(
     *,
     execution_info: bool,
     limit: int | None = None,
+    times: str | None = None,
 ) -> HttpRequest:
     """A whole IQv2 request (KIP-796)."""
     body: dict[str, Any] = {"query": dict(query), **_members(options)}
+    if times is not None:
+        body["times"] = times
     if limit is not None:
         body["limit"] = limit
     if partitions is not None:

@@ -258,11 +258,13 @@ class Store:
         options: ReadOptions = DEFAULTS,
         execution_info: bool = False,
         limit: int | None = None,
+        times: str | None = None,
         **fields: Any,
     ) -> StateQueryResult:
         """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`.
 
         limit: of the rows of all partitions; for what may be more, page by `range`.
+        times: how times are answered, "millis" or "rfc3339"; by default in milliseconds.
         """
         definition = self._definition()
         return self._run(
@@ -274,6 +276,7 @@ class Store:
                 options,
                 execution_info=execution_info,
                 limit=limit,
+                times=times,
             )
         )
 

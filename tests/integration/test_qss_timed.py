@@ -135,6 +135,11 @@ async def test_a_query_by_name_takes_its_fields(start_cluster: StartCluster, run
     done = await run(cluster, "query", "SessionQuery", "keyFrom=N2", "endFrom=0", "-o", "json")
     rows = [row for one in read(done) for row in one["result"]]
     assert [row["key"] for row in rows] == ["N2"]
+    assert {row["sessionStart"] for row in rows} == {1000}
+    named = (*("query", "SessionQuery", "key=N2"), *("-o", "json"))
+    shown = read(await run(cluster, *named, "--times", "rfc3339"))
+    (row,) = [row for one in shown for row in one["result"]]
+    assert row["sessionStart"] == "1970-01-01T00:00:01Z"
 
 
 @pytest.mark.parametrize(

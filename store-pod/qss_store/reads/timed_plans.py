@@ -118,7 +118,10 @@ def _check_alone(
 ) -> None:
     beside = [name for name in (*bounds, "order", "limit", "cursor") if name in parameters]
     if beside:
-        raise MalformedRequestError(f"{' and '.join(exact)} name one row: without {beside[0]}")
+        name = "names" if len(exact) == 1 else "name"
+        raise MalformedRequestError(
+            f"{' and '.join(exact)} {name} one row: ask without {beside[0]}"
+        )
 
 
 def _keys_of_text(parameters: dict[str, str], codec: Codec) -> tuple[bytes | None, bytes | None]:
