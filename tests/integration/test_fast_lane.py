@@ -172,6 +172,8 @@ async def test_the_rows_of_a_key_are_the_ordinary_ones(
         ("/state/windows/words/k1?start=0", 200),
         ("/state/windows/words/k1?limit=1001", 200),
         ("/state/windows/words/k1?orderBy=time", 400),
+        ("/state/windows/words/k1?executionInfo=true", 200),
+        ("/state/windows/words/k1?cursor=x", 400),
         ("/state/windows/words/k1?limit=0", 400),
         ("/state/windows/words/k1?limit=1&limit=1", 400),
         ("/state/windows/words/k1?color=red", 400),

@@ -3,7 +3,6 @@
 import math
 from contextlib import AbstractContextManager
 
-import msgspec
 from aiohttp import hdrs, web
 
 from qss_core.errors import MalformedCursorError, MalformedRequestError, TooLargeError
@@ -19,21 +18,19 @@ from qss_store.http.answers import encoded_query, forwarded_headers, seconds_tex
 from qss_store.http.arrow import ArrowEncoder
 from qss_store.http.media import ARROW, JSON, NDJSON, negotiate
 from qss_store.http.streams import (
-    Collected,
     EventSource,
     NdjsonEncoder,
     StreamEncoder,
     StreamSlots,
     answers_json,
     collect,
-    result_at_once,
+    scan_document,
     send_document,
     stream,
 )
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
 from qss_store.reads.json_rows import JsonRows, RowEncoder
-from qss_store.reads.local import SCAN_ROWS_MAX
 from qss_store.reads.peers import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
 from qss_store.reads.plans import plan_scan
 from qss_store.reads.query_plans import RowsPlan
@@ -91,33 +88,9 @@ class ScanApi:
             return web.Response(headers={hdrs.CONTENT_TYPE: media})
         if not isinstance(encoder, JsonRows):
             return await stream(request, scan, encoder, self._reader.settings.write_stall_max_s)
-        body = _document(await collect(scan))
+        found = await collect(scan)
+        body = scan_document(found.rows_json, answers_json(found.answers), found.cursor)
         return await send_document(request, body, self._reader.settings.write_stall_max_s)
-
-    def document_at_once(
-        self,
-        codec: Codec,
-        plan: RowsPlan,
-        options: ReadOptions,
-        *,
-        limit: int | None,
-        cursor: str | None,
-    ) -> bytes | None:
-        """The JSON of a scan of this pod's rows that fit in a chunk; the options say LOCAL.
-
-        None where it would have to wait, or a partition has failed: others may answer then.
-        """
-        assert options.scope is Scope.LOCAL, "a peer would be waited for"
-        budget = self._document_budget(options, limit)
-        if budget.rows_left is None or budget.rows_left > SCAN_ROWS_MAX:
-            return None
-        encoder, pieces = JsonRows(codec, plan), self.pieces(cursor, plan, options, codec)
-        scan = self._scan(codec, plan, options, pieces, budget, encoder, _nobody)
-        with self.slot(options):
-            collected = result_at_once(collect(scan))
-        if collected is None or any(answer.failure for answer in collected.answers.values()):
-            return None
-        return _document(collected)
 
     def scan(
         self,
@@ -135,18 +108,6 @@ class ScanApi:
         """The scan that a request asks for. Raises for a limit or a cursor that cannot be."""
         pieces = self.pieces(cursor, plan, options, codec)
         budget = self.budget(request, options, limit, media)
-        return self._scan(codec, plan, options, pieces, budget, encoder, make_peer_request)
-
-    def _scan(
-        self,
-        codec: Codec,
-        plan: RowsPlan,
-        options: ReadOptions,
-        pieces: tuple[Piece, ...],
-        budget: Budget,
-        encoder: RowEncoder,
-        make_peer_request: MakePeerRequest,
-    ) -> Scan:
         return Scan(
             pod=self._reader.pod,
             peers=self._reader.peers,
@@ -181,18 +142,12 @@ class ScanApi:
         """How much the answer may have. Raises for a limit that cannot be."""
         settings = self._reader.settings
         if limit is not None and limit < 1:
-            raise _no_rows()
+            raise MalformedRequestError("limit: 1 or more rows")
         if media != JSON:
             now = self._reader.pod.clock.monotonic()
             bytes_max = min(settings.stream_bytes_max, _peer_limit(request, BYTES_MAX_HEADER))
             seconds = min(settings.stream_max_s, _peer_limit(request, SECONDS_MAX_HEADER))
             return Budget(limit, int(bytes_max), now + seconds)
-        return self._document_budget(options, limit)
-
-    def _document_budget(self, options: ReadOptions, limit: int | None) -> Budget:
-        settings = self._reader.settings
-        if limit is not None and limit < 1:
-            raise _no_rows()
         rows = settings.rows_default if limit is None else limit
         if rows > settings.rows_per_answer_max:
             raise TooLargeError(
@@ -201,22 +156,6 @@ class ScanApi:
                 limit=settings.rows_per_answer_max,
             )
         return Budget(rows, settings.answer_bytes_max, self._reader.deadline(options))
-
-
-def _no_rows() -> MalformedRequestError:
-    return MalformedRequestError("limit: 1 or more rows")
-
-
-def _document(collected: Collected) -> bytes:
-    return b'{"rows":%b,"partitions":%b,"cursor":%b}' % (
-        collected.rows_json(),
-        answers_json(collected.answers),
-        msgspec.json.encode(collected.cursor),
-    )
-
-
-def _nobody(part: PeerPart) -> PeerRequest:
-    raise AssertionError(f"partition {part.partition} is read here alone")
 
 
 def make_encoder(media: str, codec: Codec, plan: RowsPlan) -> JsonRows | StreamEncoder:

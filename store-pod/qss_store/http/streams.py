@@ -7,10 +7,10 @@ too long, or goes away, ends it, and the iterator is closed.
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol
 
 import msgspec
 from aiohttp import hdrs, web
@@ -23,7 +23,6 @@ from qss_store.reads.json_rows import NdjsonRows, RowEncoder
 from qss_store.reads.scanning import Event, Mark, Rows
 
 _LOG = logging.getLogger(__name__)
-_Result = TypeVar("_Result")
 _SLICE_BYTES = 256 * 1024
 _WAITING_BYTES = 128 * 1024  # In the kernel, not sent yet.
 
@@ -63,9 +62,10 @@ class Collected:
     answers: dict[PartitionId, PartitionAnswer] = field(default_factory=dict)
     cursor: str | None = None
 
+    @property
     def rows_json(self) -> bytes:
-        """All rows as a JSON array."""
-        return b"[%b]" % b",".join(row for rows in self.rows.values() for row in rows)
+        """All rows as JSON, with commas between."""
+        return b",".join(row for rows in self.rows.values() for row in rows)
 
     def result_of(self, partition: PartitionId) -> msgspec.Raw:
         """One partition's rows as a JSON array."""
@@ -85,21 +85,6 @@ async def collect(scan: EventSource) -> Collected:
                     collected.rows.pop(event.partition, None)  # No position is true of them.
                 collected.cursor = event.cursor
     return collected
-
-
-def result_at_once(work: Coroutine[Any, Any, _Result]) -> _Result | None:
-    """What a coroutine returns that need not wait for anything; None where it must.
-
-    Then it is cancelled, as a task is, and must not wait for its own end either.
-    """
-    try:
-        work.send(None)
-        work.throw(asyncio.CancelledError())
-    except StopIteration as over:
-        return cast(_Result, over.value)
-    except asyncio.CancelledError:
-        return None
-    raise AssertionError("the work waits although it was cancelled")
 
 
 class StreamEncoder(RowEncoder, Protocol):
@@ -192,6 +177,12 @@ def _patience(request: web.Request) -> Iterator[None]:
         if request.transport is not None:
             request.transport.abort()
         raise ConnectionError("the reader took nothing for too long") from error
+
+
+def scan_document(rows: bytes, partitions: bytes, cursor: str | None) -> bytes:
+    """The whole answer of a scan; rows are JSON with commas between, partitions an object."""
+    encoded = msgspec.json.encode(cursor)
+    return b'{"rows":[%b],"partitions":%b,"cursor":%b}' % (rows, partitions, encoded)
 
 
 def answers_json(answers: dict[PartitionId, PartitionAnswer]) -> bytes:

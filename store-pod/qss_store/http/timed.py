@@ -6,12 +6,13 @@ by time.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from aiohttp import web
 
 from qss_core.errors import MalformedRequestError, TooLargeError, UnknownQueryTypeError
 from qss_core.model import StoreType
-from qss_core.parameters import ReadOptions, Scope, limit_of, options_of, parse_parameters
+from qss_core.parameters import ReadOptions, limit_of, options_of, parse_parameters
 from qss_core.timed_parameters import (
     SESSION_KEY_PARAMETERS,
     SESSION_PARAMETERS,
@@ -19,6 +20,7 @@ from qss_core.timed_parameters import (
     WINDOW_PARAMETERS,
     times_of,
 )
+from qss_store.http.at_once import rows_at_once
 from qss_store.http.keys import key_text
 from qss_store.http.media import JSON, OCTETS, negotiate
 from qss_store.http.point import PointApi, PointAsk
@@ -37,6 +39,7 @@ from qss_store.reads.timed_plans import (
 )
 from qss_store.reads.timed_rows import make_timed_writer
 
+_ASKED_MAX = 256  # Each has a few KiB at most, as a request's line.
 _PlanOne = Callable[[dict[str, str], Codec, bytes], PointPlan]
 _PlanMany = Callable[[dict[str, str], Codec, bytes | None], TimedPlan]
 
@@ -121,38 +124,31 @@ class TimedApi:
     def of_key_at_once(self, what: str, store: str, key_text: str, query: str) -> bytes | None:
         """The JSON of many rows of a key, where they are here; None: the ordinary way has to."""
         kind = _KINDS[what]
-        codec, parameters, options = self._checked(store, query, kind, kind.key_parameters)
-        key = key_of_text(key_text, codec)
-        if kind.exact & parameters.keys():
+        codec = self._checked(store, kind)
+        parameters, options = _asked(query, kind.key_parameters)
+        if kind.exact & parameters.keys() or "cursor" in parameters:
             return None
+        key = key_of_text(key_text, codec)
         plan = kind.plan_many(parameters, codec, key)
         partition = partition_of_key(key, options.partition, codec)
-        return self._scans.document_at_once(
-            codec,
-            plan,
-            replace(options, partition=None, partitions=(partition,), scope=Scope.LOCAL),
-            limit=limit_of(parameters),
-            cursor=parameters.get("cursor"),
-        )
+        limit = limit_of(parameters)
+        return rows_at_once(self._reader, codec, plan, options, partition, limit)
 
     def _parse(
         self, request: web.Request, kind: _Kind, allowed: tuple[str, ...]
     ) -> tuple[Codec, dict[str, str], ReadOptions]:
-        query = request.rel_url.raw_query_string
-        return self._checked(request.match_info["store"], query, kind, allowed)
+        codec = self._checked(request.match_info["store"], kind)
+        parameters, options = _asked(request.rel_url.raw_query_string, allowed)
+        return codec, parameters, options
 
-    def _checked(
-        self, store: str, query: str, kind: _Kind, allowed: tuple[str, ...]
-    ) -> tuple[Codec, dict[str, str], ReadOptions]:
+    def _checked(self, store: str, kind: _Kind) -> Codec:
         codec = self._reader.codec(store)
         if codec.type is not kind.type:
             raise UnknownQueryTypeError(
                 f"/state/{kind.what} is for {kind.type} stores; {codec.name} is a {codec.type} "
                 "store"
             )
-        parameters = parse_parameters(query, allowed)
-        options = options_of(parameters)
-        return codec, parameters, options
+        return codec
 
     async def _scan(
         self,
@@ -214,6 +210,13 @@ class TimedApi:
                 f"limit: a page with orderBy=time has up to {rows_max} rows; follow the cursor",
                 limit=rows_max,
             )
+
+
+@lru_cache(maxsize=_ASKED_MAX)
+def _asked(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
+    """What a query string asks for, not to be changed: clients ask the same of many keys."""
+    parameters = parse_parameters(query, allowed)
+    return parameters, options_of(parameters)
 
 
 def _point(

@@ -135,11 +135,14 @@ class TimedScan:
                 del keys[behind:], rows[behind:], matching[room:]
             last_key = keys[-1] if keys else last_key
             looked_at += len(keys)
-            wanted_keys += [keys[place] for place in matching]
-            wanted_rows += [rows[place] for place in matching]
+            if len(matching) < len(keys):
+                keys = [keys[place] for place in matching]
+                rows = [rows[place] for place in matching]
+            wanted_keys += keys
+            wanted_rows += rows
             if is_full or self._ahead.is_over:
                 break
-            size += sum(len(rows[place]) for place in matching)
+            size += sum(map(len, rows))
         return wanted_keys, wanted_rows, last_key, looked_at
 
     def close(self) -> None:
