@@ -132,7 +132,7 @@ class RowEncoder:
         """A window's end is its start and the store's size: another one would be lost."""
         size_ms = self._definition.window_size_ms
         differs = pc.not_equal(pc.subtract(ends, starts), size_ms)
-        if ends.null_count or pc.any(differs).as_py():
+        if pc.any(differs).as_py():  # A row may leave it out: null.
             raise MalformedRequestError(
                 f"the windows of store {self._definition.name} are {size_ms} ms long, and a row's "
                 "window_end says otherwise: use windows of that length, or leave window_end out"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qss_core.errors import MalformedRequestError, StoreError
+from qss_core.errors import MalformedRequestError, StoreError, TooLargeError
 from qss_core.positions import Position, parse_bound
 from qss_core.wire import Problem, decode, error_of
 
@@ -81,6 +81,7 @@ class PartitionResult:
     epoch: int | None = None
     stream_time: int | None = None
     execution_info: tuple[str, ...] = ()
+    end: bool | None = None  # Of rows: whether they are all; False where a limit cut them off.
 
     @property
     def is_success(self) -> bool:
@@ -96,10 +97,17 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class StateQueryResult:
-    """A query's answers by partition (KIP-796 StateQueryResult)."""
+    """A query's answers by partition (KIP-796 StateQueryResult).
+
+    cursor: what goes on with the rows that are left, also those of partitions without a result
+        here; None where these are all. A query that says no limit gives up to 1000 rows.
+    limit: how many rows were asked for; None: nobody said.
+    """
 
     partition_results: Mapping[int, PartitionResult]
     position: Position
+    cursor: str | None = None
+    limit: int | None = None
 
     def get_only_partition_result(self) -> PartitionResult | None:
         """The one result that is not null; None where all are.
@@ -123,28 +131,41 @@ class StateQueryResult:
         }
 
     def first(self) -> Any:
-        """The first result that is not null, by partition; None where all are.
+        """The first row, or the first result that is no list, by partition; None where none is.
 
-        Raises the first failure, as `rows` and `count` do: a part is no answer.
+        Raises the first failure, and TooLargeError where there are more rows than a query gives
+        that says no limit, as `rows` and `count` do: a part is no answer.
         """
-        results = [one.get_result() for one in self._in_order()]
-        return next((one for one in results if one is not None), None)
+        return next(iter(self.rows()), None)
 
     def rows(self, key: Callable[[Any], Any] | None = None, *, reverse: bool = False) -> list[Any]:
-        """The rows of all partitions: one partition after the other, or sorted by `key`."""
-        found = [row for one in self._in_order() for row in one.get_result() or ()]
+        """The rows of all partitions: one partition after the other, or sorted by `key`.
+
+        A result that is no list of rows (a point's row, a count) stands for itself.
+        """
+        found: list[Any] = []
+        for result in self._results():
+            found += result if isinstance(result, list) else [result]
         return found if key is None else sorted(found, key=key, reverse=reverse)
 
     def count(self) -> int:
         """How many there are in all partitions: the sum of counts, or the number of rows."""
-        results = [one.get_result() for one in self._in_order()]
         return sum(
-            one if isinstance(one, int) else len(one) if isinstance(one, list) else one is not None
-            for one in results
+            one if isinstance(one, int) else len(one) if isinstance(one, list) else 1
+            for one in self._results()
         )
 
-    def _in_order(self) -> list[PartitionResult]:
-        return [self.partition_results[number] for number in sorted(self.partition_results)]
+    def _results(self) -> list[Any]:
+        """All that are not null, in the order of their partitions."""
+        ordered = [self.partition_results[number] for number in sorted(self.partition_results)]
+        results = [one.get_result() for one in ordered]
+        if self.cursor is not None and self.limit is None:
+            raise TooLargeError(
+                "the store has more rows than a query gives that says no limit: say limit=..., go "
+                "on with query(..., cursor=result.cursor), or read them all by range(), windows() "
+                "or sessions()"
+            )
+        return [one for one in results if one is not None]
 
 
 def row_of(document: Mapping[str, Any]) -> Row:
@@ -205,14 +226,15 @@ def read_json(body: bytes) -> Any:
         raise StoreError(f"the answer is no JSON: {error}") from error
 
 
-def read_query_answer(body: bytes) -> StateQueryResult:
-    """The answer of `POST /state/query`."""
+def read_query_answer(body: bytes, limit: int | None = None) -> StateQueryResult:
+    """The answer of `POST /state/query` to a query with that limit."""
     document = read_json(body)
     results = {
         int(partition): _partition_result(int(partition), one)
         for partition, one in document["partitionResults"].items()
     }
-    return StateQueryResult(results, Position.from_json(document.get("position") or {}))
+    position = Position.from_json(document.get("position") or {})
+    return StateQueryResult(results, position, document.get("cursor"), limit)
 
 
 def _partition_result(partition: int, document: Mapping[str, Any]) -> PartitionResult:
@@ -229,6 +251,7 @@ def _partition_result(partition: int, document: Mapping[str, Any]) -> PartitionR
         epoch=document.get("epoch"),
         stream_time=document.get("streamTime"),
         execution_info=tuple(document.get("executionInfo") or ()),
+        end=document.get("end"),
     )
 
 

@@ -18,6 +18,7 @@ from qss_client.cli_options import (
     RequireActive,
     Seen,
     ServiceAccount,
+    Staleness,
     StateDir,
     Timeout,
     TokenPath,
@@ -104,11 +105,16 @@ def _asked(
     require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
     position_bound: Bound = None,
     isolation: Seen = None,
+    max_staleness: Staleness = None,
     *,
     reached: Reaching,
 ) -> Asking:
     given = read_options(
-        position_bound, reached.timeout_s, isolation, require_active=require_active
+        position_bound,
+        reached.timeout_s,
+        isolation,
+        require_active=require_active,
+        max_staleness_s=max_staleness,
     )
     return Asking(reached, given)
 

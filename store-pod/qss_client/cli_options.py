@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from qss_client.cli_printing import Output
+from qss_client.cli_printing import ROWS_SHOWN, Output
 from qss_client.conversation import checked_url
 from qss_client.on_kubernetes import Shown, Way, way_to
 from qss_client.requests import ReadOptions
@@ -51,6 +51,10 @@ Bound = Annotated[
     str | None, typer.Option(help="answers at least as new as this: a token, or JSON")
 ]
 Partitions = Annotated[str | None, typer.Option(help="only these, as 0,3")]
+Staleness = Annotated[
+    float | None, typer.Option(help="seconds since a standby that answers was level")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="so many rows; without it, 1000")]
 Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
 
 
@@ -133,12 +137,18 @@ def numbers(text: str | None) -> list[int] | None:
         raise MalformedRequestError(f"partitions are numbers like 0,3, not {text!r}") from error
 
 
+def rows_to_ask(limit: int | None) -> int:
+    """How many rows are asked for: where nobody says, one more than is printed, to know of it."""
+    return ROWS_SHOWN + 1 if limit is None else limit
+
+
 def read_options(
     position_bound: str | None,
     timeout_s: float,
     isolation: Isolation | None,
     *,
     require_active: bool = False,
+    max_staleness_s: float | None = None,
 ) -> ReadOptions:
     """What a read is told."""
     bound = None
@@ -150,6 +160,7 @@ def read_options(
         require_active=require_active,
         isolation=isolation,
         timeout_s=timeout_s,
+        max_staleness_s=max_staleness_s,
     )
 
 

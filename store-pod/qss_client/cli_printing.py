@@ -1,9 +1,10 @@
 """How answers are printed: as a table, as JSON, or as JSON a line."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -12,6 +13,10 @@ from rich.text import Text
 
 from qss_client.answers import Headers, PartitionResult, Row, SessionRow, VersionRow, WindowRow
 from qss_core.times import Times, time_text
+
+ROWS_SHOWN = 1000  # Where nobody says how many.
+AnyRow = TypeVar("AnyRow")
+_BESIDE = ("indexKey", "sequence", "timestamp", "headers")
 
 
 class Output(StrEnum):
@@ -23,7 +28,10 @@ class Output(StrEnum):
 
 
 def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: list[str]) -> None:
-    """Prints rows; a table has the columns `names` that any row has, the first two in any case."""
+    """Prints rows; a table has the columns `names` that any row has.
+
+    Without rows it has those that each row would have.
+    """
     if output is Output.NDJSON:
         for document in documents:
             typer.echo(_line(document))
@@ -33,11 +41,27 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
         typer.echo(json.dumps(everything, indent=2, ensure_ascii=False))
         return
     found = [name for name in names if any(name in document for document in everything)]
-    shown = found or names[:2]
+    shown = found or [name for name in names if name not in _BESIDE]
     table = _table(*[heading_of(name) for name in shown])
     for document in everything:
         table.add_row(*[_cell(document.get(name)) for name in shown])
     Console().print(table)
+
+
+def told_of_more(rows: Iterable[AnyRow], limit: int | None) -> Iterator[AnyRow]:
+    """The rows to print: where no limit was said, so many, and a word where there are more."""
+    rows = iter(rows)
+    if limit is not None:
+        yield from rows
+        return
+    yield from islice(rows, ROWS_SHOWN)
+    if next(rows, None) is not None:
+        tell_of_more()
+
+
+def tell_of_more() -> None:
+    """Says, beside the rows, that these are not all."""
+    typer.echo(f"these are the first {ROWS_SHOWN} rows: say --limit N for more", err=True)
 
 
 def heading_of(name: str) -> str:
@@ -45,9 +69,16 @@ def heading_of(name: str) -> str:
     return "".join(f" {letter}" if letter.isupper() else letter for letter in name).upper()
 
 
+_TIMES = ("windowStart", "windowEnd", "sessionStart", "sessionEnd", "validFrom", "validTo")
+_WHOLE_HEADINGS = frozenset(map(heading_of, (*_TIMES, "timestamp")))
+
+
 def _table(*headers: str) -> Table:
-    """Long cells are folded: what is cut cannot be copied."""
-    return Table(*[Column(header, overflow="fold") for header in headers], box=None)
+    """Long cells are folded, except times: what is cut cannot be copied."""
+    columns = [
+        Column(header, overflow="fold", no_wrap=header in _WHOLE_HEADINGS) for header in headers
+    ]
+    return Table(*columns, box=None)
 
 
 def key_document(row: Row) -> dict[str, Any]:

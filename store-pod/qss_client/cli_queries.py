@@ -9,19 +9,27 @@ from qss_client.answers import Row
 from qss_client.cli_asking import Asking, asking
 from qss_client.cli_options import (
     ExecutionInfo,
+    Limit,
     Name,
     Partitions,
     key_of,
     key_serde,
     numbers,
+    rows_to_ask,
 )
-from qss_client.cli_printing import Output, key_document, print_results, print_rows
+from qss_client.cli_printing import (
+    Output,
+    key_document,
+    print_results,
+    print_rows,
+    tell_of_more,
+    told_of_more,
+)
 from qss_core.errors import KeyNotFoundError, MalformedRequestError
 from qss_core.serde_json import json_or_text
 from qss_core.serdes import Serde
 from qss_core.times import Times
 
-_SCAN_ROWS = 1000
 _BY_INDEX = "IndexQuery"
 _COLUMNS = ["key", "value", "indexKey", "timestamp", "headers"]
 _KEY_FIELDS = ("key", "lower", "upper", "prefix", "keyFrom", "keyTo")
@@ -66,7 +74,7 @@ def scan(
     ] = None,
     prefix: Annotated[str | None, typer.Option(help="only keys that begin with it")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="from the last key on")] = False,  # noqa: FBT002
-    limit: Annotated[int, typer.Option(min=1, help="so many rows")] = _SCAN_ROWS,
+    limit: Limit = None,
     partitions: Partitions = None,
     *,
     asked: Asking,
@@ -82,7 +90,7 @@ def scan(
             rows = client.prefix(
                 _key(serde, prefix),
                 order=order,
-                limit=limit,
+                limit=rows_to_ask(limit),
                 partitions=chosen,
                 options=asked.options,
             )
@@ -92,11 +100,11 @@ def scan(
                 None if upper is None else _key(serde, upper),
                 index=index,
                 order=order,
-                limit=limit,
+                limit=rows_to_ask(limit),
                 partitions=chosen,
                 options=asked.options,
             )
-        _print_rows(rows, asked.output)
+        _print_rows(told_of_more(rows, limit), asked.output)
 
 
 @asking
@@ -124,6 +132,8 @@ def query(
             **dict(_field(None if type_ == _BY_INDEX else serde, text) for text in fields or []),
         )
     print_results(list(result.partition_results.values()), asked.output)
+    if result.cursor is not None and limit is None:
+        tell_of_more()
     if any(not one.is_success for one in result.partition_results.values()):
         raise typer.Exit(1)
 

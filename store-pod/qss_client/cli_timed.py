@@ -8,16 +8,19 @@ import typer
 from qss_client.answers import VersionRow
 from qss_client.cli_asking import Asking, asking
 from qss_client.cli_options import (
+    Limit,
     Name,
     Partitions,
     key_of,
     key_serde,
     numbers,
+    rows_to_ask,
 )
 from qss_client.cli_printing import (
     Output,
     print_rows,
     session_document,
+    told_of_more,
     version_document,
     window_document,
 )
@@ -27,7 +30,6 @@ from qss_core.query_types import Order
 from qss_core.timed_parameters import OrderBy
 from qss_core.times import Times
 
-_ROWS = 1000
 _WINDOW = ["key", "windowStart", "windowEnd", "sequence", "value", "timestamp", "headers"]
 _SESSION = ["key", "sessionStart", "sessionEnd", "value", "headers"]
 _VERSION = ["key", "validFrom", "validTo", "value"]
@@ -37,7 +39,6 @@ KeyFrom = Annotated[str | None, typer.Option(help="the first key")]
 KeyTo = Annotated[str | None, typer.Option(help="the last key")]
 InOrder = Annotated[Order, typer.Option("--order", help="forward or backward")]
 By = Annotated[OrderBy, typer.Option(help="partition by partition, or over all of them by time")]
-Limit = Annotated[int, typer.Option(min=1, help="so many rows")]
 Shown = Annotated[
     Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
 ]
@@ -60,7 +61,7 @@ def windows(
     key_to: KeyTo = None,
     order: InOrder = Order.ASCENDING,
     order_by: By = OrderBy.KEY,
-    limit: Limit = _ROWS,
+    limit: Limit = None,
     partitions: Partitions = None,
     times: Shown = None,
     *,
@@ -74,12 +75,13 @@ def windows(
             **_keys(client, key, key_from, key_to),
             order=order,
             order_by=order_by,
-            limit=limit,
+            limit=rows_to_ask(limit),
             partitions=numbers(partitions),
             options=asked.options,
         )
         shown = _times(times, asked.output)
-        print_rows((window_document(row, shown) for row in rows), asked.output, _WINDOW)
+        documents = (window_document(row, shown) for row in told_of_more(rows, limit))
+        print_rows(documents, asked.output, _WINDOW)
 
 
 @asking
@@ -92,7 +94,7 @@ def sessions(
     key_to: KeyTo = None,
     order: InOrder = Order.ASCENDING,
     order_by: By = OrderBy.KEY,
-    limit: Limit = _ROWS,
+    limit: Limit = None,
     partitions: Partitions = None,
     times: Shown = None,
     *,
@@ -106,12 +108,13 @@ def sessions(
             **_keys(client, key, key_from, key_to),
             order=order,
             order_by=order_by,
-            limit=limit,
+            limit=rows_to_ask(limit),
             partitions=numbers(partitions),
             options=asked.options,
         )
         shown = _times(times, asked.output)
-        print_rows((session_document(row, shown) for row in rows), asked.output, _SESSION)
+        documents = (session_document(row, shown) for row in told_of_more(rows, limit))
+        print_rows(documents, asked.output, _SESSION)
 
 
 @asking
@@ -122,7 +125,7 @@ def versions(
     from_: Annotated[str | None, typer.Option("--from", help="those valid then or later")] = None,
     to: Annotated[str | None, typer.Option(help="those valid then or earlier")] = None,
     order: InOrder = Order.DESCENDING,
-    limit: Limit = _ROWS,
+    limit: Limit = None,
     times: Shown = None,
     *,
     asked: Asking,
@@ -135,7 +138,12 @@ def versions(
         rows: Iterator[VersionRow]
         if as_of is None:
             rows = client.versions(
-                encoded, from_=from_, to=to, order=order, limit=limit, options=asked.options
+                encoded,
+                from_=from_,
+                to=to,
+                order=order,
+                limit=rows_to_ask(limit),
+                options=asked.options,
             )
         else:
             found = client.version(encoded, as_of, asked.options)
@@ -143,7 +151,8 @@ def versions(
                 raise KeyNotFoundError(f"store {store} has no {key!r} as of {as_of}")
             rows = iter((found,))
         shown = _times(times, asked.output)
-        print_rows((version_document(row, shown) for row in rows), asked.output, _VERSION)
+        documents = (version_document(row, shown) for row in told_of_more(rows, limit))
+        print_rows(documents, asked.output, _VERSION)
 
 
 def _keys(

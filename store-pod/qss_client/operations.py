@@ -253,6 +253,7 @@ def query(
     execution_info: bool,
     limit: int | None,
     times: str | None,
+    cursor: str | None,
 ) -> Exchange[StateQueryResult]:
     """Any query; each partition's failure is a value in the result."""
     answer = yield query_request(
@@ -263,8 +264,9 @@ def query(
         execution_info=execution_info,
         limit=limit,
         times=times,
+        cursor=cursor,
     )
-    result = read_query_answer(answer.body)
+    result = read_query_answer(answer.body, limit)
     conversation.saw(result.position)
     return result
 

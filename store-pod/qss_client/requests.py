@@ -14,6 +14,7 @@ from qss_core.serdes import serde_of
 
 PATH_KEY_BYTES_MAX = 2048
 PAGE_ROWS = 10_000
+TABLE_ROWS = 100_000  # Of a page as an Arrow table.
 BATCH_KEYS_MAX = 1000
 
 
@@ -29,6 +30,8 @@ class ReadOptions:
     partition: the key's partition, for stores whose writer chose it (partitioner Explicit).
     timeout_s: how long the store may take for an answer, seconds; that a store is not reached is
         for the client's `RetryLimits`.
+    max_staleness_s: a standby may answer if it was level with its active so many seconds ago;
+        others raise TooStaleError. None: however old it is.
     """
 
     position_bound: Position | str | Mapping[str, Mapping[str | int, int]] | None = None
@@ -36,6 +39,7 @@ class ReadOptions:
     isolation: Isolation | None = None
     partition: int | None = None
     timeout_s: float = 10.0
+    max_staleness_s: float | None = None
 
     @property
     def bound(self) -> Position | None:
@@ -167,6 +171,7 @@ def query_request(
     execution_info: bool,
     limit: int | None = None,
     times: str | None = None,
+    cursor: str | None = None,
 ) -> HttpRequest:
     """A whole IQv2 request (KIP-796)."""
     body: dict[str, Any] = {"query": dict(query), **_members(options)}
@@ -174,6 +179,8 @@ def query_request(
         body["times"] = times
     if limit is not None:
         body["limit"] = limit
+    if cursor is not None:
+        body["cursor"] = cursor
     if partitions is not None:
         body["partitions"] = list(partitions)
     if execution_info:
@@ -215,7 +222,12 @@ def path_text(definition: StoreDefinition, encoded: bytes) -> str | None:
 def only_partition(
     definition: StoreDefinition, partitions: Sequence[int] | None
 ) -> PartitionId | None:
-    """The one partition that is asked, if the store has it: any pod tells that it has not."""
+    """The one partition that is asked, if the store has it: any pod tells that it has not.
+
+    MalformedRequestError where none is named.
+    """
+    if partitions is not None and not partitions:
+        raise MalformedRequestError("partitions: name one at least, or leave it out for all")
     if partitions is None or len(partitions) != 1 or partitions[0] >= definition.partitions:
         return None
     return PartitionId(partitions[0])
@@ -257,4 +269,6 @@ def _members(options: ReadOptions) -> dict[str, Any]:
         members["partition"] = options.partition
     if options.timeout_s != DEFAULTS.timeout_s:
         members["timeout"] = options.timeout_s
+    if options.max_staleness_s is not None:
+        members["maxStaleness"] = options.max_staleness_s
     return members

@@ -16,6 +16,8 @@ from qss_client.answers import (
     window_row_of,
 )
 from qss_client.requests import (
+    PAGE_ROWS,
+    TABLE_ROWS,
     HttpRequest,
     ReadOptions,
     encoded_key,
@@ -42,6 +44,7 @@ class Scan(Generic[RowType]):
 
     request: MakePage
     row_of: Callable[[Mapping[str, Any]], RowType]
+    rows_max: int = TABLE_ROWS  # Of a page: those by time are merged in the pod's memory.
 
 
 def scan_keys(
@@ -79,10 +82,15 @@ def scan_range(
     query = {"type": "IndexQuery", "index": index, "lower": lower, "upper": upper, "order": order}
 
     def request(definition: StoreDefinition, limit: int, cursor: str | None) -> HttpRequest:
-        asked = query_request(
-            definition, query, partitions, options, execution_info=False, limit=limit
+        return query_request(
+            definition,
+            query,
+            partitions,
+            options,
+            execution_info=False,
+            limit=limit,
+            cursor=cursor,
         )
-        return asked if cursor is None else replace(asked, body={**asked.body, "cursor": cursor})
 
     return Scan(request, row_of)
 
@@ -112,15 +120,20 @@ class Timed:
                 "order_by and partitions"
             )
 
+    @property
+    def rows_max(self) -> int:
+        """How many rows a page may have."""
+        return TABLE_ROWS if self.order_by == "key" else PAGE_ROWS
+
 
 def scan_windows(timed: Timed) -> Scan[WindowRow]:
     """Windows by `from` and `to`, both window starts, inclusive."""
-    return Scan(_timed_page("windows", timed), window_row_of)
+    return Scan(_timed_page("windows", timed), window_row_of, timed.rows_max)
 
 
 def scan_sessions(timed: Timed) -> Scan[SessionRow]:
     """Sessions by `endFrom` (they end then or later) and `startTo` (they start then or earlier)."""
-    return Scan(_timed_page("sessions", timed), session_row_of)
+    return Scan(_timed_page("sessions", timed), session_row_of, timed.rows_max)
 
 
 def _timed_page(what: str, timed: Timed) -> MakePage:
@@ -197,11 +210,12 @@ def version_query(
     cursor: str | None = None,
 ) -> HttpRequest:
     """A query of versions in a body, for a key that cannot stand in a path."""
-    request = query_request(definition, query, None, options, execution_info=False, limit=limit)
-    body = request.body if cursor is None else {**request.body, "cursor": cursor}
+    request = query_request(
+        definition, query, None, options, execution_info=False, limit=limit, cursor=cursor
+    )
     encoded = encoded_key(definition, query["key"])
     partition = partition_of_encoded(definition, encoded, options.partition)
-    return replace(request, body=body, partition=partition)
+    return replace(request, partition=partition)
 
 
 def _of_keys(

@@ -19,7 +19,7 @@ from qss_client.credentials import Token
 from qss_client.http_answer import HttpAnswer
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.operations import Exchange, Result
-from qss_client.requests import DEFAULTS, PAGE_ROWS, HttpRequest, ReadOptions
+from qss_client.requests import DEFAULTS, PAGE_ROWS, TABLE_ROWS, HttpRequest, ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.scans import (
     RowType,
@@ -41,7 +41,6 @@ from qss_core.wire import StoreMetadata, decode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TABLE_ROWS = 100_000  # Of a page as an Arrow table.
 _JSON = {"Content-Type": "application/json"}
 _ANSWER_MARGIN_S = 5.0  # The store ends a request by itself; the client waits a little longer.
 
@@ -259,12 +258,15 @@ class Store:
         execution_info: bool = False,
         limit: int | None = None,
         times: str | None = None,
+        cursor: str | None = None,
         **fields: Any,
     ) -> StateQueryResult:
         """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`.
 
-        limit: of the rows of all partitions; for what may be more, page by `range`.
+        limit: of the rows of all partitions, 1000 where none is said; for what may be more, page
+            by `range`.
         times: how times are answered, "millis" or "rfc3339"; by default in milliseconds.
+        cursor: of the result before, to go on with the same query.
         """
         definition = self._definition()
         return self._run(
@@ -277,6 +279,7 @@ class Store:
                 execution_info=execution_info,
                 limit=limit,
                 times=times,
+                cursor=cursor,
             )
         )
 
@@ -300,7 +303,7 @@ class Store:
         definition = self._definition()
         cursor, left = None, limit
         while True:
-            rows = TABLE_ROWS if left is None else min(TABLE_ROWS, left)
+            rows = min(TABLE_ROWS, scan.rows_max, TABLE_ROWS if left is None else left)
             table, cursor = self._run(
                 operations.table_page(self._conversation, definition, scan, rows, cursor)
             )

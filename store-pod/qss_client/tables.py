@@ -164,8 +164,16 @@ def read_stream(body: bytes) -> dict[str, Any]:
 
 
 def joined(tables: "list[pa.Table]") -> "pa.Table":
-    """The pages of a scan as one table."""
-    return _imported("pyarrow").concat_tables(tables)
+    """The pages of a scan as one table; null where a page lacks a column that others have.
+
+    The store's format may change between two pages. Raises StoreError for columns whose types
+    differ: then the store was made anew.
+    """
+    pa = _imported("pyarrow")
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowException as error:
+        raise StoreError(f"the store has changed while it was read: {error}") from error
 
 
 def _imported(name: str) -> Any:

@@ -3,25 +3,32 @@
 Bytes: 00, topics (4), per topic: name length (4), name, pairs (4), per pair: partition (4),
 offset (8); all big-endian. Topics and partitions are written in order, so that equal positions are
 equal bytes; Kafka writes them in hash order, and trailing zeros after them. A token is the unpadded
-base64url of these bytes.
+base64url of these bytes; of more than 1 KiB, of 01 and what zlib (RFC 1950) makes of them: names of
+topics are much alike, and a token has to fit into a line of a request.
 
 A topic without partitions is a declared input of which nothing has been read yet.
 """
 
 import re
 import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 from qss_core.errors import MalformedBytesError, MalformedRequestError, StoreError
 from qss_core.text import decode_base64url, encode_base64url
 
 COMPONENTS_MAX = 1024
+TOKEN_BYTES_MAX = 24 * 1024  # A header may have 32 KiB.
 
 _PARTITION_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1
 _VERSION = b"\x00"
+_COMPRESSED = b"\x01"
+_PLAIN_BYTES_MAX = 1024
+_BYTES_MAX = 1024 * 1024
 _COUNT = struct.Struct(">i")
 _PAIR = struct.Struct(">iq")
 _DECIMAL = re.compile("0|[1-9][0-9]{0,9}")
@@ -165,14 +172,30 @@ def decode_position(data: bytes) -> Position:
     return position
 
 
+@lru_cache(maxsize=16)  # A commit makes the same of all partitions.
 def encode_token(position: Position) -> str:
     """The position token of answers and requests."""
-    return encode_base64url(encode_position(position))
+    data = encode_position(position)
+    if len(data) > _PLAIN_BYTES_MAX:
+        data = _COMPRESSED + zlib.compress(data)
+    return encode_base64url(data)
 
 
 def decode_token(token: str) -> Position:
     """Raises MalformedRequestError for no base64url, MalformedBytesError for no position."""
-    return decode_position(decode_base64url(token))
+    data = decode_base64url(token)
+    return decode_position(_decompressed(data) if data[:1] == _COMPRESSED else data)
+
+
+def _decompressed(data: bytes) -> bytes:
+    rest = zlib.decompressobj()
+    try:
+        plain = rest.decompress(data[1:], _BYTES_MAX)
+    except zlib.error as error:
+        raise MalformedBytesError(f"a position that cannot be decompressed: {error}") from error
+    if not rest.eof or rest.unused_data:
+        raise MalformedBytesError("a compressed position that is cut off, too long, or has more")
+    return plain
 
 
 def parse_bound(obj: object) -> Position:

@@ -20,7 +20,7 @@ from qss_core.errors import (
     WrongStoreError,
 )
 from qss_core.model import Epoch, Sequence, WriterEpoch
-from qss_core.positions import COMPONENTS_MAX, Position
+from qss_core.positions import COMPONENTS_MAX, TOKEN_BYTES_MAX, Position, encode_token
 from qss_core.wire import (
     AbortAnswer,
     AbortPartitionsRequest,
@@ -53,6 +53,10 @@ from qss_store.transactions.writers import Writer
 from qss_store.writers import Writers
 
 Answer = TypeVar("Answer")
+_LESS_POSITION = (
+    "read fewer topics or partitions into one store, or let it forget writers that will not come "
+    "back (qss writers STORE --delete WRITER)"
+)
 
 
 def _references(
@@ -239,7 +243,12 @@ class Coordination:
         if after.component_count > COMPONENTS_MAX:
             raise TooLargeError(
                 f"the position would have {after.component_count} components, at most "
-                f"{COMPONENTS_MAX} are allowed: read fewer topics or partitions into one store"
+                f"{COMPONENTS_MAX} are allowed: {_LESS_POSITION}"
+            )
+        if (size := len(encode_token(after))) > TOKEN_BYTES_MAX:
+            raise TooLargeError(
+                f"the position's token would have {size} bytes, at most {TOKEN_BYTES_MAX} fit into "
+                f"a request: {_LESS_POSITION}"
             )
 
     def _decision(

@@ -16,7 +16,8 @@ import qss_client.async_store
 import qss_client.store
 from qss_client import AsyncStore, Store
 from qss_client.operations import failed_keys
-from qss_client.tables import read_stream
+from qss_client.requests import PAGE_ROWS
+from qss_client.tables import joined, read_stream
 from qss_core.errors import StoreError
 from qss_core.model import StoreType
 from qss_core.serdes import serde_of
@@ -210,6 +211,40 @@ async def test_a_client_takes_tables_page_by_page(
         assert whole.column("value").to_pylist() == [*chain.from_iterable(pages)]
         (nothing,) = [table async for table in store.range("x").arrow_tables()]
         assert nothing.num_rows == 0
+
+
+async def test_windows_by_time_are_tables_too(start_cluster: StartCluster) -> None:
+    cluster = await start_cluster(2, engine="memory", type=StoreType.WINDOW)
+    count = PAGE_ROWS + 50
+    await cluster.put([Put(b"k%05d" % n, b"1", 0, start=n) for n in range(count)])
+
+    def ask() -> list[int]:
+        with Store(cluster.url(), "words") as store:
+            pages = list(store.windows(order_by="time").arrow_tables())
+            assert [page.num_rows for page in pages] == [PAGE_ROWS, 50]
+            table = store.windows(order_by="time", limit=PAGE_ROWS + 1).to_arrow()
+            starts: list[int] = table.column("window_start").to_pylist()
+            return starts
+
+    assert await asyncio.to_thread(ask) == list(range(PAGE_ROWS + 1))
+
+
+async def test_pages_of_two_formats_are_one_table(start_cluster: StartCluster) -> None:
+    older = await start_cluster(format="Plain", value_serde="int64")
+    newer = await start_cluster(format="TimestampedWithHeaders", value_serde="int64")
+    await older.put([Put(b"a", (1).to_bytes(8, "big"), 5)])
+    await newer.put([Put(b"b", (2).to_bytes(8, "big"), 6, (("h", b"x"),))])
+
+    def ask(cluster: Cluster) -> pa.Table:
+        with Store(cluster.url(), "words") as store:
+            return store.range().to_arrow()
+
+    tables = [await asyncio.to_thread(ask, cluster) for cluster in (older, newer)]
+    table = joined(tables)
+    assert table.column("value").to_pylist() == [1, 2]
+    assert table.column("timestamp").to_pylist() == [None, 6]
+    with pytest.raises(StoreError, match="has changed while it was read"):
+        joined([table, pa.table({"value": ["text"]})])
 
 
 async def test_a_stream_that_was_cut_off_is_no_answer(

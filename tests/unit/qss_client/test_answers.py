@@ -15,7 +15,7 @@ from qss_client.answers import (
     read_query_answer,
     row_of,
 )
-from qss_core.errors import NotUpToBoundError, StoreError, UnreachableError
+from qss_core.errors import NotUpToBoundError, StoreError, TooLargeError, UnreachableError
 from qss_core.positions import Position, encode_token
 
 GONE = UnreachableError("no replica answered")
@@ -81,9 +81,28 @@ def test_what_there_is_is_counted() -> None:
     assert result().count() == 0
 
 
-def test_the_first_result_is_of_the_lowest_partition() -> None:
+def test_the_first_row_is_of_the_lowest_partition() -> None:
     assert result(None, "x", "y").first() == "x"
+    assert result([], [{"key": "a"}, {"key": "b"}]).first() == {"key": "a"}
     assert result(None, None).first() is None
+    assert result([]).first() is None
+
+
+def test_a_result_that_is_no_list_is_a_row() -> None:
+    assert result(None, {"key": "a"}).rows() == [{"key": "a"}]
+    assert result(3, 0).rows() == [3, 0]
+    assert result({"o1": 2}, {"o2": 1}).rows() == [{"o1": 2}, {"o2": 1}]
+
+
+def test_a_part_is_taken_for_the_whole_only_where_it_was_asked_for() -> None:
+    body = b'{"partitionResults":{"0":{"result":[{"key":"a"}],"end":false}},"cursor":"c"}'
+    part = read_query_answer(body)
+    assert (part.cursor, part.partition_results[0].end) == ("c", False)
+    for merge in (part.first, part.rows, part.count):
+        with pytest.raises(TooLargeError, match="say limit"):
+            merge()
+    asked = read_query_answer(body, limit=1)
+    assert (asked.count(), asked.rows(), asked.cursor) == (1, [{"key": "a"}], "c")
 
 
 def test_a_failure_is_no_part_of_a_merged_answer() -> None:

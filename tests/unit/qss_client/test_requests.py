@@ -121,12 +121,17 @@ def test_a_page_says_what_it_is_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "asked"), [(None, None), ([3], 3), ([0, 3], None), ([99], None), ([], None)]
+    ("partitions", "asked"), [(None, None), ([3], 3), ([0, 3], None), ([99], None)]
 )
 def test_one_partition_is_asked_of_its_active(partitions: Any, asked: int | None) -> None:
     assert page(partitions=partitions).partition == asked
     query = query_request(WORDS, {"type": "RangeQuery"}, partitions, DEFAULTS, execution_info=False)
     assert query.partition == asked
+
+
+def test_no_partition_is_no_question() -> None:
+    with pytest.raises(MalformedRequestError, match="name one at least"):
+        page(partitions=[])
 
 
 def test_a_query_is_kafkas_with_its_options() -> None:

@@ -1,6 +1,7 @@
 """Positions: their algebra, bounds, bytes, tokens and JSON."""
 
 import pickle
+import zlib
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from qss_core.errors import MalformedBytesError, MalformedRequestError
 from qss_core.positions import (
     COMPONENTS_MAX,
+    TOKEN_BYTES_MAX,
     Position,
     UnmetComponent,
     decode_position,
@@ -20,6 +22,7 @@ from qss_core.positions import (
     position_at_least,
     unmet_components,
 )
+from qss_core.text import decode_base64url, encode_base64url
 
 TOPICS = st.sampled_from(["a", "b", "é", "@batch.w", ""])
 OFFSETS = st.dictionaries(st.integers(0, 3) | st.just(2**31 - 1), st.integers(0, 2**63 - 1))
@@ -155,6 +158,26 @@ def test_unordered_bytes_are_read() -> None:
 def test_malformed_bytes_are_refused(rule: str, data_hex: str) -> None:
     with pytest.raises(MalformedBytesError):
         decode_position(bytes.fromhex(data_hex))
+
+
+def test_a_large_position_has_a_short_token() -> None:
+    names = [f"team-orders-aggregate-{number:04}.source-0" for number in range(COMPONENTS_MAX)]
+    large = Position.of({name: {0: number} for number, name in enumerate(names)})
+    token = encode_token(large)
+    assert len(token) < TOKEN_BYTES_MAX / 2 < len(encode_position(large)) / 2
+    assert decode_token(token) == large
+    small = Position.of({"in": {0: 7}})
+    assert decode_base64url(encode_token(small)) == encode_position(small)
+
+
+def test_a_damaged_compressed_token_is_refused() -> None:
+    plain = encode_position(Position.of({"in": {0: 7}}))
+    whole = b"\x01" + zlib.compress(plain)
+    assert decode_token(encode_base64url(whole)) == Position.of({"in": {0: 7}})
+    bomb = b"\x01" + zlib.compress(bytes(64 * 1024 * 1024))
+    for data in (b"\x01", whole[:-1], whole + b"\x00", b"\x01" + plain, bomb):
+        with pytest.raises(MalformedBytesError):
+            decode_token(encode_base64url(data))
 
 
 def test_the_components_have_a_limit_everywhere() -> None:
