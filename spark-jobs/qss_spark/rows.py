@@ -165,6 +165,7 @@ class RowEncoder:
 
 def serialize(column: pa.Array, serde: str) -> pa.BinaryArray:
     """A column in the bytes of a serde; nulls stay null. MalformedRequestError for another type."""
+    _check_kind(column.type, serde)
     if serde in _NUMBERS:
         kind, layout = _NUMBERS[serde]
         return _big_endian(_cast(column, kind, serde), layout)
@@ -175,6 +176,23 @@ def serialize(column: pa.Array, serde: str) -> pa.BinaryArray:
     if serde == "json":
         return _checked_json(column) if pa.types.is_string(column.type) else _json(column)
     return _one_by_one(column, serde)
+
+
+def _check_kind(kind: pa.DataType, serde: str) -> None:
+    """Refuses what Arrow would make a value of, and a person would not: "5", true, 2.0 as int64."""
+    is_whole = pa.types.is_integer(kind)
+    fits = {
+        "string": _is_text(kind),
+        "bytes": _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
+        **dict.fromkeys(("int16", "int32", "int64"), is_whole),
+        **dict.fromkeys(("float32", "float64"), is_whole or pa.types.is_floating(kind)),
+    }
+    if not (fits.get(serde, True) or pa.types.is_null(kind)):
+        raise MalformedRequestError(f"{serde}: a column of {kind} is none: cast it")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _cast(column: pa.Array, kind: pa.DataType, what: str) -> pa.Array:

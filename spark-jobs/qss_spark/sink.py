@@ -27,6 +27,7 @@ from qss_client.writing import (
 )
 from qss_core.errors import BatchClosedError, BatchGapError, MalformedRequestError, StoreError
 from qss_core.model import StoreDefinition
+from qss_core.writer_reports import check_writer_name
 from qss_spark.checkpoints import check_is_shared
 from qss_spark.offset_log import RunningQuery
 from qss_spark.options import BATCH_OPTION, Access, SinkBatch
@@ -85,7 +86,7 @@ class StoreSink:
         _check_names("valueColumns", valueColumns)
         self._store = store
         self._url = checked_url(url)
-        self._writer = writer or store
+        self._writer = store if writer is None else check_writer_name(writer)
         self._take_over = onNewCheckpoint == "takeOver"
         self._replace = replace
         self._collect = collect

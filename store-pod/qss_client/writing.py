@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from qss_client.batch_bodies import BATCH_MEDIA, encode_batch
 from qss_client.chunks import Slice
+from qss_client.conversation import checked_url
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits, active_of
 from qss_core.chunk_ids import encode_chunk_id
@@ -33,6 +34,7 @@ from qss_core.wire import (
     encode,
     error_of,
 )
+from qss_core.writer_reports import check_writer_name
 
 CHUNK_BYTES = 4 * 1024 * 1024  # What a chunk is filled to: a pod writes each slice in one piece.
 WRITE_LIMITS = RetryLimits(deadline_s=120.0)
@@ -60,7 +62,11 @@ class Run:
 
 
 def discover(http: SyncHttp, url: str, store: str, limits: RetryLimits) -> StoreMetadata:
-    """The store's pods and partitions; `url` is the query or the internal port of any pod."""
+    """The store's pods and partitions; `url` is the query or the internal port of any pod.
+
+    Raises MalformedRequestError for what is no URL.
+    """
+    url = checked_url(url)
     patience = Patience(limits)
     while True:
         try:
@@ -82,7 +88,11 @@ def open_writer(
     one_off: bool = False,
     limits: RetryLimits = WRITE_LIMITS,
 ) -> Run:
-    """Opens the writer for a run of its query. Raises OtherCheckpointError, StaleWriterError."""
+    """Opens the writer for a run of its query.
+
+    Raises OtherCheckpointError, StaleWriterError, MalformedRequestError for a name that none has.
+    """
+    check_writer_name(writer)
     request = OpenWriterRequest(
         query_id=query_id,
         run_id=run_id,

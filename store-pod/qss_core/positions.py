@@ -172,19 +172,21 @@ def decode_position(data: bytes) -> Position:
     return position
 
 
-@lru_cache(maxsize=16)  # A commit makes the same of all partitions.
 def encode_token(position: Position) -> str:
-    """The position token of answers and requests."""
+    """The position token of answers and requests: a text of its own each time."""
     data = encode_position(position)
-    if len(data) > _PLAIN_BYTES_MAX:
-        data = _COMPRESSED + zlib.compress(data)
-    return encode_base64url(data)
+    return encode_base64url(_compressed(data) if len(data) > _PLAIN_BYTES_MAX else data)
 
 
 def decode_token(token: str) -> Position:
     """Raises MalformedRequestError for no base64url, MalformedBytesError for no position."""
     data = decode_base64url(token)
     return decode_position(_decompressed(data) if data[:1] == _COMPRESSED else data)
+
+
+@lru_cache(maxsize=16)  # A commit makes the same of all partitions.
+def _compressed(data: bytes) -> bytes:
+    return _COMPRESSED + zlib.compress(data)
 
 
 def _decompressed(data: bytes) -> bytes:

@@ -14,6 +14,7 @@ from qss_client.chunks import Slice, decode_chunk, rows_of, split_batches
 from qss_client.layouts import layout_of
 from qss_core.errors import DiskFullError, MalformedRequestError, StoreError, WrongStoreError
 from qss_core.model import Epoch, Partitioner, PartitionId, StoreId, WriterEpoch
+from qss_core.serdes import serde_of
 from qss_core.wire import (
     AbortPartitionsRequest,
     CarriedRows,
@@ -32,9 +33,11 @@ from qss_store.pod import Pod
 from qss_store.replica import Replica
 from qss_store.replication import log as logs
 from qss_store.replication.entries import Abort, Commit, Stage
+from qss_store.row_checks import check_column
 
 _DISK_RESERVE_BYTES = 64 * 1024 * 1024
 _NO_ROWS: Mapping[PartitionId, Slice] = {}
+_CHECKED_ROWS = 2000
 _ROWS_ON_DISK = 2  # A commit writes its rows to the log's memtable and to the data family.
 
 
@@ -86,14 +89,21 @@ class Batches:
         return decode_chunk(body, partitions, layout_of(definition))
 
     async def check_rows(self, slices: Iterable[Slice]) -> None:
-        """Refuses rows that the store's own type cannot take: no commit is to fail at them.
+        """Refuses rows that the store's serdes, or its own type, cannot take.
 
-        Raises MalformedRequestError with what the type says.
+        No commit is to fail at them, and no query. Raises MalformedRequestError with what is wrong.
         """
+        definition = self._pod.placed().definition
+        keys, values = serde_of(definition.key_serde), serde_of(definition.value_serde)
+        batches = [batch for one in slices for batch in one.batches]
+        for batch in split_batches(batches, _CHECKED_ROWS):
+            check_column(batch.column("key"), keys, "a key")
+            check_column(batch.column("value"), values, "a value")
+            if batch.num_rows == _CHECKED_ROWS:
+                await asyncio.sleep(0)  # Readers take their turn.
         indexing = self._pod.indexing
         if indexing is None:
             return
-        batches = (batch for one in slices for batch in one.batches)
         for batch in split_batches(batches, INDEXED_LIMITS.rows):
             rows = rows_of(batch)
             for key, value in zip(rows.keys, rows.values, strict=True):

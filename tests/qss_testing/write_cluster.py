@@ -178,7 +178,7 @@ async def write_cluster(
     **definition: Any,
 ) -> AsyncIterator[WriteCluster]:
     """A store whose writers choose partitions; partition p is active on pod p modulo pods."""
-    members = {"partitioner": Partitioner.EXPLICIT, **definition}
+    members = {"partitioner": Partitioner.EXPLICIT, "value_serde": "bytes", **definition}
     async with aiohttp.ClientSession() as session:
         cluster = WriteCluster(
             make_definition(partitions, **members),

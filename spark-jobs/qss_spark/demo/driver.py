@@ -19,7 +19,7 @@ from qss_client.orphans import ending_with_its_parent
 from qss_spark.demo.driver_program import ENDED
 from qss_spark.demo.processes import ProgramError
 
-JOB_STARTS_MAX = 5
+STARTS_IN_VAIN_MAX = 5  # One after the other.
 _STOP_TIMEOUT_S = 20
 _LAST_WORDS_OF_THE_KILLED = (
     # Its Java does not answer any more.
@@ -43,22 +43,29 @@ class Driver:
     def run(self, script: Path, arguments: list[str]) -> Iterator[dict[str, Any] | None]:
         """What the job prints, as it comes; None when nothing came for a moment.
 
-        Raises ProgramError when the job fails by itself, or was started too often.
+        Raises ProgramError when the job fails by itself, or is killed again and again before it
+        gets anywhere.
         """
-        self.starts = 0
+        self.starts = in_vain = 0
         while True:
             self.starts += 1
             process = self._told([str(script), "--progress", *arguments])
-            has_ended = yield from self._progress()
+            has_ended, was_heard = yield from self._progress()
             if has_ended:
                 return
+            in_vain = 0 if was_heard else in_vain + 1
             code = process.wait()
             if self._is_stopped:
                 return
             # Somebody killed it, or its Java: that must not matter.
             was_killed = code < 0 or self._was_disturbed()
-            if not was_killed or self.starts >= JOB_STARTS_MAX:
+            if not was_killed:
                 raise ProgramError(f"the job ended with {code}: see {self._log}\n{self._tail()}")
+            if in_vain >= STARTS_IN_VAIN_MAX:
+                raise ProgramError(
+                    f"the job was killed {in_vain} times one after the other before its first "
+                    f"batch: start the demo again, and see {self._log} where nobody killed it"
+                )
 
     def _told(self, job: list[str]) -> "subprocess.Popen[str]":
         """The process, which runs or is started, and was told what to do."""
@@ -90,8 +97,12 @@ class Driver:
         threading.Thread(target=_read_lines, args=(process, self._lines), daemon=True).start()
         return process
 
-    def _progress(self) -> Generator[dict[str, Any] | None, None, bool]:
-        """Until the job, or the process, has ended; returns whether it was the job."""
+    def _progress(self) -> Generator[dict[str, Any] | None, None, tuple[bool, bool]]:
+        """Until the job, or the process, has ended.
+
+        Returns whether it was the job, and whether it had said anything before.
+        """
+        was_heard = False
         while True:
             try:
                 line = self._lines.get(timeout=0.2)
@@ -99,14 +110,15 @@ class Driver:
                 yield None
                 continue
             if line is None:
-                return False
+                return False, was_heard
             if line.strip() == ENDED:
-                return True
+                return True, was_heard
             try:
                 document = json.loads(line)
             except ValueError:
                 continue  # Spark prints too, and a job that is killed may stop within a line.
             if isinstance(document, dict):
+                was_heard = True
                 yield document
 
     def _tail(self, lines: int = 15) -> str:

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import shutil
 import sys
 import threading
@@ -178,8 +179,19 @@ class Demo:
         for play in self._plays:
             for line in play.invitations:
                 command = line.format(url=urls[play.parts[-1].store], state=self._cluster[1])
-                self._console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
+                self._console.print(
+                    f"  {_as_typed(command)}", markup=False, highlight=False, soft_wrap=True
+                )
         self._console.print("Ctrl-C stops it.")
+
+
+def _as_typed(command: str) -> str:
+    """A command as it works in a new terminal, which may not know this environment's programs."""
+    program, _, arguments = command.partition(" ")
+    here = Path(sys.executable).with_name(program)
+    if shutil.which(program) is not None or not here.exists():
+        return command
+    return f"{os.path.relpath(here)} {arguments}"
 
 
 class Display:

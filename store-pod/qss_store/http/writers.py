@@ -1,12 +1,11 @@
 """Who writes a store, for a person: the list, and deleting one of them. On both ports."""
 
-import re
-
 from aiohttp import web
 
 from qss_core.errors import MalformedRequestError
 from qss_core.parameters import parse_parameters
 from qss_core.wire import encode
+from qss_core.writer_reports import check_writer_name
 from qss_store.coordination import Coordination
 from qss_store.http.to_coordinator import ToCoordinator
 from qss_store.peers import PeerSession
@@ -15,7 +14,6 @@ from qss_store.settings import Settings
 
 WRITERS_ROUTE = "/changelog/stores/{store}/writers"
 _BOOLEANS = {"true": True, "false": False}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def writer_routes(
@@ -43,13 +41,7 @@ def writer_routes(
 
 def writer_name(request: web.Request) -> str:
     """The {writer} of a path. Raises MalformedRequestError."""
-    name = request.match_info["writer"]
-    if not _NAME.fullmatch(name):
-        raise MalformedRequestError(
-            "a writer's name has up to 200 letters, digits, '.', '_' and '-', and starts with one "
-            "of the first two"
-        )
-    return name
+    return check_writer_name(request.match_info["writer"])
 
 
 def _json(message: object) -> web.Response:

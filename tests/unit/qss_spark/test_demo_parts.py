@@ -15,7 +15,7 @@ from rich.console import Console
 
 from qss_operator.local.processes import identify, is_alive
 from qss_spark.demo.asking import Answered, Asking
-from qss_spark.demo.driver import JOB_STARTS_MAX, Driver
+from qss_spark.demo.driver import STARTS_IN_VAIN_MAX, Driver
 from qss_spark.demo.plays import PLAYS
 from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
 from qss_spark.demo.run import Display
@@ -137,10 +137,19 @@ def test_a_job_does_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: not is_alive(job))
 
 
-def test_a_job_that_is_always_killed_is_given_up(tmp_path: Path, driver: Driver) -> None:
-    with pytest.raises(ProgramError, match="the job ended with -9"):
-        play(driver, tmp_path, *["kill"] * 9)
-    assert driver.starts == JOB_STARTS_MAX
+def test_a_job_may_be_killed_as_often_as_it_gets_on(tmp_path: Path, driver: Driver) -> None:
+    kills = 2 * STARTS_IN_VAIN_MAX
+    assert play(driver, tmp_path, *["kill"] * kills, "0") == list(range(kills + 1))
+
+
+def test_a_job_that_is_always_killed_before_it_begins_is_given_up(
+    tmp_path: Path, driver: Driver
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    with pytest.raises(ProgramError, match="was killed 5 times one after the other"):
+        batches(driver, script)
+    assert driver.starts == STARTS_IN_VAIN_MAX == 5
 
 
 def test_a_job_is_stopped_while_it_runs(tmp_path: Path, driver: Driver) -> None:
