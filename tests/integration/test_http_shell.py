@@ -158,7 +158,6 @@ async def test_another_version_of_http_is_refused(listen: Listen) -> None:
         b"GET /things/1 HTTP/1.1\r\nHost: x\r\nContent-Length: +5\r\n\r\n",
         b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n",
-        b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"\x16\x03\x01 hello\r\n\r\n",
     ],
 )
@@ -169,6 +168,20 @@ async def test_what_is_no_http_is_a_problem_without_a_traceback(
     raw = await server.talk(head)
     assert problem_in(raw)["code"] == "MALFORMED_REQUEST"
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /things/1 HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 40_000 + b"\r\n\r\n",
+    ],
+)
+async def test_a_head_that_is_too_long_is_told_so(listen: Listen, head: bytes) -> None:
+    server = await listen()
+    problem = problem_in(await server.talk(head))
+    assert problem["code"] == "LIMIT_EXCEEDED"
+    assert "goes into the body" in problem["detail"]
 
 
 async def test_a_body_is_read_whole_and_refused_over_its_limit(listen: Listen) -> None:

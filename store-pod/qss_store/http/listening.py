@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from aiohttp import hdrs, web
+from aiohttp.http_exceptions import LineTooLong
 
-from qss_core.errors import MalformedRequestError, OverloadedError, StoreError
+from qss_core.errors import MalformedRequestError, OverloadedError, StoreError, TooLargeError
 from qss_core.wire import encode, problem_of
 from qss_store.http.shell import PROBLEM_JSON, problem_response, unexpected
 
@@ -96,7 +97,12 @@ class Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("the answer broke off")
         failure: StoreError
-        if status < 500:
+        if isinstance(exc, LineTooLong):
+            failure = TooLargeError(
+                "the request's line, or a header, is longer than this server reads: a long key "
+                "goes into the body of POST /state/get/STORE or /state/query/STORE"
+            )
+        elif status < 500:
             failure = MalformedRequestError("not an HTTP request that this server understands")
         else:
             assert isinstance(exc, Exception | None)

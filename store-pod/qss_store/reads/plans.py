@@ -179,7 +179,7 @@ def key_of_text(text: str, codec: Codec) -> bytes:
 def key_of_json(obj: object, codec: Codec) -> bytes:
     """The stored bytes of a key in a body."""
     if obj is None:
-        raise NullKeyError("a key is not null: every row of a store has one")
+        raise NullKeyError("key: none is given, and none is null: every row of a store has one")
     return _checked(codec.key.encode(codec.key.from_json(obj)))
 
 
