@@ -263,8 +263,7 @@ class Store:
     ) -> StateQueryResult:
         """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`.
 
-        limit: of the rows of all partitions, 1000 where none is said; for what may be more, page
-            by `range`.
+        limit: of all rows, 1000 where none is said; for what may be more, page by `range`.
         times: how times are answered, "millis" or "rfc3339"; by default in milliseconds.
         cursor: of the result before, to go on with the same query.
         """
