@@ -107,6 +107,26 @@ async def test_a_key_that_hashes_elsewhere_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "what"),
+    [
+        (b"a", b"not json", "a value is no json"),
+        (b"a", b'{"v":"\xff"}', "a value is no json"),
+        (b"\x01", b"1", "a key is no int64"),
+    ],
+)
+async def test_what_no_query_could_answer_is_refused(
+    tmp_path: Path, key: bytes, value: bytes, what: str
+) -> None:
+    key_serde = "int64" if what.endswith("int64") else "string"
+    async with write_cluster(tmp_path, key_serde=key_serde, value_serde="json") as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        refused = await writer.put(epoch, 0, f"{epoch}.task.0", chunk_of({0: {key: value}}))
+        assert what in refused.problem(400, "MALFORMED_REQUEST")["detail"]
+        assert cluster.staged() == set()
+
+
+@pytest.mark.parametrize(
     ("method", "path", "status", "code", "word"),
     [
         ("POST", "/changelog/stores/birds/writers/job", 404, "STORE_NOT_FOUND", "words"),
