@@ -15,8 +15,10 @@ from qss_core.text import encode_text
 
 # Checks without building anything, some ten times faster than the standard library.
 _CHECKER = msgspec.json.Decoder(msgspec.Raw)
-_REFUSALS = (msgspec.DecodeError, ValueError, RecursionError)
+JSON_REFUSALS = (msgspec.DecodeError, ValueError, RecursionError)
 _WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+# Of UTF-8 texts: raises one of JSON_REFUSALS.
+check_json_syntax = _CHECKER.decode
 # Outside of its strings, which cannot hold one raw, a line break in JSON is only a space.
 _LINE_BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
 
@@ -26,7 +28,7 @@ def parse_json(text: str) -> Any:
     try:
         _CHECKER.decode(text)
         return json.loads(text)
-    except _REFUSALS as error:
+    except JSON_REFUSALS as error:
         raise MalformedRequestError(f"not JSON: {text[:60]!r}: {error}") from error
 
 
@@ -83,5 +85,5 @@ class JsonSerde:
         try:
             _CHECKER.decode(data)
             return data.decode()
-        except _REFUSALS as error:
+        except JSON_REFUSALS as error:
             raise wrong_bytes(self.name, data) from error
