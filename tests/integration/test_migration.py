@@ -181,6 +181,33 @@ async def test_an_answer_has_the_format_at_once_and_unknown_is_said(
     assert row == {"key": "a", "value": 3, "timestamp": 1000, "headers": []}
 
 
+@pytest.mark.parametrize(
+    ("kind", "path", "time"),
+    [(StoreType.WINDOW, "windows", 60_000), (StoreType.SESSION, "sessions", 65_000)],
+)
+async def test_a_row_with_a_time_in_its_key_keeps_it_for_its_timestamp(
+    start_cluster: Callable[..., Awaitable[Cluster]],
+    api: Callable[..., Api],
+    kind: StoreType,
+    path: str,
+    time: int,
+) -> None:
+    cluster = await start_cluster(type=kind, format="Plain")
+    target = "PlainWithHeaders" if kind is StoreType.SESSION else "TimestampedWithHeaders"
+    await cluster.put([Put(b"a", b"1", 7, start=60_000, end=65_000)])
+    await change_format(cluster, target)
+    query = "TimestampedWindowKeyWithHeadersQuery"
+    if kind is StoreType.SESSION:
+        asked: dict[str, Any] = {"type": "TimestampedWindowRangeWithHeadersQuery", "key": "a"}
+    else:
+        asked = {"type": query, "key": "a", "timeFrom": 0, "timeTo": 100_000}
+        (row,) = await api(cluster).rows(f"/state/{path}/words/a")
+        assert row["timestamp"] == time
+    answer = await api(cluster).query(asked)
+    rows = [one for part in answer["partitionResults"].values() for one in part["result"]]
+    assert [row["timestamp"] for row in rows] == [time]
+
+
 @pytest.mark.parametrize("accept", ["application/json", "application/vnd.apache.arrow.stream"])
 async def test_pods_of_which_not_all_know_the_format_answer_together(
     accept: str,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qss_core.formats import TIMESTAMP_BYTES, Format, splitter_of
+from qss_core.formats import TIMESTAMP_BYTES, TIMESTAMP_UNKNOWN, Format, splitter_of
 from qss_core.model import StoreType
 from qss_core.timed_keys import (
     TIME_MAX,
@@ -137,7 +137,7 @@ def make_take_apart(codec: Codec, shape: Shape) -> TakeApart:
 
     def take_apart(row_keys: Sequence[bytes], rows: Sequence[bytes]) -> Columns:
         keys, found = keys_of(row_keys, codec), rows_of(rows)
-        timestamps = keys.row_times if found.timestamps is None else found.timestamps
+        timestamps = _known(found.timestamps, keys.row_times)
         headers = (b"",) * len(rows) if found.headers is None else found.headers
         return Columns(
             keys=keys.keys,
@@ -149,6 +149,14 @@ def make_take_apart(codec: Codec, shape: Shape) -> TakeApart:
         )
 
     return take_apart
+
+
+def _known(timestamps: Numbers | None, row_times: Numbers | None) -> Numbers | None:
+    """A row that has no timestamp has the time of its key, where that has one."""
+    if timestamps is None or row_times is None:
+        return row_times if timestamps is None else timestamps
+    unknown = timestamps == TIMESTAMP_UNKNOWN
+    return np.where(unknown, row_times, timestamps) if unknown.any() else timestamps
 
 
 # --- Row keys

@@ -2,9 +2,9 @@
 
 A row is `{"key": k, "windowStart": t, "windowEnd": t, "sequence": n, "value": v}` or `{"key": k,
 "sessionStart": t, "sessionEnd": t, "value": v}`, with `timestamp` and `headers` where the query
-asks for them; `sequence` only where the store retains duplicates. A row whose format keeps no
-timestamp has the time of its key for one. A version is `{"key": k, "validFrom": t, "validTo": t,
-"value": v}`; `validTo` is null while it is the latest.
+asks for them; `sequence` only where the store retains duplicates. A row without a timestamp, of a
+format that keeps none or from one, has the time of its key for one. A version is `{"key": k,
+"validFrom": t, "validTo": t, "value": v}`; `validTo` is null while it is the latest.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from qss_core.errors import MalformedBytesError, StoreError
-from qss_core.formats import splitter_of
+from qss_core.formats import TIMESTAMP_UNKNOWN, splitter_of
 from qss_core.model import StoreType
 from qss_core.timed_keys import (
     STILL_VALID,
@@ -50,7 +50,9 @@ def make_timed_writer(codec: Codec, shape: Shape, times: Times) -> RowWriter:
         block, timestamp, value = split(row)
         members = b'%b"value":%b' % (start, value_json(value))
         if shape.timestamp:
-            members += b',"timestamp":%b' % shown(time if timestamp is None else timestamp)
+            if timestamp is None or timestamp == TIMESTAMP_UNKNOWN:
+                timestamp = time
+            members += b',"timestamp":%b' % shown(timestamp)
         if shape.headers:
             members += b',"headers":%b' % headers_json(block)
         return members + b"}"
