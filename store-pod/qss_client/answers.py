@@ -112,10 +112,12 @@ class StateQueryResult:
     def get_only_partition_result(self) -> PartitionResult | None:
         """The one result that is not null; None where all are.
 
-        Raises the first failure, which Kafka hides, and ValueError for more than one result.
+        Raises the first failure, which Kafka hides, ValueError for more than one result, and
+        TooLargeError as `rows` does.
         """
         for result in self.partition_results.values():
             result.get_result()
+        self._check_whole()
         present = [one for one in self.partition_results.values() if one.result is not None]
         if len(present) > 1:
             raise ValueError(f"{len(present)} partitions have a result: ask one, or read them all")
@@ -159,13 +161,16 @@ class StateQueryResult:
         """All that are not null, in the order of their partitions."""
         ordered = [self.partition_results[number] for number in sorted(self.partition_results)]
         results = [one.get_result() for one in ordered]
+        self._check_whole()
+        return [one for one in results if one is not None]
+
+    def _check_whole(self) -> None:
         if self.cursor is not None and self.limit is None:
             raise TooLargeError(
                 "the store has more rows than a query gives that says no limit: say limit=..., go "
                 "on with query(..., cursor=result.cursor), or read them all by range(), windows() "
                 "or sessions()"
             )
-        return [one for one in results if one is not None]
 
 
 def row_of(document: Mapping[str, Any]) -> Row:

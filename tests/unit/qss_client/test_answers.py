@@ -98,7 +98,7 @@ def test_a_part_is_taken_for_the_whole_only_where_it_was_asked_for() -> None:
     body = b'{"partitionResults":{"0":{"result":[{"key":"a"}],"end":false}},"cursor":"c"}'
     part = read_query_answer(body)
     assert (part.cursor, part.partition_results[0].end) == ("c", False)
-    for merge in (part.first, part.rows, part.count):
+    for merge in (part.first, part.rows, part.count, part.get_only_partition_result):
         with pytest.raises(TooLargeError, match="say limit"):
             merge()
     asked = read_query_answer(body, limit=1)
