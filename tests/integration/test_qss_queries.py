@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import qss_client.cli_options
+import qss_client.cli_printing
 from qss_client.cli import main, write_what_cannot_be_shown_as_escapes
 from qss_core.positions import Position, encode_token
 from qss_testing.pod_process import PodCluster
@@ -80,6 +82,22 @@ def terminal(
 
 
 # --- get
+
+
+def test_who_says_no_limit_is_told_of_more_rows(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (qss_client.cli_options, qss_client.cli_printing):
+        monkeypatch.setattr(module, "ROWS_SHOWN", 3)
+    some = terminal.run("scan", "words", "-o", "ndjson")
+    assert (some.code, len(some.out.splitlines())) == (0, 3)
+    assert some.err == "these are the first 3 rows: say --limit N for more\n"
+    asked = terminal.run("scan", "words", "--limit", "3", "-o", "ndjson")
+    assert (len(asked.out.splitlines()), asked.err) == (3, "")
+    monkeypatch.setattr(qss_client.cli_options, "ROWS_SHOWN", len(ROWS))
+    monkeypatch.setattr(qss_client.cli_printing, "ROWS_SHOWN", len(ROWS))
+    whole = terminal.run("scan", "words", "-o", "ndjson")
+    assert (len(whole.out.splitlines()), whole.err) == (len(ROWS), "")
 
 
 def test_a_key_is_shown_as_a_table(terminal: Terminal) -> None:
