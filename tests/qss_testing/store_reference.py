@@ -161,12 +161,12 @@ class Form(NamedTuple):
         has_timestamp, has_headers = KEEPS[store_format]
         return Form(self.timestamp if has_timestamp else None, self.headers if has_headers else ())
 
-    def shown(self, store_format: str) -> dict[str, Any]:
-        """Its members in a row of an answer."""
+    def shown(self, store_format: str, time: int) -> dict[str, Any]:
+        """Its members in a row of an answer; `time` is that of its key, -1 where that has none."""
         kept, (has_timestamp, has_headers) = self.within(store_format), KEEPS[store_format]
         members: dict[str, Any] = {}
         if has_timestamp:
-            members["timestamp"] = -1 if kept.timestamp is None else kept.timestamp
+            members["timestamp"] = time if kept.timestamp is None else kept.timestamp
         if has_headers:
             members["headers"] = [
                 {"key": key, "value": None if value is None else b64encode(value).decode()}
@@ -358,7 +358,9 @@ class Reference:
         put = found.put
         known = self.forms.get(put, {Form(put.timestamp, put.headers)})
         left = {
-            form for form in known if form.within(self.format).shown(shape or self.format) == beside
+            form
+            for form in known
+            if form.within(self.format).shown(shape or self.format, found.time) == beside
         }
         assert left, (answer, found, known, self.format)
         if put in self.forms:
