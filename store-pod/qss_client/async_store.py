@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from qss_client import operations
+from qss_client import operations, requests
 from qss_client.answers import (
     PartitionResult,
     Row,
@@ -275,20 +275,17 @@ class AsyncStore:
         times: how times are answered, "millis" or "rfc3339"; by default in milliseconds.
         cursor: of the result before, to go on with the same query.
         """
-        definition = await self._definition()
-        return await self._run(
-            operations.query(
-                self._conversation,
-                definition,
-                {"type": type, **fields},
-                partitions,
-                options,
-                execution_info=execution_info,
-                limit=limit,
-                times=times,
-                cursor=cursor,
-            )
+        request = requests.query_request(
+            await self._definition(),
+            {"type": type, **fields},
+            partitions,
+            options,
+            execution_info=execution_info,
+            limit=limit,
+            times=times,
+            cursor=cursor,
         )
+        return await self._run(operations.query(self._conversation, request))
 
     async def get_only_partition_result(
         self,

@@ -35,7 +35,6 @@ from qss_client.requests import (
     count_request,
     get_request,
     many_request,
-    query_request,
 )
 from qss_client.scans import (
     RowType,
@@ -243,30 +242,10 @@ def _one(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[s
     return document
 
 
-def query(
-    conversation: Conversation,
-    definition: StoreDefinition,
-    request: Mapping[str, Any],
-    partitions: Sequence[int] | None,
-    options: ReadOptions,
-    *,
-    execution_info: bool,
-    limit: int | None,
-    times: str | None,
-    cursor: str | None,
-) -> Exchange[StateQueryResult]:
-    """Any query; each partition's failure is a value in the result."""
-    answer = yield query_request(
-        definition,
-        request,
-        partitions,
-        options,
-        execution_info=execution_info,
-        limit=limit,
-        times=times,
-        cursor=cursor,
-    )
-    result = read_query_answer(answer.body, limit)
+def query(conversation: Conversation, request: HttpRequest) -> Exchange[StateQueryResult]:
+    """Any query (`query_request`); each partition's failure is a value in the result."""
+    answer = yield request
+    result = read_query_answer(answer.body, request.body.get("limit"))
     conversation.saw(result.position)
     return result
 

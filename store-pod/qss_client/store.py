@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from qss_client import operations
+from qss_client import operations, requests
 from qss_client.answers import (
     PartitionResult,
     Row,
@@ -267,20 +267,17 @@ class Store:
         times: how times are answered, "millis" or "rfc3339"; by default in milliseconds.
         cursor: of the result before, to go on with the same query.
         """
-        definition = self._definition()
-        return self._run(
-            operations.query(
-                self._conversation,
-                definition,
-                {"type": type, **fields},
-                partitions,
-                options,
-                execution_info=execution_info,
-                limit=limit,
-                times=times,
-                cursor=cursor,
-            )
+        request = requests.query_request(
+            self._definition(),
+            {"type": type, **fields},
+            partitions,
+            options,
+            execution_info=execution_info,
+            limit=limit,
+            times=times,
+            cursor=cursor,
         )
+        return self._run(operations.query(self._conversation, request))
 
     def get_only_partition_result(
         self,
