@@ -130,6 +130,17 @@ async def test_sessions_are_chosen_and_printed(
     assert "1970-01-01T00:00:01.001Z" in table
 
 
+async def test_times_are_shown_in_one_piece_and_no_rows_by_their_columns(
+    start_cluster: StartCluster, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    cluster = await sessions(start_cluster)
+    table = (await run(cluster, "sessions", "N2")).out
+    assert "1970-01-01T00:00:01Z" in table
+    none = (await run(cluster, "sessions", "nobody")).out
+    assert none.split() == ["KEY", "SESSION", "START", "SESSION", "END", "VALUE"]
+
+
 async def test_a_query_by_name_takes_its_fields(start_cluster: StartCluster, run: Run) -> None:
     cluster = await sessions(start_cluster)
     done = await run(cluster, "query", "SessionQuery", "keyFrom=N2", "endFrom=0", "-o", "json")

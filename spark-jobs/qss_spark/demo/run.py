@@ -180,12 +180,12 @@ class Demo:
             for line in play.invitations:
                 command = line.format(url=urls[play.parts[-1].store], state=self._cluster[1])
                 self._console.print(
-                    f"  {_as_typed(command)}", markup=False, highlight=False, soft_wrap=True
+                    f"  {as_typed(command)}", markup=False, highlight=False, soft_wrap=True
                 )
         self._console.print("Ctrl-C stops it.")
 
 
-def _as_typed(command: str) -> str:
+def as_typed(command: str) -> str:
     """A command as it works in a new terminal, which may not know this environment's programs."""
     program, _, arguments = command.partition(" ")
     here = Path(sys.executable).with_name(program)

@@ -129,6 +129,13 @@ def test_one_partition_is_asked_of_its_active(partitions: Any, asked: int | None
     assert query.partition == asked
 
 
+def test_how_stale_an_answer_may_be_is_asked_for() -> None:
+    options = ReadOptions(max_staleness_s=0.0)
+    assert get_request(WORDS, "a", options).parameters["maxStaleness"] == "0"
+    query = query_request(WORDS, {"type": "RangeQuery"}, None, options, execution_info=False)
+    assert query.body["maxStaleness"] == 0
+
+
 def test_no_partition_is_no_question() -> None:
     with pytest.raises(MalformedRequestError, match="name one at least"):
         page(partitions=[])

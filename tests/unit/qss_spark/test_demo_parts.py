@@ -18,7 +18,7 @@ from qss_spark.demo.asking import Answered, Asking
 from qss_spark.demo.driver import STARTS_IN_VAIN_MAX, Driver
 from qss_spark.demo.plays import PLAYS
 from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
-from qss_spark.demo.run import Display
+from qss_spark.demo.run import Display, as_typed
 from qss_spark.flights import FLIGHTS
 from qss_testing.waiting import wait_until
 
@@ -150,6 +150,18 @@ def test_a_job_that_is_always_killed_before_it_begins_is_given_up(
     with pytest.raises(ProgramError, match="was killed 5 times one after the other"):
         batches(driver, script)
     assert driver.starts == STARTS_IN_VAIN_MAX == 5
+
+
+def test_a_command_is_shown_as_it_works_in_another_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = Path(sys.executable).parent
+    monkeypatch.chdir(programs.parent)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert as_typed("qss get words a") == f"{programs.name}/qss get words a"
+    assert as_typed("curl -i http://pod") == "curl -i http://pod"
+    monkeypatch.setenv("PATH", str(programs))
+    assert as_typed("qss get words a") == "qss get words a"
 
 
 def test_a_job_is_stopped_while_it_runs(tmp_path: Path, driver: Driver) -> None:
