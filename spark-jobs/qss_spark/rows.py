@@ -191,15 +191,27 @@ def _check_kind(kind: pa.DataType, serde: str) -> None:
         raise MalformedRequestError(f"{serde}: a column of {kind} is none: cast it")
 
 
+def _check_finite_stays_finite(given: pa.Array, made: pa.Array) -> None:
+    """Arrow makes infinity of a double beyond float32."""
+    while pa.types.is_list(made.type):
+        given, made = given.flatten(), made.flatten()
+    if not (pa.types.is_float64(given.type) and pa.types.is_float32(made.type)):
+        return
+    if pc.any(pc.and_(pc.is_finite(given), pc.is_inf(made))).as_py():
+        raise MalformedRequestError("float32: a number is larger than it can hold")
+
+
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _cast(column: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
     try:
-        return column.cast(kind)
+        made = column.cast(kind)
     except pa.ArrowException as error:
         raise MalformedRequestError(f"{what}: a {column.type} is no {kind}: {error}") from error
+    _check_finite_stays_finite(column, made)
+    return made
 
 
 def _big_endian(numbers: pa.Array, layout: str) -> pa.BinaryArray:

@@ -135,18 +135,25 @@ class StateQueryResult:
     def first(self) -> Any:
         """The first row, or the first result that is no list, by partition; None where none is.
 
-        Raises the first failure, and TooLargeError where there are more rows than a query gives
-        that says no limit, as `rows` and `count` do: a part is no answer.
+        Raises the first failure, and TooLargeError where these are a part of the rows and nobody
+        asked for so few, as `rows` and `count` do: a part is no answer.
         """
         return next(iter(self.rows()), None)
 
-    def rows(self, key: Callable[[Any], Any] | None = None, *, reverse: bool = False) -> list[Any]:
+    def rows(
+        self,
+        key: Callable[[Any], Any] | None = None,
+        *,
+        reverse: bool = False,
+        whole: bool = True,
+    ) -> list[Any]:
         """The rows of all partitions: one partition after the other, or sorted by `key`.
 
         A result that is no list of rows (a point's row, a count) stands for itself.
+        `whole=False`: those that are here, for who goes on by `cursor`.
         """
         found: list[Any] = []
-        for result in self._results():
+        for result in self._results(whole=whole):
             found += result if isinstance(result, list) else [result]
         return found if key is None else sorted(found, key=key, reverse=reverse)
 
@@ -157,20 +164,46 @@ class StateQueryResult:
             for one in self._results()
         )
 
-    def _results(self) -> list[Any]:
+    def _results(self, *, whole: bool = True) -> list[Any]:
         """All that are not null, in the order of their partitions."""
         ordered = [self.partition_results[number] for number in sorted(self.partition_results)]
         results = [one.get_result() for one in ordered]
-        self._check_whole()
+        if whole:
+            self._check_whole()
         return [one for one in results if one is not None]
 
+    @property
+    def row_count(self) -> int:
+        """How many rows are here, of all partitions that have some."""
+        return sum(
+            len(one.result)
+            for one in self.partition_results.values()
+            if isinstance(one.result, list)
+        )
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether rows are left that nobody left out: the answer ended by its size or its time.
+
+        Also where nobody said a limit, and there are more rows than a query gives then.
+        """
+        return self.cursor is not None and (self.limit is None or self.row_count < self.limit)
+
     def _check_whole(self) -> None:
-        if self.cursor is not None and self.limit is None:
+        if not self.is_cut:
+            return
+        if self.limit is None:
             raise TooLargeError(
                 "the store has more rows than a query gives that says no limit: say limit=..., go "
                 "on with query(..., cursor=result.cursor), or read them all by range(), windows() "
-                "or sessions()"
+                f"or sessions(); rows(whole=False) gives these {self.row_count}"
             )
+        raise TooLargeError(
+            f"the answer has {self.row_count} of the {self.limit} rows that were asked for, and "
+            "there are more: it ended where it was too large or took too long. Go on with "
+            "query(..., cursor=result.cursor), or read them all by range(), windows() or "
+            f"sessions(); rows(whole=False) gives these {self.row_count}"
+        )
 
 
 def row_of(document: Mapping[str, Any]) -> Row:

@@ -1,6 +1,6 @@
 """`AsyncStore`: asks one store from a program with an event loop."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -267,6 +267,7 @@ class AsyncStore:
         limit: int | None = None,
         times: str | None = None,
         cursor: str | None = None,
+        members: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> StateQueryResult:
         """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`.
@@ -274,10 +275,11 @@ class AsyncStore:
         limit: of all rows, 1000 where none is said; for what may be more, page by `range`.
         times: how times are answered, "millis" or "rfc3339"; by default in milliseconds.
         cursor: of the result before, to go on with the same query.
+        members: more fields of the query, also such as are called like a parameter here.
         """
         request = requests.query_request(
             await self._definition(),
-            {"type": type, **fields},
+            {**fields, **(members or {}), "type": type},
             partitions,
             options,
             execution_info=execution_info,

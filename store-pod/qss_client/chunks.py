@@ -38,7 +38,6 @@ HEADERS_BYTES_MAX = 64 * 1024
 CHUNK_BYTES_MAX = 32 * 1024 * 1024
 SLICES_MAX = 512
 
-_UNKNOWN = -1  # A timestamp: Kafka's NO_TIMESTAMP.
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -148,8 +147,6 @@ def _check_rows(batch: pa.RecordBatch) -> None:
         raise NullKeyError("a row has no key: every row of a store needs one")
     _check_length(keys, "a key", KEY_BYTES_MAX)
     _check_length(batch.column("value"), "a value", VALUE_BYTES_MAX)
-    if "timestamp" in batch.schema.names:
-        _check_timestamps(batch.column("timestamp"))
     if "headers" in batch.schema.names:
         _check_headers(batch.column("headers"))
 
@@ -173,15 +170,6 @@ def _check_length(column: pa.Array, what: str, limit: int) -> None:
     longest = pc.max(pc.binary_length(column)).as_py() or 0
     if longest > limit:
         raise TooLargeError(f"{what} has {longest} bytes, at most {limit} are allowed")
-
-
-def _check_timestamps(column: pa.Int64Array) -> None:
-    earliest = pc.min(column).as_py()
-    if earliest is not None and earliest < _UNKNOWN:
-        raise MalformedRequestError(
-            f"a timestamp is milliseconds since 1970, or {_UNKNOWN} where nobody knows it, not "
-            f"{earliest}"
-        )
 
 
 def _check_headers(column: pa.ListArray) -> None:

@@ -42,10 +42,13 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
         return
     found = [name for name in names if any(name in document for document in everything)]
     shown = found or [name for name in names if name not in _BESIDE]
-    table = _table(*[heading_of(name) for name in shown])
-    for document in everything:
-        table.add_row(*[_cell(document.get(name)) for name in shown])
-    Console().print(table)
+    console = Console()
+    rows = [[_cell(document.get(name)) for name in shown] for document in everything]
+    whole = _whole_columns(shown, rows, console.width)
+    table = _table(*[heading_of(name) for name in shown], whole=whole)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def told_of_more(rows: Iterable[AnyRow], limit: int | None) -> Iterator[AnyRow]:
@@ -56,12 +59,16 @@ def told_of_more(rows: Iterable[AnyRow], limit: int | None) -> Iterator[AnyRow]:
         return
     yield from islice(rows, ROWS_SHOWN)
     if next(rows, None) is not None:
-        tell_of_more()
+        typer.echo(f"these are the first {ROWS_SHOWN} rows: say --limit N for more", err=True)
 
 
-def tell_of_more() -> None:
-    """Says, beside the rows, that these are not all."""
-    typer.echo(f"these are the first {ROWS_SHOWN} rows: say --limit N for more", err=True)
+def tell_of_cut(rows: int, cursor: str | None) -> None:
+    """Says, beside the rows of a query, that these are not all that were asked for."""
+    typer.echo(
+        f"these are {rows} rows, and there are more: say --limit N (an answer has a largest size), "
+        f"or go on with --cursor {cursor}",
+        err=True,
+    )
 
 
 def heading_of(name: str) -> str:
@@ -69,15 +76,27 @@ def heading_of(name: str) -> str:
     return "".join(f" {letter}" if letter.isupper() else letter for letter in name).upper()
 
 
-_TIMES = ("windowStart", "windowEnd", "sessionStart", "sessionEnd", "validFrom", "validTo")
-_WHOLE_HEADINGS = frozenset(map(heading_of, (*_TIMES, "timestamp")))
+_TIMES = frozenset(
+    ("windowStart", "windowEnd", "sessionStart", "sessionEnd", "validFrom", "validTo", "timestamp")
+)
+_FOLDED_WIDTH_MIN = 12  # Of a column beside times that are not folded.
+_BETWEEN_COLUMNS = 2
 
 
-def _table(*headers: str) -> Table:
-    """Long cells are folded, except times: what is cut cannot be copied."""
-    columns = [
-        Column(header, overflow="fold", no_wrap=header in _WHOLE_HEADINGS) for header in headers
-    ]
+def _whole_columns(names: list[str], rows: list[list[Text]], width: int) -> frozenset[str]:
+    """The headings of times, where they leave room for the others: what is cut cannot be copied."""
+    times = [number for number, name in enumerate(names) if name in _TIMES]
+    needed = sum(
+        max([len(heading_of(names[number])), *(row[number].cell_len for row in rows)])
+        for number in times
+    )
+    needed += _FOLDED_WIDTH_MIN * (len(names) - len(times)) + _BETWEEN_COLUMNS * len(names)
+    return frozenset(heading_of(names[number]) for number in times if needed <= width)
+
+
+def _table(*headers: str, whole: frozenset[str] = frozenset()) -> Table:
+    """Long cells are folded, except those of `whole` columns."""
+    columns = [Column(header, overflow="fold", no_wrap=header in whole) for header in headers]
     return Table(*columns, box=None)
 
 
@@ -172,6 +191,7 @@ def _result_document(result: PartitionResult) -> dict[str, Any]:
         "servedBy": result.served_by,
         "role": result.role,
         "epoch": result.epoch,
+        "end": result.end,
         "executionInfo": list(result.execution_info) or None,
     }
     document = {name: value for name, value in members.items() if value is not None}

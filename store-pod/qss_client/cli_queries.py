@@ -22,7 +22,7 @@ from qss_client.cli_printing import (
     key_document,
     print_results,
     print_rows,
-    tell_of_more,
+    tell_of_cut,
     told_of_more,
 )
 from qss_core.errors import KeyNotFoundError, MalformedRequestError
@@ -115,11 +115,13 @@ def query(
     partitions: Partitions = None,
     limit: Annotated[int | None, typer.Option(min=1, help="so many rows of a range")] = None,
     times: Annotated[Times | None, typer.Option(help="how the rows' times are printed")] = None,
+    cursor: Annotated[str | None, typer.Option(help="go on after an answer's rows")] = None,
     execution_info: ExecutionInfo = False,  # noqa: FBT002
     *,
     asked: Asking,
 ) -> None:
     """Send an IQv2 query; each partition answers for itself. Exit code 1 when one failed."""
+    given = fields or []
     with asked.store(store) as client:
         serde = key_serde(client)
         result = client.query(
@@ -129,11 +131,12 @@ def query(
             execution_info=execution_info,
             limit=limit,
             times=times,
-            **dict(_field(None if type_ == _BY_INDEX else serde, text) for text in fields or []),
+            cursor=cursor,
+            members=dict(_field(None if type_ == _BY_INDEX else serde, one) for one in given),
         )
     print_results(list(result.partition_results.values()), asked.output)
-    if result.cursor is not None and limit is None:
-        tell_of_more()
+    if result.is_cut:
+        tell_of_cut(result.row_count, result.cursor)
     if any(not one.is_success for one in result.partition_results.values()):
         raise typer.Exit(1)
 

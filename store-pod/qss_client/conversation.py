@@ -6,8 +6,10 @@ from urllib.parse import urlsplit
 from qss_client.requests import HttpRequest
 from qss_client.routing import active_of
 from qss_core.errors import MalformedRequestError
-from qss_core.positions import Position, decode_token
+from qss_core.positions import BATCH_TOPICS, Position, decode_token
 from qss_core.wire import StoreMetadata
+
+_COMPONENTS_KEPT = 256
 
 
 @dataclass(slots=True)
@@ -48,13 +50,28 @@ class Conversation:
         return request.bounded(self.position if self.monotonic else None).data
 
     def saw(self, position: Position) -> None:
-        """Takes a position that an answer carried."""
-        self.position = self.position.merge(position)
+        """Takes a position that an answer carried.
+
+        Where very many writers have come and gone, it lets go of those that the store forgot.
+        """
+        merged = self.position.merge(position)
+        if merged.component_count > _COMPONENTS_KEPT:
+            merged = _without_forgotten(merged, position)
+        self.position = merged
 
     def saw_token(self, token: str | None) -> None:
         """Takes a position token of an answer's header."""
         if token:
             self.saw(decode_token(token))
+
+
+def _without_forgotten(position: Position, newest: Position) -> Position:
+    """Without the batches of writers that are not in an answer any more."""
+    there = dict(newest.topics)
+    kept = (
+        one for one in position.topics if one[0] in there or not one[0].startswith(BATCH_TOPICS)
+    )
+    return Position(tuple(kept))
 
 
 def checked_url(url: str) -> str:

@@ -154,12 +154,17 @@ def table_page(
     limit: int,
     cursor: str | None,
 ) -> "Exchange[tuple[pa.Table, str | None]]":
-    """One page of a scan as an Arrow table, and its cursor; raises a partition's failure."""
-    request = replace(scan.request(definition, limit, cursor), accept=ARROW)
+    """One page of a scan as an Arrow table, and its cursor; raises a partition's failure.
+
+    Of no rows it still has the columns, which only a page tells.
+    """
+    request = replace(scan.request(definition, max(1, limit), cursor), accept=ARROW)
     document = yield from _whole(
         request, lambda document: document["partitions"].values(), read_stream
     )
     _saw_partitions(conversation, document)
+    if limit == 0:
+        return document["table"].slice(0, 0), None
     return document["table"], document["cursor"]
 
 

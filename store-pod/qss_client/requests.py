@@ -1,21 +1,30 @@
 """What a client asks for, as values: paths, parameters, bodies, and the partition that answers."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from qss_core.errors import MalformedRequestError, StoreError
+from qss_core.formats import Format
 from qss_core.model import Isolation, Partitioner, PartitionId, StoreDefinition
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, decode_token, encode_token, parse_bound
 from qss_core.serdes import serde_of
 
 PATH_KEY_BYTES_MAX = 2048
+LINE_KEYS_MAX = 4096  # Characters of keys and cursor: a bound has up to 24 KiB of 32.
 PAGE_ROWS = 10_000
 TABLE_ROWS = 100_000  # Of a page as an Arrow table.
 BATCH_KEYS_MAX = 1000
+# The range query that gives all that a row has; keys alone have no PlainWithHeaders.
+_RANGE_OF_ALL = {
+    Format.Plain: "RangeQuery",
+    Format.Timestamped: "TimestampedRangeQuery",
+    Format.TimestampedWithHeaders: "TimestampedRangeWithHeadersQuery",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +49,13 @@ class ReadOptions:
     partition: int | None = None
     timeout_s: float = 10.0
     max_staleness_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses times that no request can name."""
+        for name in ("timeout_s", "max_staleness_s"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise MalformedRequestError(f"{name}: seconds, not {value}")
 
     @property
     def bound(self) -> Position | None:
@@ -140,13 +156,26 @@ def page_request(
     partitions: Sequence[int] | None,
     options: ReadOptions,
 ) -> HttpRequest:
-    """One page of a range (`from`, `to`), a prefix (`prefix`) or a scan."""
+    """One page of a range (`from`, `to`), a prefix (`prefix`) or a scan.
+
+    By `POST /state/query`, which gives the same rows, where keys are too long for a line.
+    """
     serde = serde_of(definition.key_serde)
+    given = {name: value for name, value in bounds.items() if value is not None}
     texts = {
         name: serde.key_to_text(serde.encode(serde.from_json(value)))
-        for name, value in bounds.items()
-        if value is not None
+        for name, value in given.items()
     }
+    if sum(map(len, (*texts.values(), cursor or ""))) > LINE_KEYS_MAX:
+        return query_request(
+            definition,
+            _range_query(definition, given, order),
+            partitions,
+            options,
+            execution_info=False,
+            limit=limit,
+            cursor=cursor,
+        )
     parameters = {**texts, "order": order, "limit": str(limit), **option_parameters(options)}
     if cursor is not None:
         parameters["cursor"] = cursor
@@ -160,6 +189,20 @@ def page_request(
         partition=only,
         timeout_s=options.timeout_s,
     )
+
+
+def _range_query(
+    definition: StoreDefinition, bounds: Mapping[str, Any], order: str
+) -> dict[str, Any]:
+    if "prefix" in bounds:
+        return {"type": "PrefixQuery", "prefix": bounds["prefix"], "order": order}
+    kind = _RANGE_OF_ALL[Format(definition.format)]
+    return {
+        "type": kind,
+        "lower": bounds.get("from"),
+        "upper": bounds.get("to"),
+        "order": order,
+    }
 
 
 def query_request(
@@ -228,6 +271,9 @@ def only_partition(
     """
     if partitions is not None and not partitions:
         raise MalformedRequestError("partitions: name one at least, or leave it out for all")
+    for partition in partitions or ():
+        if not isinstance(partition, int):
+            raise MalformedRequestError(f"partitions: whole numbers, not {partition!r}")
     if partitions is None or len(partitions) != 1 or partitions[0] >= definition.partitions:
         return None
     return PartitionId(partitions[0])

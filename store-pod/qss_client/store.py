@@ -1,6 +1,6 @@
 """`Store`: asks one store from a program without an event loop."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -259,6 +259,7 @@ class Store:
         limit: int | None = None,
         times: str | None = None,
         cursor: str | None = None,
+        members: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> StateQueryResult:
         """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`.
@@ -266,10 +267,11 @@ class Store:
         limit: of all rows, 1000 where none is said; for what may be more, page by `range`.
         times: how times are answered, "millis" or "rfc3339"; by default in milliseconds.
         cursor: of the result before, to go on with the same query.
+        members: more fields of the query, also such as are called like a parameter here.
         """
         request = requests.query_request(
             self._definition(),
-            {"type": type, **fields},
+            {**fields, **(members or {}), "type": type},
             partitions,
             options,
             execution_info=execution_info,

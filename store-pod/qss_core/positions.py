@@ -3,7 +3,7 @@
 Bytes: 00, topics (4), per topic: name length (4), name, pairs (4), per pair: partition (4),
 offset (8); all big-endian. Topics and partitions are written in order, so that equal positions are
 equal bytes; Kafka writes them in hash order, and trailing zeros after them. A token is the unpadded
-base64url of these bytes; of more than 1 KiB, of 01 and what zlib (RFC 1950) makes of them: names of
+base64url of these bytes; of more than 6000, of 01 and what zlib (RFC 1950) makes of them: names of
 topics are much alike, and a token has to fit into a line of a request.
 
 A topic without partitions is a declared input of which nothing has been read yet.
@@ -21,14 +21,16 @@ from qss_core.errors import MalformedBytesError, MalformedRequestError, StoreErr
 from qss_core.text import decode_base64url, encode_base64url
 
 COMPONENTS_MAX = 1024
+BATCH_TOPICS = "@batch."  # A writer's: its generation is the partition, its batch the offset.
 TOKEN_BYTES_MAX = 24 * 1024  # A header may have 32 KiB.
+POSITION_BYTES_MAX = 512 * 1024  # A token of a few KiB must not claim more.
 
 _PARTITION_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1
 _VERSION = b"\x00"
 _COMPRESSED = b"\x01"
-_PLAIN_BYTES_MAX = 1024
-_BYTES_MAX = 1024 * 1024
+_PLAIN_BYTES_MAX = 6000  # As a token below 8 KiB, which everybody takes for a header.
+_GROWN_OFFSETS = 2**40
 _COUNT = struct.Struct(">i")
 _PAIR = struct.Struct(">iq")
 _DECIMAL = re.compile("0|[1-9][0-9]{0,9}")
@@ -77,6 +79,15 @@ class Position:
     def component_count(self) -> int:
         """What the limit counts: the offsets, and the topics that have none."""
         return sum(len(pairs) or 1 for _, pairs in self.topics)
+
+    @property
+    def components(self) -> frozenset[tuple[str, int | None]]:
+        """Topic and partition of each; topics that have none by themselves."""
+        return frozenset(
+            (topic, partition)
+            for topic, pairs in self.topics
+            for partition in (*(number for number, _ in pairs), *(() if pairs else (None,)))
+        )
 
     def offset_of(self, topic: str, partition: int) -> int | None:
         """The offset of one component; None when it has not been read."""
@@ -164,7 +175,7 @@ def decode_position(data: bytes) -> Position:
         if topic in offsets:
             raise MalformedBytesError(f"a position names the topic {topic!r} twice")
         offsets[topic] = reader.pairs(reader.count("partitions"))
-    if any(data[reader.offset :]):
+    if data[reader.offset :].strip(b"\0"):
         raise MalformedBytesError("bytes other than zeros follow a position")
     position = Position.of(offsets)
     if position.component_count > COMPONENTS_MAX:
@@ -176,6 +187,25 @@ def encode_token(position: Position) -> str:
     """The position token of answers and requests: a text of its own each time."""
     data = encode_position(position)
     return encode_base64url(_compressed(data) if len(data) > _PLAIN_BYTES_MAX else data)
+
+
+def grown_token_bytes(position: Position) -> int:
+    """How long its token can become while its offsets grow, to 2**40 each, and nothing is added.
+
+    Raises MalformedRequestError as `encode_position`.
+    """
+    grown = Position(
+        tuple(
+            (topic, tuple((partition, _grown(topic, partition)) for partition, _ in pairs))
+            for topic, pairs in position.topics
+        )
+    )
+    return len(encode_token(grown))
+
+
+def _grown(topic: str, partition: int) -> int:
+    """An offset like no other: digits that zlib cannot make shorter."""
+    return zlib.crc32(f"{partition} of {topic}".encode()) * 2_654_435_761 % _GROWN_OFFSETS
 
 
 def decode_token(token: str) -> Position:
@@ -192,7 +222,7 @@ def _compressed(data: bytes) -> bytes:
 def _decompressed(data: bytes) -> bytes:
     rest = zlib.decompressobj()
     try:
-        plain = rest.decompress(data[1:], _BYTES_MAX)
+        plain = rest.decompress(data[1:], POSITION_BYTES_MAX)
     except zlib.error as error:
         raise MalformedBytesError(f"a position that cannot be decompressed: {error}") from error
     if not rest.eof or rest.unused_data:

@@ -33,11 +33,10 @@ from qss_store.pod import Pod
 from qss_store.replica import Replica
 from qss_store.replication import log as logs
 from qss_store.replication.entries import Abort, Commit, Stage
-from qss_store.row_checks import check_column
+from qss_store.row_checks import RowChecks
 
 _DISK_RESERVE_BYTES = 64 * 1024 * 1024
 _NO_ROWS: Mapping[PartitionId, Slice] = {}
-_CHECKED_ROWS = 2000
 _ROWS_ON_DISK = 2  # A commit writes its rows to the log's memtable and to the data family.
 
 
@@ -94,13 +93,19 @@ class Batches:
         No commit is to fail at them, and no query. Raises MalformedRequestError with what is wrong.
         """
         definition = self._pod.placed().definition
-        keys, values = serde_of(definition.key_serde), serde_of(definition.value_serde)
+        checks = RowChecks(serde_of(definition.key_serde), serde_of(definition.value_serde))
         batches = [batch for one in slices for batch in one.batches]
-        for batch in split_batches(batches, _CHECKED_ROWS):
-            check_column(batch.column("key"), keys, "a key")
-            check_column(batch.column("value"), values, "a value")
-            if batch.num_rows == _CHECKED_ROWS:
-                await asyncio.sleep(0)  # Readers take their turn.
+        spent = 0.0  # Of a turn.
+        for batch in batches:
+            for rows, share in checks.pieces(batch):
+                if checks.is_slow and share > 1:
+                    await asyncio.to_thread(checks.check, rows)
+                else:
+                    checks.check(rows)
+                spent += share
+                if spent >= 1:
+                    spent = 0.0
+                    await asyncio.sleep(0)  # Readers take their turn.
         indexing = self._pod.indexing
         if indexing is None:
             return

@@ -20,7 +20,15 @@ from qss_core.errors import (
     WrongStoreError,
 )
 from qss_core.model import Epoch, Sequence, WriterEpoch
-from qss_core.positions import COMPONENTS_MAX, TOKEN_BYTES_MAX, Position, encode_token
+from qss_core.positions import (
+    BATCH_TOPICS,
+    COMPONENTS_MAX,
+    POSITION_BYTES_MAX,
+    TOKEN_BYTES_MAX,
+    Position,
+    encode_position,
+    grown_token_bytes,
+)
 from qss_core.wire import (
     AbortAnswer,
     AbortPartitionsRequest,
@@ -48,7 +56,6 @@ from qss_store.replica import Replica
 from qss_store.replication.entries import CloseWriter, Decide, OpenWriter
 from qss_store.settings import Settings
 from qss_store.transactions.coordinator import Coordinator
-from qss_store.transactions.participant import BATCH_TOPICS
 from qss_store.transactions.writers import Writer
 from qss_store.writers import Writers
 
@@ -234,21 +241,37 @@ class Coordination:
     def _check_position(
         self, replica: Replica, held: Writer, batch: int, request: CommitRequest
     ) -> None:
-        after = replica.machine.participant.position_after(
+        """Refuses a batch that would make the position too large, before anything is decided.
+
+        Asked where it adds to it, and then for offsets that have grown: no job is to stand still
+        because its inputs go on.
+        """
+        coordinator = replica.machine.coordinator
+        assert coordinator is not None, "partition 0 has a coordinator"
+        participant = replica.machine.participant
+        after = participant.position_after(
             held.name,
             (held.generation, batch),
             Position.from_json(request.position),
             replace=request.replace,
+            forgotten=coordinator.forgotten_by(held.name),
         )
+        if after.components <= participant.position.components:
+            return
         if after.component_count > COMPONENTS_MAX:
             raise TooLargeError(
                 f"the position would have {after.component_count} components, at most "
                 f"{COMPONENTS_MAX} are allowed: {_LESS_POSITION}"
             )
-        if (size := len(encode_token(after))) > TOKEN_BYTES_MAX:
+        if (size := len(encode_position(after))) > POSITION_BYTES_MAX:
             raise TooLargeError(
-                f"the position's token would have {size} bytes, at most {TOKEN_BYTES_MAX} fit into "
-                f"a request: {_LESS_POSITION}"
+                f"the position would have {size} bytes, at most {POSITION_BYTES_MAX} are allowed: "
+                f"{_LESS_POSITION}"
+            )
+        if (size := grown_token_bytes(after)) > TOKEN_BYTES_MAX:
+            raise TooLargeError(
+                f"the position's token could grow to {size} bytes, at most {TOKEN_BYTES_MAX} fit "
+                f"into a request: {_LESS_POSITION}"
             )
 
     def _decision(

@@ -128,6 +128,24 @@ async def test_a_limit_is_a_limit(connect: Connect) -> None:
     assert len(await client.range("a1", "a1", limit=17)) == 1
 
 
+async def test_pages_of_long_keys_are_those_of_short_ones(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await connect()
+    asked: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
+        ("range", (), {}),
+        ("range", ("a1", "b9"), {"order": "DESCENDING", "limit": 30}),
+        ("range", (), {"partitions": [4]}),
+        ("prefix", ("a",), {}),
+    )
+    short = [await getattr(client, name)(*given, **more) for name, given, more in asked]
+    monkeypatch.setattr("qss_client.requests.LINE_KEYS_MAX", 0)
+    for module in ("store", "async_store"):
+        monkeypatch.setattr(f"qss_client.{module}.PAGE_ROWS", 7)
+    assert [await getattr(client, name)(*given, **more) for name, given, more in asked] == short
+    assert all(len(rows) > 7 for rows in short)
+
+
 async def test_a_range_that_is_not_read_to_its_end_may_be_left(connect: Connect) -> None:
     client = await connect()
     seen = 0

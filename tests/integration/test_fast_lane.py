@@ -129,6 +129,7 @@ def counts_of(cluster: Cluster) -> dict[str, float]:
     [
         ("windows", "/state/windows/words/k1", 30),
         ("windows", "/state/windows/words/k1?limit=7", 7),
+        ("windows", "/state/windows/words/k1?limit=30", 30),
         ("windows", "/state/windows/words/k1?order=DESCENDING&times=rfc3339", 30),
         ("windows", "/state/windows/words/k1?from=1970-01-01T02:00:00Z&to=18000000", 4),
         ("windows", "/state/windows/words/none", 0),
@@ -163,7 +164,7 @@ async def test_the_rows_of_a_key_are_the_ordinary_ones(
     assert counts_of(cluster) == {f"/state/{kind}/{{store}}/{{key}}": 2}
     document = json.loads(quick[2])
     assert len(document["rows"]) == rows
-    assert (document["cursor"] is not None) == ("limit" in path)
+    assert (document["cursor"] is not None) == (0 < rows < 30 and "limit" in path)
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,26 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+import qss_client.cli_options
+import qss_client.cli_printing
+from qss_client.answers import WindowRow
 from qss_client.cli import main
+from qss_client.cli_printing import Output, heading_of, print_rows, window_document
+from qss_core.times import Times
+from qss_store.settings import Settings
 from qss_testing.qss_command import Finished
 from qss_testing.stores import Cluster, Put
 from qss_testing.timed_stores import SESSION, WINDOW, StartCluster
 
 Run = Callable[..., Awaitable[Finished]]
 NEW_YEAR_MS = 1_356_998_400_000
+ASK = ("--limit", "6", "-o", "json")
 
 
 @pytest.fixture
@@ -137,8 +145,72 @@ async def test_times_are_shown_in_one_piece_and_no_rows_by_their_columns(
     cluster = await sessions(start_cluster)
     table = (await run(cluster, "sessions", "N2")).out
     assert "1970-01-01T00:00:01Z" in table
+    monkeypatch.setenv("COLUMNS", "80")
+    whole = (await run(cluster, "sessions", "N2")).out
+    assert sum("Z" in line for line in whole.splitlines()) == 1
     none = (await run(cluster, "sessions", "nobody")).out
     assert none.split() == ["KEY", "SESSION", "START", "SESSION", "END", "VALUE"]
+
+
+async def test_who_says_no_limit_is_told_of_more_windows_and_sessions(
+    start_cluster: StartCluster, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (qss_client.cli_options, qss_client.cli_printing):
+        monkeypatch.setattr(module, "ROWS_SHOWN", 1)
+    for command, cluster in (
+        ("windows", await windows(start_cluster)),
+        ("sessions", await sessions(start_cluster)),
+    ):
+        some = await run(cluster, command, "-o", "ndjson")
+        assert len(some.out.splitlines()) == 1
+        assert some.err == "these are the first 1 rows: say --limit N for more\n"
+        assert (await run(cluster, command, "-o", "ndjson", "--limit", "1")).err == ""
+
+
+async def test_a_query_whose_answer_is_cut_tells_how_to_go_on(
+    start_cluster: StartCluster, run: Run
+) -> None:
+    cluster = await windows(start_cluster, settings=Settings(answer_bytes_max=200))
+    asked = ("query", "WindowRangeQuery", "timeFrom=0", "timeTo=9999999999999", *ASK)
+    done = await run(cluster, *asked)
+    seen, pages = rows_in(done), 1
+    while done.err:
+        assert done.err.startswith("these are "), done.err
+        done = await run(cluster, *asked, "--cursor", done.err.split()[-1])
+        seen, pages = seen + rows_in(done), pages + 1
+    assert seen == 6
+    assert pages > 1
+
+
+def rows_in(done: Finished) -> int:
+    assert done.out, done.err
+    return sum(len(one["result"]) for one in json.loads(done.out))
+
+
+async def test_a_field_that_is_called_like_an_option_is_a_field(
+    start_cluster: StartCluster, run: Run
+) -> None:
+    cluster = await windows(start_cluster)
+    for field in ("times=rfc3339", "limit=3", "partitions=[0]", "cursor=x", "options=1"):
+        done = await run(cluster, "query", "WindowRangeQuery", "timeFrom=0", field)
+        assert done.code == 2
+        assert f"unknown field `{field.split('=')[0]}`" in done.err
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_column_is_lost_in_a_narrow_terminal(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    row = WindowRow("JFK", NEW_YEAR_MS, NEW_YEAR_MS + 3600_001, "v" * 30, NEW_YEAR_MS + 5, ())
+    names = ["key", "windowStart", "windowEnd", "value", "timestamp", "headers"]
+    document = window_document(row, Times.RFC3339)
+    print_rows([document], Output.TABLE, names)
+    out = capsys.readouterr().out
+    assert all(len(line) <= width for line in out.splitlines())
+    shown = Counter("".join(out.split()))
+    cells = [json.dumps(cell) if cell == [] else str(cell) for cell in document.values()]
+    assert shown == Counter("".join([*map(heading_of, names), *cells]).replace(" ", ""))
 
 
 async def test_a_query_by_name_takes_its_fields(start_cluster: StartCluster, run: Run) -> None:

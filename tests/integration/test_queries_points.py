@@ -3,12 +3,19 @@
 import base64
 import re
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from urllib.parse import quote
 
 import pytest
 
 from qss_core.model import Partitioner
-from qss_core.positions import Position, decode_token, encode_token
+from qss_core.positions import (
+    TOKEN_BYTES_MAX,
+    Position,
+    decode_token,
+    encode_token,
+    grown_token_bytes,
+)
 from qss_core.serdes import serde_of
 from qss_testing.http import Api
 from qss_testing.stores import Cluster, Put
@@ -33,6 +40,24 @@ async def test_a_row_with_the_state_it_is_from(
     position = decode_token(answer.headers["Queryable-State-Position"])
     assert position == Position.of({"in": {0: 41}, "@batch.test": {0: 0}})
     assert answer.headers["ETag"] == f'W/"store-1-{partition}-2-Timestamped-json"'
+
+
+async def test_the_longest_token_of_a_position_may_be_a_bound(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster(2)
+    names = [sha256(b"%d" % number).hexdigest() for number in range(1000)]
+    bounds = [Position.of({name: {0: 1} for name in names[:n]}) for n in range(300, 1000, 5)]
+    longest = [bound for bound in bounds if grown_token_bytes(bound) <= TOKEN_BYTES_MAX][-1]
+    key = names[0]
+    await cluster.put_values({key: 1}, longest.to_json())
+    token = (await api(cluster).get(f"/state/stores/words/{key}")).headers[
+        "Queryable-State-Position"
+    ]
+    assert TOKEN_BYTES_MAX * 0.7 < len(token) <= TOKEN_BYTES_MAX
+    for ordinal in range(2):
+        answer = await api(cluster, ordinal).get(f"/state/stores/words/{key}?positionBound={token}")
+        assert answer.json()["value"] == 1
 
 
 async def test_an_absent_key_is_told_from_an_absent_store_and_says_the_position(

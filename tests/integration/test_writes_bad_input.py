@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from qss_client.chunks import HEADERS_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
-from qss_core.positions import COMPONENTS_MAX, TOKEN_BYTES_MAX, decode_token
+from qss_core.positions import COMPONENTS_MAX
 from qss_store.settings import Settings
 from qss_testing.stores import configuration
 from qss_testing.waiting import wait_until_async
@@ -282,20 +281,6 @@ async def test_a_position_has_at_most_1024_components(cluster: WriteCluster) -> 
     refused = await writer.commit(epoch, 2, {}, position=one_more)
     assert "components" in refused.problem(413, "LIMIT_EXCEEDED")["detail"]
     assert (await writer.commit(epoch, 2, {}, position=most)).json()["sequence"] == 3
-
-
-async def test_the_token_of_a_position_fits_into_a_header(cluster: WriteCluster) -> None:
-    writer = cluster.writer()
-    epoch = await writer.epoch()
-    unlike = {sha256(b"%d" % number).hexdigest(): {"0": 1} for number in range(1000)}
-    refused = await writer.commit(epoch, 0, {}, position=unlike)
-    assert "the position's token would have" in refused.problem(413, "LIMIT_EXCEEDED")["detail"]
-    alike = {f"team-orders-aggregate-{number:04}.source-0": {"0": number} for number in range(1000)}
-    (await writer.commit(epoch, 0, {}, position=alike)).json()
-    view = cluster.replica(0).view
-    assert view is not None
-    assert decode_token(view.token).to_json().keys() > alike.keys()
-    assert len(view.token) < TOKEN_BYTES_MAX
 
 
 async def test_a_body_that_is_too_large_is_refused(tmp_path: Path) -> None:

@@ -127,10 +127,10 @@ def test_what_an_older_attempt_has_staged_goes(cluster: PodCluster, writer: Proc
 # --- Bad input
 
 
-def body(**members: Any) -> bytes:
+def body(value: bytes = b"1", **members: Any) -> bytes:
     """A batch with one row for partition 0."""
     request = CommitRequest(generation=1, chunks={}, position={}, fingerprint="f")
-    rows = {key_in(0, PODS, "bad").encode(): b"1"}
+    rows = {key_in(0, PODS, "bad").encode(): value}
     changed = msgspec.structs.replace(request, **members)
     return encode_batch(changed, [encode_slice(0, table_of(rows))])
 
@@ -157,6 +157,7 @@ def body(**members: Any) -> bytes:
             MalformedRequestError,
             "hashes elsewhere",
         ),
+        (body(b"no json"), MalformedRequestError, "a value is no json"),
     ],
 )
 def test_a_batch_that_is_none_is_refused_and_nothing_is_decided(

@@ -43,17 +43,19 @@ class Driver:
     def run(self, script: Path, arguments: list[str]) -> Iterator[dict[str, Any] | None]:
         """What the job prints, as it comes; None when nothing came for a moment.
 
-        Raises ProgramError when the job fails by itself, or is killed again and again before it
-        gets anywhere.
+        Raises ProgramError when the job fails by itself, or is killed again and again and gets
+        nowhere: to no batch that no run before has reached.
         """
         self.starts = in_vain = 0
+        furthest = -1
         while True:
             self.starts += 1
             process = self._told([str(script), "--progress", *arguments])
-            has_ended, was_heard = yield from self._progress()
+            has_ended, reached = yield from self._progress()
             if has_ended:
                 return
-            in_vain = 0 if was_heard else in_vain + 1
+            in_vain = 0 if reached > furthest else in_vain + 1
+            furthest = max(furthest, reached)
             code = process.wait()
             if self._is_stopped:
                 return
@@ -63,8 +65,8 @@ class Driver:
                 raise ProgramError(f"the job ended with {code}: see {self._log}\n{self._tail()}")
             if in_vain >= STARTS_IN_VAIN_MAX:
                 raise ProgramError(
-                    f"the job was killed {in_vain} times one after the other before its first "
-                    f"batch: start the demo again, and see {self._log} where nobody killed it"
+                    f"the job was killed {in_vain} times one after the other without getting on: "
+                    f"start the demo again, and see {self._log} where nobody killed it"
                 )
 
     def _told(self, job: list[str]) -> "subprocess.Popen[str]":
@@ -97,12 +99,12 @@ class Driver:
         threading.Thread(target=_read_lines, args=(process, self._lines), daemon=True).start()
         return process
 
-    def _progress(self) -> Generator[dict[str, Any] | None, None, tuple[bool, bool]]:
+    def _progress(self) -> Generator[dict[str, Any] | None, None, tuple[bool, int]]:
         """Until the job, or the process, has ended.
 
-        Returns whether it was the job, and whether it had said anything before.
+        Returns whether it was the job, and the last batch that it told of; -1 for none.
         """
-        was_heard = False
+        reached = -1
         while True:
             try:
                 line = self._lines.get(timeout=0.2)
@@ -110,15 +112,15 @@ class Driver:
                 yield None
                 continue
             if line is None:
-                return False, was_heard
+                return False, reached
             if line.strip() == ENDED:
-                return True, was_heard
+                return True, reached
             try:
                 document = json.loads(line)
             except ValueError:
                 continue  # Spark prints too, and a job that is killed may stop within a line.
             if isinstance(document, dict):
-                was_heard = True
+                reached = max(reached, document.get("batch", -1))
                 yield document
 
     def _tail(self, lines: int = 15) -> str:

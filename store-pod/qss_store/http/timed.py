@@ -39,7 +39,8 @@ from qss_store.reads.timed_plans import (
 )
 from qss_store.reads.timed_rows import make_timed_writer
 
-_ASKED_MAX = 256  # Each has a few KiB at most, as a request's line.
+_ASKED_MAX = 256
+_ASKED_CHARACTERS_MAX = 256  # Longer ones have a cursor or a bound, which changes all the time.
 _PlanOne = Callable[[dict[str, str], Codec, bytes], PointPlan]
 _PlanMany = Callable[[dict[str, str], Codec, bytes | None], TimedPlan]
 
@@ -212,11 +213,18 @@ class TimedApi:
             )
 
 
-@lru_cache(maxsize=_ASKED_MAX)
 def _asked(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
     """What a query string asks for, not to be changed: clients ask the same of many keys."""
+    ask = _remembered if len(query) <= _ASKED_CHARACTERS_MAX else _parsed
+    return ask(query, allowed)
+
+
+def _parsed(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
     parameters = parse_parameters(query, allowed)
     return parameters, options_of(parameters)
+
+
+_remembered = lru_cache(maxsize=_ASKED_MAX)(_parsed)
 
 
 def _point(

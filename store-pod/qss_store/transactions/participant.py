@@ -6,7 +6,6 @@ entry stands in the log, alike on every replica; only the second answer counts.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import msgspec
 
@@ -27,6 +26,13 @@ from qss_core.wire import (
     encode,
 )
 from qss_store.replication.entries import Abort, Stage
+from qss_store.transactions.batch_positions import (
+    batch_topic,
+    merged,
+    only_batches,
+    without_topics_of,
+    without_writers,
+)
 from qss_store.transactions.staged import (
     NOTHING_STAGED,
     Clocks,
@@ -36,18 +42,12 @@ from qss_store.transactions.staged import (
 )
 
 ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
-BATCH_TOPICS = "@batch."
 _STATE = b"participant"
 _LAST = b"last/"
 _STAGED = b"staged/"
 
 Rows = Mapping[bytes, bytes]
 Changes = dict[bytes, bytes | None]  # Rows of the meta family; None deletes.
-
-
-def batch_topic(writer: str) -> str:
-    """The pseudo-topic whose partition is a writer's generation and whose offset is its batch."""
-    return BATCH_TOPICS + writer
 
 
 class _LastBatch(Wire, frozen=True, kw_only=True):
@@ -275,17 +275,26 @@ class Participant:
         )
 
     def position_after(
-        self, writer: str, ordinal: tuple[int, int], read: Position, *, replace: bool
+        self,
+        writer: str,
+        ordinal: tuple[int, int],
+        read: Position,
+        *,
+        replace: bool,
+        forgotten: Collection[str] = (),
     ) -> Position:
-        """The position that a batch which read its inputs so far would leave."""
-        last = self.last.get(writer)
-        kept = self.position
+        """The position that a batch which read its inputs so far would leave.
+
+        `forgotten` are writers that it takes away.
+        """
+        last = None if writer in forgotten else self.last.get(writer)
+        kept = without_writers(self.position, forgotten)
         if replace:
-            kept = _only_batches(kept)  # The rows that the inputs had made are gone.
+            kept = only_batches(kept)  # The rows that the inputs had made are gone.
         elif last is not None and ordinal[0] > last.generation:
             # A new generation reads its inputs anew: what the older one had read is true no more.
-            kept = _without_topics_of(kept, read)
-        return _merged(kept, read, batch_topic(writer), ordinal)
+            kept = without_topics_of(kept, read)
+        return merged(kept, read, batch_topic(writer), ordinal)
 
     def _advance(
         self, commit: PartitionCommit, listed: Iterable[StagedChunk | CarriedRows]
@@ -334,8 +343,7 @@ class Participant:
             return
         for writer in writers:
             self.last.pop(writer, None)
-        topics = {batch_topic(writer) for writer in writers}
-        self.position = Position(tuple(one for one in self.position.topics if one[0] not in topics))
+        self.position = without_writers(self.position, writers)
 
     # --- Abort and sweep
 
@@ -368,20 +376,6 @@ def _aborted(abort: Abort, chunk: StagedChunk) -> bool:
     if abort.only_this_batch:
         return (chunk.ordinal, chunk.writer_epoch) == (ordinal, abort.writer_epoch)
     return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal
-
-
-def _only_batches(position: Position) -> Position:
-    return Position(tuple(pair for pair in position.topics if pair[0].startswith(BATCH_TOPICS)))
-
-
-@lru_cache(maxsize=16)  # All partitions of a pod ask the same of a batch.
-def _merged(kept: Position, read: Position, topic: str, ordinal: tuple[int, int]) -> Position:
-    return kept.merge(read).with_component(topic, *ordinal)
-
-
-def _without_topics_of(position: Position, other: Position) -> Position:
-    gone = {topic for topic, _ in other.topics}
-    return Position(tuple(pair for pair in position.topics if pair[0] not in gone))
 
 
 def _staged_key(chunk: StagedChunk) -> bytes:

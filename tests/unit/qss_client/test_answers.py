@@ -105,6 +105,20 @@ def test_a_part_is_taken_for_the_whole_only_where_it_was_asked_for() -> None:
     assert (asked.count(), asked.rows(), asked.cursor) == (1, [{"key": "a"}], "c")
 
 
+def test_an_answer_that_was_cut_short_is_no_answer_to_what_was_asked() -> None:
+    """By the bytes that an answer may have, or by its deadline."""
+    body = b'{"partitionResults":{"0":{"result":[{"key":"a"}],"end":false}},"cursor":"c"}'
+    cut = read_query_answer(body, limit=2)
+    assert (cut.is_cut, cut.row_count) == (True, 1)
+    for merge in (cut.first, cut.rows, cut.count, cut.get_only_partition_result):
+        with pytest.raises(TooLargeError, match="has 1 of the 2 rows"):
+            merge()
+    assert cut.rows(whole=False) == [{"key": "a"}]
+    assert read_query_answer(body).rows(whole=False) == [{"key": "a"}]
+    end = read_query_answer(body.replace(b',"cursor":"c"', b""), limit=2)
+    assert (end.is_cut, end.count()) == (False, 1)
+
+
 def test_a_failure_is_no_part_of_a_merged_answer() -> None:
     found = result("x", GONE)
     assert found.failures == {1: GONE}

@@ -168,17 +168,6 @@ def test_headers_have_a_limit_for_each_row() -> None:
         decode_chunk(bytes(encode_slice(0, heavy).data), None)
 
 
-def test_a_timestamp_is_unknown_or_after_1970() -> None:
-    def chunk(*timestamps: int | None) -> bytes:
-        rows = {"key": [b"a", b"b"], "value": [b"1", b"2"], "timestamp": [*timestamps]}
-        return bytes(encode_slice(0, pa.table(rows)).data)
-
-    for fine in ((-1, 0), (None, 2**62)):
-        decode_chunk(chunk(*fine), None)
-    with pytest.raises(MalformedRequestError, match="not -5"):
-        decode_chunk(chunk(7, -5), None)
-
-
 def test_a_row_without_a_key_is_refused() -> None:
     schema = pa.schema([("key", pa.binary()), ("value", pa.binary())], {"partition": "0"})
     rows = pa.table({"key": pa.array([None], pa.binary()), "value": [b"v"]})

@@ -110,3 +110,19 @@ def test_a_url_has_no_slash_at_its_end(url: str) -> None:
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(MalformedRequestError, match="a URL like"):
         checked_url(url)
+
+
+def test_writers_that_the_store_forgot_are_forgotten_where_they_are_many(
+    conversation: Conversation,
+) -> None:
+    def answer(*batches: int) -> Position:
+        topics = {f"@batch.job-{number}": {1: 0} for number in batches}
+        return Position.of({"in": {0: max(batches)}, **topics})
+
+    for number in range(1000):
+        conversation.saw(answer(*range(max(0, number - 99), number + 1)))
+    assert conversation.position.component_count <= 257
+    assert conversation.position.merge(answer(*range(900, 1000))) == conversation.position
+    inputs = Position.of({f"in-{number}": {0: 1} for number in range(400)})
+    conversation.saw(inputs)
+    assert conversation.position.merge(inputs) == conversation.position

@@ -1,12 +1,15 @@
 """What a client sends, as values."""
 
 import json
+import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from qss_client.requests import (
     DEFAULTS,
+    LINE_KEYS_MAX,
     PATH_KEY_BYTES_MAX,
     ReadOptions,
     count_request,
@@ -173,3 +176,41 @@ def test_a_bound_that_is_no_position_is_refused(bound: Any) -> None:
 def test_no_prefix_is_not_everything() -> None:
     with pytest.raises(NullKeyError, match="prefix is None"):
         scan_keys({"prefix": None}, "ASCENDING", None, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("kept", "query"),
+    [
+        ("Plain", "RangeQuery"),
+        ("Timestamped", "TimestampedRangeQuery"),
+        ("TimestampedWithHeaders", "TimestampedRangeWithHeadersQuery"),
+    ],
+)
+def test_keys_that_are_too_long_for_a_line_are_asked_for_in_a_body(kept: str, query: str) -> None:
+    definition = msgspec.structs.replace(WORDS, format=kept)
+    long = "x" * LINE_KEYS_MAX
+    given: dict[str, Any] = {"order": "DESCENDING", "limit": 5, "cursor": "c", "partitions": [2]}
+    asked = page_request(definition, {"from": long, "to": None}, options=DEFAULTS, **given)
+    assert (asked.method, asked.partition) == ("POST", 2)
+    assert asked.body == {
+        "query": {"type": query, "lower": long, "upper": None, "order": "DESCENDING"},
+        "limit": 5,
+        "cursor": "c",
+        "partitions": [2],
+    }
+    assert page_request(definition, {"from": "x"}, options=DEFAULTS, **given).method == "GET"
+    given["cursor"] = long
+    prefix = page_request(definition, {"prefix": "x"}, options=DEFAULTS, **given)
+    assert prefix.body["query"] == {"type": "PrefixQuery", "prefix": "x", "order": "DESCENDING"}
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf])
+@pytest.mark.parametrize("name", ["timeout_s", "max_staleness_s"])
+def test_a_time_that_is_no_number_is_refused(name: str, seconds: float) -> None:
+    with pytest.raises(MalformedRequestError, match=name):
+        ReadOptions(**{name: seconds})  # type: ignore[arg-type]
+
+
+def test_a_partition_that_is_no_number_is_refused() -> None:
+    with pytest.raises(MalformedRequestError, match="whole numbers, not '0'"):
+        page(partitions=["0"])

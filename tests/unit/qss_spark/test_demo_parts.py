@@ -70,10 +70,10 @@ def test_jobs_share_a_process_and_know_nothing_of_each_other(
             "import os, sys\n"
             "assert __name__ == '__main__' and 'left' not in globals()\n"
             "left = sys.argv[2]\n"
-            f'print(\'{{"batch": ["{name}", "\' + left + \'", %d]}}\' % os.getpid())\n'
+            f'print(\'{{"said": ["{name}", "\' + left + \'", %d]}}\' % os.getpid())\n'
         )
-    (first,) = batches(driver, tmp_path / "one.py", "a")
-    (second,) = batches(driver, tmp_path / "two.py", "b")
+    told = [*driver.run(tmp_path / "one.py", ["a"]), *driver.run(tmp_path / "two.py", ["b"])]
+    first, second = (line["said"] for line in told if line is not None)
     assert [first, second] == [["one", "a", ANY], ["two", "b", ANY]]
     assert first[2] == second[2]
     assert driver.starts == 1
@@ -150,6 +150,17 @@ def test_a_job_that_is_always_killed_before_it_begins_is_given_up(
     with pytest.raises(ProgramError, match="was killed 5 times one after the other"):
         batches(driver, script)
     assert driver.starts == STARTS_IN_VAIN_MAX == 5
+
+
+def test_a_job_that_only_repeats_its_batch_is_given_up(tmp_path: Path, driver: Driver) -> None:
+    """It looks as if its Java had been killed, each time."""
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import sys\nprint('{\"batch\": 3}', flush=True)\nsys.exit('OSError: Connection refused')\n"
+    )
+    with pytest.raises(ProgramError, match="without getting on"):
+        batches(driver, script)
+    assert driver.starts == STARTS_IN_VAIN_MAX + 1
 
 
 def test_a_command_is_shown_as_it_works_in_another_terminal(

@@ -105,6 +105,8 @@ def test_a_nested_column_becomes_json() -> None:
         ("int64", pa.array([2.0])),
         ("int64", pa.array(["5"])),
         ("int32", pa.array([True])),
+        ("float32", pa.array([1e300])),
+        ("list<float32>", pa.array([[1.0], [-1e300]])),
         ("float64", pa.array(["1.5"])),
         ("string", pa.array([5])),
         ("bytes", pa.array([1])),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from qss_store.http import timed
 from qss_store.http.lane import Head, parse_head
 
 
@@ -51,3 +52,14 @@ def test_anything_else_is_left_to_the_ordinary_way(lines: bytes) -> None:
 
 def test_a_block_that_does_not_end_is_none() -> None:
     assert parse_head(b"Host: a\r\n") is None
+
+
+def test_what_is_asked_once_only_is_not_remembered() -> None:
+    allowed = ("cursor", "limit")
+    before = timed._remembered.cache_info().currsize
+    for number in range(50):
+        asked, _ = timed._asked(f"cursor={'x' * 300}{number}", allowed)
+        assert asked["cursor"].endswith(str(number))
+    assert timed._remembered.cache_info().currsize == before
+    first = timed._asked("limit=17", allowed)
+    assert timed._asked("limit=17", allowed) is first

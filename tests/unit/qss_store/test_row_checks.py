@@ -9,7 +9,7 @@ import pytest
 
 from qss_core.errors import MalformedRequestError
 from qss_core.serdes import serde_of
-from qss_store.row_checks import check_column
+from qss_store.row_checks import RowChecks, check_column
 
 WHOLE: dict[str, Any] = {
     "bytes": b"\xff",
@@ -63,3 +63,40 @@ def test_what_it_cannot_read_is_refused(serde: str, damaged: bytes) -> None:
 @pytest.mark.parametrize("serde", ["bytes", "string"])
 def test_texts_of_any_bytes_are_texts_as_in_java(serde: str) -> None:
     check_column(pa.array([b"\xff\xfe", b""], pa.binary()), serde_of(serde), "a key")
+
+
+def rows_of(*values: bytes, timestamps: list[int | None] | None = None) -> pa.RecordBatch:
+    keys = [b"k"] * len(values)
+    columns = {"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())}
+    if timestamps is not None:
+        columns["timestamp"] = pa.array(timestamps, pa.int64())
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_a_timestamp_is_unknown_or_after_1970() -> None:
+    checks = RowChecks(serde_of("string"), serde_of("bytes"))
+    for fine in ([-1, 0], [None, 2**62]):
+        checks.check(rows_of(b"1", b"2", timestamps=[*fine]))
+    with pytest.raises(MalformedRequestError, match="not -5"):
+        checks.check(rows_of(b"1", b"2", timestamps=[7, -5]))
+
+
+@pytest.mark.parametrize(
+    ("serde", "sizes", "shares"),
+    [
+        ("json", [1] * 5000, [2000, 2000, 1000]),
+        ("json", [400_000, 400_000, 10], [1, 2]),
+        ("list<int32>", [1] * 500, [200, 200, 100]),
+        ("list<int32>", [10, 100_000, 10], [1, 1, 1]),
+        ("bytes", [], []),
+    ],
+)
+def test_rows_are_checked_in_pieces_of_a_turn(
+    serde: str, sizes: list[int], shares: list[int]
+) -> None:
+    checks = RowChecks(serde_of("string"), serde_of(serde))
+    pieces = list(checks.pieces(rows_of(*map(bytes, sizes))))
+    assert [piece.num_rows for piece, _ in pieces] == shares
+    assert all(share <= 1 or piece.num_rows == 1 for piece, share in pieces)
+    assert all(share > 0 for _, share in pieces)
+    assert sum(piece.num_rows for piece, _ in pieces) == len(sizes)

@@ -1,0 +1,36 @@
+"""What batches make of a position. Pure."""
+
+from collections.abc import Collection
+from functools import lru_cache
+
+from qss_core.positions import BATCH_TOPICS, Position
+
+
+def batch_topic(writer: str) -> str:
+    """The pseudo-topic whose partition is a writer's generation and whose offset is its batch."""
+    return BATCH_TOPICS + writer
+
+
+def without_writers(position: Position, writers: Collection[str]) -> Position:
+    """Without the batches of these writers."""
+    if not writers:
+        return position
+    topics = {batch_topic(writer) for writer in writers}
+    return Position(tuple(one for one in position.topics if one[0] not in topics))
+
+
+def only_batches(position: Position) -> Position:
+    """Without its inputs."""
+    return Position(tuple(pair for pair in position.topics if pair[0].startswith(BATCH_TOPICS)))
+
+
+@lru_cache(maxsize=16)  # All partitions of a pod ask the same of a batch.
+def merged(kept: Position, read: Position, topic: str, ordinal: tuple[int, int]) -> Position:
+    """With what a batch has read, and with itself."""
+    return kept.merge(read).with_component(topic, *ordinal)
+
+
+def without_topics_of(position: Position, other: Position) -> Position:
+    """Without the topics that another one has."""
+    gone = {topic for topic, _ in other.topics}
+    return Position(tuple(pair for pair in position.topics if pair[0] not in gone))

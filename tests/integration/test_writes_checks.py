@@ -1,0 +1,144 @@
+"""What is asked of rows and positions at the door: that nobody waits for it, and nothing later."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from qss_client.batch_bodies import BATCH_MEDIA, encode_batch
+from qss_client.chunks import encode_slice
+from qss_core.positions import (
+    COMPONENTS_MAX,
+    TOKEN_BYTES_MAX,
+    Position,
+    decode_token,
+    grown_token_bytes,
+)
+from qss_core.serdes import serde_of
+from qss_core.wire import CommitRequest
+from qss_store.row_checks import RowChecks
+from qss_testing.write_cluster import WriteCluster, chunk_of, table_of, write_cluster
+
+ROWS = {b"marker-key": b'"marker-value"'}
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[WriteCluster]:
+    async with write_cluster(tmp_path) as cluster:
+        yield cluster
+
+
+async def test_the_token_of_a_position_fits_into_a_header(cluster: WriteCluster) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    unlike = {sha256(b"%d" % number).hexdigest(): {"0": 1} for number in range(1000)}
+    refused = await writer.commit(epoch, 0, {}, position=unlike)
+    assert "the position's token could grow" in refused.problem(413, "LIMIT_EXCEEDED")["detail"]
+    alike = {f"team-orders-aggregate-{number:04}.source-0": {"0": number} for number in range(1000)}
+    (await writer.commit(epoch, 0, {}, position=alike)).json()
+    view = cluster.replica(0).view
+    assert view is not None
+    assert decode_token(view.token).to_json().keys() > alike.keys()
+    assert len(view.token) < TOKEN_BYTES_MAX
+
+
+async def test_a_position_whose_names_are_long_is_refused_however_short_its_token(
+    cluster: WriteCluster,
+) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    long = {f"{number}{'t' * 3000}": {"0": 1} for number in range(200)}
+    refused = await writer.commit(epoch, 0, {}, position=long)
+    assert "the position would have" in refused.problem(413, "LIMIT_EXCEEDED")["detail"]
+
+
+async def test_offsets_that_grow_never_stop_a_job(cluster: WriteCluster) -> None:
+    """A token of names and offsets that zlib cannot shorten, as large as one may be."""
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    names = [sha256(b"%d" % number).hexdigest() for number in range(COMPONENTS_MAX)]
+    fitting = [n for n in range(len(names)) if grown(names[:n]) <= TOKEN_BYTES_MAX][-1]
+    for batch, offset in enumerate((1, 2**39)):
+        read = {
+            name: {"0": offset + int(name[:8], 16) * bool(batch)} for name in names[: fitting - 5]
+        }
+        (await writer.commit(epoch, batch, {}, position=read)).json()
+    view = cluster.replica(0).view
+    assert view is not None
+    assert len(view.token) < TOKEN_BYTES_MAX
+
+
+def grown(names: list[str]) -> int:
+    return grown_token_bytes(Position.of({name: {0: 1} for name in names}))
+
+
+async def test_a_writer_that_is_deleted_makes_room_for_another(cluster: WriteCluster) -> None:
+    full = {"topic": {str(partition): 1 for partition in range(COMPONENTS_MAX - 2)}}
+    for name, position in (("first", full), ("second", {})):
+        writer = cluster.writer(name=name)
+        (await writer.commit(await writer.epoch(), 0, {}, position=position)).json()
+    third = cluster.writer(name="third")
+    epoch = await third.epoch()
+    refused = await third.commit(epoch, 0, {}, position={})
+    assert "qss writers" in refused.problem(413, "LIMIT_EXCEEDED")["detail"]
+    await cluster.pods[0].coordination.delete_writer("second", force=True)
+    (await third.commit(epoch, 0, {}, position={})).json()
+
+
+async def test_a_decided_batch_is_applied_whatever_its_pods_would_refuse_today(
+    cluster: WriteCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that was decided before its coordinator's version had the check."""
+    monkeypatch.setattr("qss_store.row_checks._check_timestamps", lambda _: None)
+    rows = [
+        encode_slice(partition, table_of(ROWS).append_column("timestamp", [[-5]]))
+        for partition in range(4)
+    ]
+    request = CommitRequest(generation=1, chunks={}, position={}, fingerprint="f")
+    writer = cluster.writer()
+    path = f"/changelog/stores/words/writers/job/{await writer.epoch()}/batches/0/commit"
+    answer = await cluster.pods[0].internal.post(
+        path, encode_batch(request, rows), Content_Type=BATCH_MEDIA
+    )
+    assert answer.json()["sequence"] == 1
+
+
+async def test_readers_take_their_turn_while_rows_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+    seen: list[int] = []
+    threads: set[str] = set()
+    check = RowChecks.check
+
+    def spy(self: RowChecks, rows: pa.RecordBatch) -> None:
+        seen.append(turns)
+        threads.add(threading.current_thread().name)
+        check(self, rows)
+
+    async def read() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(RowChecks, "check", spy)
+    small = serde_of("list<int32>").encode([1])
+    many = {b"key-%d" % number: small for number in range(150)}
+    async with write_cluster(tmp_path, pods=1, value_serde="list<int32>") as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        reader = asyncio.create_task(read())
+        chunk = chunk_of(dict.fromkeys(range(4), many))
+        (await writer.put(epoch, 0, f"{epoch}.task.0", chunk)).json()
+        assert len(seen) == 4
+        assert len(set(seen)) == 2  # Each time after two slices, together more than a turn.
+        assert threads == {threading.main_thread().name}
+        large = serde_of("list<int32>").encode([1] * 10_000)
+        (await writer.put(epoch, 0, f"{epoch}.task.1", chunk_of({0: {b"large": large}}))).json()
+        assert len(threads) == 2
+        reader.cancel()
