@@ -22,7 +22,20 @@ class Manifest:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML without timestamps (they are strings in JSON) and without silently lost members."""
+    """YAML without timestamps (they are strings in JSON) and without silently lost members.
+
+    Nor with aliases, by which a few lines could name any amount of memory, or themselves.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(
+                None,
+                None,
+                "aliases (*name) are not taken here: write it out",
+                self.peek_event().start_mark,  # type: ignore[no-untyped-call]
+            )
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
         names = [key.value for key, _ in node.value]
@@ -58,6 +71,8 @@ def _documents(file: Path) -> Iterator[Manifest]:
         documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_StrictLoader))
     except OSError as error:
         raise InvalidResourceError(f"{file}: {error.strerror or error}") from error
+    except RecursionError:
+        raise InvalidResourceError(f"{file}: its members lie too deep in each other") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         text = " ".join(str(error).replace('in "<unicode string>",', "in").split())
         raise InvalidResourceError(f"{file} is no YAML: {text}") from error

@@ -224,10 +224,10 @@ def _big_endian(numbers: pa.Array, layout: str) -> pa.BinaryArray:
 
 
 def _json(column: pa.Array) -> pa.BinaryArray:
-    encode = msgspec.json.Encoder().encode
-    return pa.array(
-        [None if value is None else encode(value) for value in column.to_pylist()], pa.binary()
-    )
+    """Arrow's maps become objects and decimals numbers, as Spark's `to_json` writes them."""
+    encode = msgspec.json.Encoder(decimal_format="number").encode
+    values = column.to_pylist(maps_as_pydicts="strict")
+    return pa.array([None if value is None else encode(value) for value in values], pa.binary())
 
 
 def _checked_json(column: pa.StringArray) -> pa.BinaryArray:

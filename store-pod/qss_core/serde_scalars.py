@@ -9,7 +9,13 @@ from uuid import UUID
 import msgspec
 
 from qss_core.serde_types import wrong_bytes, wrong_json, wrong_value
-from qss_core.text import decode_base64url, decode_text, encode_base64url, encode_text
+from qss_core.text import (
+    decode_base64url,
+    decode_text,
+    encode_base64url,
+    encode_text,
+    is_whole,
+)
 
 # Java's UUID.fromString also takes upper case and groups without their leading zeros.
 _UUID_GROUP_DIGITS = (8, 4, 4, 4, 12)
@@ -71,6 +77,8 @@ class StringSerde:
     def from_json(self, obj: object) -> str:
         if not isinstance(obj, str):
             raise wrong_json("string", obj)
+        if not (obj.isascii() or is_whole(obj)):
+            raise wrong_json("string of whole characters", obj)
         return obj
 
     def json_bytes(self, data: bytes) -> bytes:

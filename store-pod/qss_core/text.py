@@ -21,6 +21,15 @@ def encode_text(text: str) -> bytes:
         return joined.encode(errors="replace")
 
 
+def is_whole(text: str) -> bool:
+    """Whether no half of a surrogate pair stands alone: another text would have the same bytes."""
+    try:
+        text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def decode_text(data: bytes) -> str:
     """The text of UTF-8 bytes; what is not UTF-8 becomes U+FFFD, as in Kafka's deserializers."""
     try:

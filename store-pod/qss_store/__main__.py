@@ -27,6 +27,7 @@ from qss_store.http.writers import writer_routes
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
 from qss_store.migrator import Migrator
+from qss_store.open_files import connections_within, raise_open_files
 from qss_store.peers import Peers, PeerSession
 from qss_store.pod import Pod
 from qss_store.protection import protected
@@ -81,10 +82,9 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         stack.push_async_callback(lambda: _cancel(coordination.tasks))
         stack.push_async_callback(pod.close)
         pod.remember()
+        connections_max = connections_within(settings.connections_max, raise_open_files())
         for app, port, context in apps:
-            runner = await make_runner(
-                app, arguments.host, port, settings.connections_max, tls=context
-            )
+            runner = await make_runner(app, arguments.host, port, connections_max, tls=context)
             stack.push_async_callback(runner.cleanup)
         await pod.start()
         tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))

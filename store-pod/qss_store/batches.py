@@ -124,7 +124,14 @@ class Batches:
         limit = self._pod.placed().settings.staged_bytes_max
         held = self.staged_bytes()
         if limit is None:
-            limit = held + self._free_bytes() // 2
+            free = self._free_bytes()
+            if more > free // 2:
+                raise DiskFullError(
+                    f"the volume has {free} bytes left, of which half may be staged, and {more} "
+                    "would be: make room or make it larger; commit or abort open batches",
+                    limit="stagedBytesMax",
+                )
+            return
         if held + more > limit:
             raise DiskFullError(
                 f"{held} bytes are staged and {more} more would pass stagedBytesMax ({limit}): "

@@ -30,6 +30,11 @@ def newest_configuration(
     return max(configuration, wanted, key=lambda one: one.epoch)
 
 
+def is_new(engine: Engine) -> bool:
+    """Whether no replica has ever begun in this database."""
+    return engine.get(META, _CONFIGURATION) is None
+
+
 def is_kept(
     engine: Engine, definition: StoreDefinition, configuration: PartitionConfiguration
 ) -> bool:

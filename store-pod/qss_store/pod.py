@@ -7,11 +7,13 @@ to it. What is on the volume names its store id: a volume of another store is ne
 import asyncio
 import logging
 import os
+import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
 from qss_core.errors import (
+    CorruptionError,
     DiskFullError,
     MalformedRequestError,
     NotPresentError,
@@ -39,6 +41,7 @@ from qss_store.applying import WRITE_LIMITS, WriteLimits
 from qss_store.clock import Clock
 from qss_store.engine.base import Engine
 from qss_store.extensions import NO_EXTENSIONS, Extensions
+from qss_store.identity import is_new
 from qss_store.indexing import Indexing, indexing_of
 from qss_store.metrics import Metrics
 from qss_store.recent import RecentRows
@@ -84,6 +87,7 @@ class Pod:
         self.metrics = metrics
         self.assignment: StoreAssignment | None = None
         self.replicas: dict[PartitionId, Replica] = {}
+        self._lost: dict[PartitionId, str] = {}  # Why they are not served, though they should be.
         self.indexing: Indexing | None = None  # Of a store of a user's own type.
         self._refusal: StoreError | None = None
         self._extensions = extensions
@@ -211,8 +215,9 @@ class Pod:
             limits=self._limits,
             refusal=self._refusal,
         )
-        path = self._volume / "partitions" / str(configuration.partition)
-        engine = self._open_engine(path)
+        engine = self._opened(configuration.partition)
+        if engine is None:
+            return False
         try:
             replica = Replica(assignment.definition, configuration, engine, surroundings)
             await replica.start()
@@ -221,6 +226,35 @@ class Pod:
             raise
         self.replicas[configuration.partition] = replica
         return True
+
+    def _opened(self, partition: PartitionId) -> Engine | None:
+        """The partition's database; None where it was here and is lost, or damaged.
+
+        An empty one in its place would be served as if it were the data. The operator sees that the
+        replica is missing; the others are served.
+        """
+        held = self.assignment
+        had = held is not None and held.partitions[partition].role_of(self.ordinal) is not None
+        path = self._volume / "partitions" / str(partition)
+        was_there = path.exists()
+        try:
+            engine = self._open_engine(path)
+        except CorruptionError as error:
+            if not had:
+                raise
+            self._lose(partition, error.message)
+            return None
+        if had and is_new(engine):
+            engine.close()
+            if not was_there:  # Nothing is to lie where somebody brings it back.
+                shutil.rmtree(path, ignore_errors=True)
+            self._lose(partition, "its rows are not on the volume any more: bring them back")
+            return None
+        return engine
+
+    def _lose(self, partition: PartitionId, why: str) -> None:
+        self._lost[partition] = why
+        _LOG.error("partition %s is not served: %s", partition, why)
 
     def _keep(self, assignment: StoreAssignment) -> None:
         """Writes the assignment: a crash leaves the old one or the new one, never half of it."""
@@ -248,7 +282,10 @@ class Pod:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has its assignment and serves every replica that it should."""
+        """Whether it has its assignment and serves every replica that it should and can.
+
+        Those that are lost will not come by themselves; the report lacks them, and so tells.
+        """
         if self.assignment is None:
             return False
         wanted = {
@@ -257,7 +294,7 @@ class Pod:
             if configuration.role_of(self.ordinal) is not None
         }
         serving = {number for number, replica in self.replicas.items() if replica.view is not None}
-        return wanted <= serving
+        return wanted <= serving | self._lost.keys()
 
     def report(self) -> ReplicasReport:
         """What the operator is told."""
@@ -324,6 +361,8 @@ class Pod:
         """The replica here; NotPresentError names the pod that has the partition's active."""
         configuration = self.configuration(partition)
         replica = self.replicas.get(PartitionId(partition))
+        if replica is None and (why := self._lost.get(PartitionId(partition))):
+            raise CorruptionError(f"partition {partition} of pod {self.name} is lost: {why}")
         if replica is None or replica.role is None:
             raise NotPresentError(
                 f"partition {partition} is not on pod {self.name}",

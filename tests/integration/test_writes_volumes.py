@@ -1,5 +1,6 @@
 """A volume that is not this pod's is refused, and is as it was afterwards."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,50 @@ async def test_partition_directories_that_were_swapped_are_refused(tmp_path: Pat
         swap(tmp_path / "0" / "partitions")
         await cluster.start_pod(0)
         await assert_unharmed(cluster)
+
+
+@pytest.mark.parametrize("loss", ["directory", "current", "manifest", "all"])
+async def test_a_partition_that_is_lost_is_missed_and_not_made_anew(
+    tmp_path: Path, loss: str
+) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=2, open_engine=open_rocksdb()) as cluster:
+        await write(cluster)
+        await cluster.stop_pod(0)
+        partitions = tmp_path / "0" / "partitions"
+        lost = spoil(partitions, loss)
+        tables = [*(partitions / "0").glob("*.sst")]
+        held = await cluster.start_pod(0)
+        assert held.pod.is_ready  # For the others; what is lost does not come by waiting.
+        reported = {one.configuration.partition for one in held.pod.report().replicas}
+        assert reported.isdisjoint(lost)
+        assert len(held.pod.replicas) == 2 - len(lost)
+        with pytest.raises(CorruptionError, match="partition 0 of pod words-0 is lost"):
+            held.pod.local(0)
+        told = await held.internal.send(
+            "PUT", "/control/assignment", encode(cluster.assignment), {}
+        )
+        told.json()  # Nor is it made when the operator comes, who may not have seen it yet.
+        assert len(held.pod.replicas) == 2 - len(lost)
+        assert all(table.exists() for table in tables)
+        assert (partitions / "0").exists() == (loss in ("current", "manifest"))
+
+
+def spoil(partitions: Path, loss: str) -> set[int]:
+    """Takes something away; the partitions that are lost with it."""
+    first = partitions / "0"
+    match loss:
+        case "directory":
+            shutil.rmtree(first)
+        case "current":
+            (first / "CURRENT").unlink()
+            (first / "000099.sst").write_bytes(b"rows")
+        case "manifest":
+            (manifest,) = first.glob("MANIFEST-*")
+            manifest.write_bytes(manifest.read_bytes()[:20])
+        case _:
+            shutil.rmtree(partitions, ignore_errors=True)
+            return {0, 1}
+    return {0}
 
 
 def other_definition() -> StoreDefinition:

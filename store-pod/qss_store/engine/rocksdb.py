@@ -28,6 +28,7 @@ from rocksdict import (
 )
 from rocksdict import Snapshot as RocksSnapshot
 
+from qss_core.errors import CorruptionError
 from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch, Get
 from qss_store.engine.rocksdb_scans import Held, backward, forward, newest, translated
 from qss_store.engine.room import Room
@@ -190,6 +191,12 @@ def _read(held: tuple[RocksSnapshot, Rdict | None], key: bytes) -> bytes | None:
     return value
 
 
+def _check_files(path: Path) -> None:
+    """RocksDB would take files that no CURRENT names for rubbish, and delete them."""
+    if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
+        raise CorruptionError(f"{path} has tables and no CURRENT, which tells what they are")
+
+
 class RocksDbEngine:
     """One replica's RocksDB."""
 
@@ -200,6 +207,7 @@ class RocksDbEngine:
         self._syncing = threading.Lock()
         self._compacting = threading.Lock()
         path.mkdir(parents=True, exist_ok=True)
+        _check_files(path)
         present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
         named = present | {_DEFAULT_FAMILY, *FIXED_FAMILIES}
         try:

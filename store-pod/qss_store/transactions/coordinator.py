@@ -347,14 +347,22 @@ class Coordinator:
         ]
 
     def oldest_done_one_off(self) -> str | None:
-        """The one-off writer whose batch was complete first."""
+        """The one-off writer whose batch was complete first; else one that gave its batch up."""
+        one_offs = [writer for writer in self.writers.values() if writer.one_off]
         done = [
             (batch.sequence, writer.name)
-            for writer in self.writers.values()
+            for writer in one_offs
             for batch in writer.batches.values()
-            if writer.one_off and batch.sequence <= self.completed
+            if batch.sequence <= self.completed
         ]
-        return min(done)[1] if done else None
+        if done:
+            return min(done)[1]
+        given_up = [
+            (writer.opened_at_ms, writer.name)
+            for writer in one_offs
+            if writer.closed and not writer.batches
+        ]
+        return min(given_up)[1] if given_up else None
 
     def _keep(self, writer: Writer) -> Changes:
         self.writers[writer.name] = writer

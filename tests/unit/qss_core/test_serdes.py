@@ -352,3 +352,12 @@ def test_numbers_with_lengths_are_read_too() -> None:
 def test_serdes_of_one_name_are_equal() -> None:
     assert serde_of("list<string>") == serde_of("list<string>")
     assert serde_of("list<string>") != serde_of("list<bytes>")
+
+
+def test_a_text_with_half_a_character_is_refused_where_it_is_given() -> None:
+    """Its bytes would be those of another text, and another row's."""
+    string = serde_of("string")
+    assert string.from_json("\ud83d\ude00") == "\ud83d\ude00"  # Two halves are one in Java.
+    for text in ("\ud800", "a\udfff", "\ude00\ud83d"):
+        with pytest.raises(MalformedRequestError, match="whole characters"):
+            string.from_json(text)

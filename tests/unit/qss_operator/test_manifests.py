@@ -33,6 +33,8 @@ def test_a_date_is_text_as_it_is_in_json(tmp_path: Path) -> None:
     [
         ("a: 1\nb: {c: 1, c: 2}\n", "the field 'c' is given twice"),
         ("a: [1\n", "is no YAML"),
+        ("a: &a [*a]\n", "aliases"),
+        ("[" * 2000, "too deep"),
         ("", "there is no document"),
         ("a: !!python/object:os.system 1\n", "is no YAML"),
     ],

@@ -3,6 +3,7 @@
 import json
 import math
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +39,8 @@ COLUMNS: list[tuple[str, pa.DataType, list[Any]]] = [
     ("list<float64>", pa.list_(pa.float64()), [[0.1, math.inf]]),
     ("list<list<int64>>", pa.list_(pa.list_(pa.int64())), [[[1], [], [2, 3]]]),
 ]
+
+MAP = pa.map_(pa.string(), pa.decimal128(10, 2))
 
 
 def one_by_one(serde: str, values: list[Any]) -> list[bytes | None]:
@@ -94,6 +97,14 @@ def test_a_nested_column_becomes_json() -> None:
         {"a": [1, None], "b": "x"},
         None,
     ]
+
+
+def test_a_map_becomes_an_object_and_a_decimal_a_number() -> None:
+    """As Spark's `to_json` writes them for a StoreSink."""
+    maps = pa.array([[("a", 1), ("b", None)], []], pa.map_(pa.string(), pa.int64()))
+    assert serialize(maps, "json").to_pylist() == [b'{"a":1,"b":null}', b"{}"]
+    inside = pa.array([{"m": [("a", Decimal("1.50"))]}], pa.struct([("m", MAP)]))
+    assert serialize(inside, "json").to_pylist() == [b'{"m":{"a":1.50}}']
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,20 @@ def test_chunks_are_swept_only_when_they_can_never_be_decided(coordinator: Coord
     assert coordinator.verdict("nobody", epoch, (1, 1)) == "dropped"
 
 
+def test_one_off_writers_that_gave_up_make_room_after_those_that_are_done(
+    coordinator: Coordinator,
+) -> None:
+    for name in ("open", "first", "second"):
+        opened(coordinator, name, name=name, one_off=True)
+    assert coordinator.oldest_done_one_off() is None
+    for name in ("second", "first"):
+        held = coordinator.writer(name)
+        coordinator.apply_close(CloseWriter(writer=name, writer_epoch=held.writer_epoch))
+    assert coordinator.oldest_done_one_off() == "first"
+    decide(coordinator, opened(coordinator, "done", name="done", one_off=True), 0)
+    assert coordinator.oldest_done_one_off() == "done"
+
+
 def test_one_off_writers_are_forgotten_and_others_are_not(coordinator: Coordinator) -> None:
     opened(coordinator, "r1")
     decide(coordinator, opened(coordinator, "r2", name="batch-1", one_off=True), 0)
