@@ -132,7 +132,7 @@ def query(
             limit=limit,
             times=times,
             cursor=cursor,
-            members=dict(_field(None if type_ == _BY_INDEX else serde, one) for one in given),
+            members=_fields(None if type_ == _BY_INDEX else serde, given),
         )
     print_results(list(result.partition_results.values()), asked.output)
     if result.is_cut:
@@ -143,6 +143,16 @@ def query(
 
 def _print_rows(rows: Iterable[Row], output: Output) -> None:
     print_rows(map(key_document, rows), output, _COLUMNS)
+
+
+def _fields(serde: Serde | None, texts: list[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for text in texts:
+        name, value = _field(serde, text)
+        if name in fields:
+            raise MalformedRequestError(f"the field {name} is given twice")
+        fields[name] = value
+    return fields
 
 
 def _field(serde: Serde | None, text: str) -> tuple[str, Any]:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
 
@@ -27,6 +28,16 @@ def qss(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Qss]:
     yield command
     assert command.down().code == 0
     assert command.living_pods() == []
+
+
+def test_of_several_that_go_up_at_once_one_does_and_the_others_say_so(qss: Qss) -> None:
+    up = ("up", str(qss.write(manifest())), "--detach", "--pod-command", " ".join(FAKE_POD))
+    with ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(lambda _: qss.run(*up), range(4)))
+    assert sorted(one.code for one in done) == [0, 1, 1, 1], [one.err for one in done]
+    for one in done:
+        assert one.code == 0 or one.err.startswith("error: ALREADY_RUNNING"), one.err
+    assert qss.ready() == "2/2"
 
 
 @pytest.mark.parametrize("qss", [FAKE_POD, REAL_POD], indirect=True, ids=["fake", "real"])

@@ -187,6 +187,15 @@ def rows_in(done: Finished) -> int:
     return sum(len(one["result"]) for one in json.loads(done.out))
 
 
+async def test_a_field_that_is_given_twice_is_refused(
+    start_cluster: StartCluster, run: Run
+) -> None:
+    cluster = await windows(start_cluster)
+    done = await run(cluster, "query", "WindowKeyQuery", "key=EWR", "key=JFK")
+    assert (done.code, done.out) == (2, "")
+    assert "the field key is given twice" in done.err
+
+
 async def test_a_field_that_is_called_like_an_option_is_a_field(
     start_cluster: StartCluster, run: Run
 ) -> None:

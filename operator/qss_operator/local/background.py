@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qss_core.model import StoreName
-from qss_operator.errors import StartFailedError
+from qss_operator.errors import AlreadyRunningError, StartFailedError
+from qss_operator.local.files import make_directory
 from qss_operator.local.prepare import prepare
 from qss_operator.local.run import RunningStores, wait_until_ready
 from qss_operator.local.state import StateDirectory
 from qss_operator.local.supervisor import last_line
 from qss_operator.planning.model import StoreStatus
+
+_LOG_BYTES_MAX = 1024 * 1024
 
 
 async def start_in_background(
@@ -24,16 +27,21 @@ async def start_in_background(
     """
     # Its refusals are shown here, not in a log; a bad file's even while somebody else runs this.
     names = tuple(entry.name for entry in prepare(files, state))
-    with state.lock():
-        pass  # Nobody does. The background process takes the lock, or ends with this refusal.
-    child = _spawn(files, state, options)
+    make_directory(state.path)
+    state.check_nobody_runs()
+    log = state.up_log
+    if log.exists() and log.stat().st_size > _LOG_BYTES_MAX:
+        log.write_bytes(b"")  # Of earlier runs.
+    said_before = log.stat().st_size if log.exists() else 0
+    child = _spawn(files, state, options)  # It takes the lock, or ends with this refusal.
     running = RunningStores(state=state, names=names)
 
     def read() -> dict[StoreName, StoreStatus]:
         if child.poll() is not None:
+            _raise_refusal(log, said_before)
             raise StartFailedError(
                 f"the background process ended with exit code {child.returncode}: "
-                f"{last_line(state.up_log)} (see {state.up_log})"
+                f"{last_line(log)} (see {log})"
             )
         holder = state.holder()
         # Until it has begun, the status files are about an earlier run.
@@ -50,11 +58,22 @@ async def start_in_background(
     return running
 
 
+def _raise_refusal(log: Path, said_before: int) -> None:
+    """Where another `qss up` was quicker, says so as the background process did."""
+    with log.open("rb") as file:
+        file.seek(said_before)
+        said = file.read(_LOG_BYTES_MAX).decode(errors="replace")
+    refusal = f"error: {AlreadyRunningError.code}: "
+    for line in said.splitlines():
+        if line.startswith(refusal):
+            raise AlreadyRunningError(line.removeprefix(refusal))
+
+
 def _spawn(
     files: Sequence[Path], state: StateDirectory, options: Sequence[str]
 ) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "qss_client", "up", *map(str, files)]
-    with state.up_log.open("wb") as log:
+    with state.up_log.open("ab") as log:  # Another `qss up` may write there too.
         return subprocess.Popen(
             [*command, "--state-dir", str(state.path), *options],
             stdin=subprocess.DEVNULL,

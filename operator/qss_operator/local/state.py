@@ -116,17 +116,24 @@ class StateDirectory:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                holder = self.holder()
-                who = f"process {holder.pid}" if holder else "another process"
-                raise AlreadyRunningError(
-                    f"{who} runs the stores in {self.path}: `qss status` shows them, `qss down` "
-                    "stops them, and --state-dir chooses another directory"
-                ) from error
+                raise self._already_running(self.holder()) from error
             file.truncate(0)
             try:
                 yield
             finally:
                 file.truncate(0)
+
+    def check_nobody_runs(self) -> None:
+        """Raises AlreadyRunningError where somebody does and has begun; the lock is not touched."""
+        if holder := self.holder():
+            raise self._already_running(holder)
+
+    def _already_running(self, holder: ProcessId | None) -> AlreadyRunningError:
+        who = f"process {holder.pid}" if holder else "another process"
+        return AlreadyRunningError(
+            f"{who} runs the stores in {self.path}: `qss status` shows them, `qss down` stops "
+            "them, and --state-dir chooses another directory"
+        )
 
     def write_holder(self) -> None:
         """Tell who holds the lock: written once its status files are about this run."""
