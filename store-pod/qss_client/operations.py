@@ -185,8 +185,7 @@ def window(
             f"store {definition.name} retains duplicates: a window has many rows, ask for windows"
         )
     timed = Timed(key=key, times={"from": start, "to": start}, options=options)
-    rows = yield from page(conversation, definition, scan_windows(timed), 1, None)
-    return rows.rows[0] if rows.rows else None
+    return (yield from _first(conversation, definition, scan_windows(timed), 1, lambda _: True))
 
 
 def session(
@@ -205,8 +204,29 @@ def session(
     timed = Timed(key=key, times={"endFrom": end, "startTo": start}, options=options)
     exact = time_of_json("start", start), time_of_json("end", end)
     # In order of their ends: those that end with it come first.
-    rows = yield from page(conversation, definition, scan_sessions(timed), PAGE_ROWS, None)
-    return next((row for row in rows.rows if (row.start, row.end) == exact), None)
+    scan = scan_sessions(timed)
+    return (
+        yield from _first(
+            conversation, definition, scan, PAGE_ROWS, lambda row: (row.start, row.end) == exact
+        )
+    )
+
+
+def _first(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    scan: Scan[RowType],
+    rows_max: int,
+    matches: Callable[[RowType], bool],
+) -> Exchange[RowType | None]:
+    """The first row that matches; a page may end before it, by its size or its time."""
+    cursor = None
+    while True:
+        some = yield from page(conversation, definition, scan, rows_max, cursor)
+        found = next((row for row in some.rows if matches(row)), None)
+        cursor = some.cursor
+        if found is not None or cursor is None:
+            return found
 
 
 def version(
