@@ -11,6 +11,7 @@ import pytest
 from qss_core.model import Isolation, StoreType
 from qss_store.http import lane
 from qss_store.http.lane import Frame
+from qss_store.settings import Settings
 from qss_testing.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
@@ -338,6 +339,18 @@ async def test_a_large_row_goes_the_ordinary_way(
         await connection.send(POINT)
         assert len((await connection.answer())[2]) > 300_000
     assert answered == [False]
+
+
+async def test_a_body_over_the_limit_goes_the_ordinary_way(
+    start_cluster: StartCluster, answered: list[bool]
+) -> None:
+    cluster = await start_cluster(settings=Settings(query_body_bytes_max=100))
+    await cluster.put_values({"k1": 1})
+    for keys, status in ((["k1"], 200), (["k1"] * 30, 413)):
+        async with connected(cluster) as connection:
+            await connection.send(post("/state/get/words", {"keys": keys}))
+            assert (await connection.answer())[0].startswith(b"HTTP/1.1 %d" % status)
+    assert answered == [True]
 
 
 def only_connection(cluster: Cluster) -> Any:

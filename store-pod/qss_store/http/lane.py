@@ -105,6 +105,8 @@ class Lane:
             head = self._head(data[end + len(_VERSION) : body_at])
             if head is None or len(data) - body_at != head.body_bytes:
                 return None
+            if head.body_bytes > self._reader.settings.query_body_bytes_max:
+                return None
             return Frame(data[len(_MANY) : end], head, data[body_at:], MANY_ROUTE)
         return None
 
