@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from qss_core.errors import MalformedRequestError, UnknownQueryTypeError
+from qss_core.text import allowed_members
 
 
 class Order(StrEnum):
@@ -210,4 +211,5 @@ def decode_query(raw: msgspec.Raw) -> Query:
     try:
         return _DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedRequestError(f"query: {error}") from error
+        allowed = allowed_members(QUERY_TYPES[name], error)
+        raise MalformedRequestError(f"query: {error}{allowed}") from error

@@ -4,6 +4,8 @@ import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
+import msgspec
+
 from qss_core.errors import MalformedRequestError
 
 # Java reads a surrogate that was encoded on its own as one bad character, Python byte by byte.
@@ -28,6 +30,15 @@ def is_whole(text: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def allowed_members(kind: type, error: Exception) -> str:
+    """What to say behind msgspec's refusal of a member that a struct does not have; else ""."""
+    said = str(error)
+    if "unknown field" not in said or " - at `$" in said or not issubclass(kind, msgspec.Struct):
+        return ""
+    names = [field.encode_name for field in msgspec.structs.fields(kind)]
+    return f"; it has {', '.join(names)}" if names else "; it has none"
 
 
 def decode_text(data: bytes) -> str:

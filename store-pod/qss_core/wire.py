@@ -22,6 +22,7 @@ from qss_core.model import (
     Wire,
     WriterEpoch,
 )
+from qss_core.text import allowed_members
 
 Message = TypeVar("Message")
 # Ids are kept for as long as their writer is: they have a limit.
@@ -39,7 +40,9 @@ def decode(data: bytes, kind: type[Message]) -> Message:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedRequestError(f"the body is not a valid {kind.__name__}: {error}") from error
+        raise MalformedRequestError(
+            f"the body is not a valid {kind.__name__}: {error}{allowed_members(kind, error)}"
+        ) from error
 
 
 class Problem(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):

@@ -1,11 +1,18 @@
 """Text as Java has it, and base64url."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qss_core.errors import MalformedRequestError
-from qss_core.text import decode_base64url, decode_text, encode_base64url, encode_text
+from qss_core.text import (
+    allowed_members,
+    decode_base64url,
+    decode_text,
+    encode_base64url,
+    encode_text,
+)
 
 
 def test_a_lone_surrogate_is_written_as_a_question_mark() -> None:
@@ -53,3 +60,22 @@ def test_padding_is_accepted() -> None:
 def test_a_text_that_no_encoder_writes_is_refused(text: str) -> None:
     with pytest.raises(MalformedRequestError):
         decode_base64url(text)
+
+
+class Pair(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    first: int = 0
+    last_of: tuple["Pair", ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"firs":1}', "; it has first, lastOf"),
+        (b'{"lastOf":[{"x":1}]}', ""),
+        (b'{"first":"x"}', ""),
+    ],
+)
+def test_who_names_an_unknown_member_is_told_of_the_known_ones(body: bytes, said: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.json.decode(body, type=Pair)
+    assert allowed_members(Pair, refused.value) == said
