@@ -36,8 +36,9 @@ def read_yaml(file: Path) -> Any:
     except OSError as error:
         raise StateDirectoryError(f"{file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
+        why = " ".join(str(error).replace('in "<unicode string>",', "in").split())
         raise StateDirectoryError(
-            f"{file} is damaged: {error}. Move it away to begin anew"
+            f"{file} is damaged: {why}. Move it away to begin anew"
         ) from error
 
 

@@ -71,8 +71,9 @@ def test_an_absent_file_is_a_value_and_a_damaged_one_an_error(
     assert read_yaml(tmp_path / "absent.yaml") is None
     assert state.read_status(STORE) is None
     (tmp_path / "broken.yaml").write_text("a: [")
-    with pytest.raises(StateDirectoryError, match="is damaged"):
+    with pytest.raises(StateDirectoryError, match="is damaged") as damaged:
         read_yaml(tmp_path / "broken.yaml")
+    assert len(damaged.value.message.splitlines()) == 1  # The last line of a log tells it all.
     (state.path / STORE).mkdir(parents=True)
     (state.path / STORE / "status.yaml").write_text("replicas: many\n")
     with pytest.raises(StateDirectoryError, match=r"status\.yaml is damaged"):
