@@ -206,6 +206,19 @@ async def test_a_field_that_is_called_like_an_option_is_a_field(
         assert f"unknown field `{field.split('=')[0]}`" in done.err
 
 
+def test_a_long_value_gives_way_to_times(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = WindowRow("JFK", NEW_YEAR_MS + 1, NEW_YEAR_MS + 3_600_001, "v" * 100)
+    document = window_document(row, Times.RFC3339)
+    print_rows([document], Output.TABLE, ["key", "windowStart", "windowEnd", "value"])
+    out = capsys.readouterr().out
+    assert document["windowStart"] in out
+    assert document["windowEnd"] in out
+    assert out.count("v") == 100
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_no_column_is_lost_in_a_narrow_terminal(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -72,6 +72,19 @@ async def test_offsets_that_grow_never_stop_a_job(cluster: WriteCluster) -> None
     assert len(view.token) < TOKEN_BYTES_MAX
 
 
+async def test_a_job_goes_on_in_a_store_whose_position_is_too_large_already(
+    cluster: WriteCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that an older version has filled."""
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    (await writer.commit(epoch, 0, {}, position={"in": {"0": 1}})).json()
+    monkeypatch.setattr("qss_store.coordination.TOKEN_BYTES_MAX", 10)
+    (await writer.commit(epoch, 1, {}, position={"in": {"0": 2}})).json()
+    more = await writer.commit(epoch, 2, {}, position={"in": {"0": 3, "1": 0}})
+    more.problem(413, "LIMIT_EXCEEDED")
+
+
 def grown(names: list[str]) -> int:
     return grown_token_bytes(Position.of({name: {0: 1} for name in names}))
 
