@@ -88,6 +88,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
             stack.push_async_callback(runner.cleanup)
         await pod.start()
         tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))
+        tasks.append(asyncio.create_task(pod.keep_sync_marks(), name="sync-marks"))
         stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
         _LOG.info("pod %s serves %d replicas", pod.name, len(pod.replicas))
         _collect_garbage_less_often()

@@ -68,17 +68,19 @@ class Batches:
     def _begin_stage(
         self, stage: Stage, one: Slice, *, remembers: bool
     ) -> Awaited | StoreError | None:
-        """Appends a slice; None where it is here and durable already."""
+        """Appends a slice, or waits for the copy that is logged; None where it is applied."""
         command = with_slice(stage, one)
         try:
             replica = self._pod.local(one.partition)
             logs.check_active(replica.log)
             # A copy that is applied already is under the watermark: nothing more to log.
-            if replica.machine.participant.check_stage(command):
-                return append(replica, command, one.data, one.batches if remembers else ())
+            if not replica.machine.participant.check_stage(command):
+                return None
+            if (logged := replica.pending.copy_of(command)) is not None:
+                return Awaited(replica, logged)
+            return append(replica, command, one.data, one.batches if remembers else ())
         except StoreError as error:
             return error
-        return None
 
     def slices_of(self, body: bytes) -> list[Slice]:
         """The slices of a chunk, checked as the store asks for it; raises as `decode_chunk`."""
@@ -185,11 +187,13 @@ class Batches:
             if decision.carries_rows and carried is None and decision.chunks.get(partition):
                 raise MalformedRequestError("the commit comes without the rows of its decision")
             part = partition_commit(decision, number, _described(carried))
-            if replica.machine.participant.check_commit(part):
+            command = Commit(commit=part)
+            is_new = replica.machine.participant.check_commit(part)
+            if is_new and replica.pending.copy_of(command) is None:
                 if carried is None:
-                    return append(replica, Commit(commit=part))
+                    return append(replica, command)
                 decoded = carried.batches if remembers else ()
-                return append(replica, Commit(commit=part), carried.data, decoded)
+                return append(replica, command, carried.data, decoded)
             # A copy came before: "applied" is answered when it is, and not sooner.
             shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
             return Awaited(replica, shown)

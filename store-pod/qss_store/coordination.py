@@ -7,15 +7,18 @@ complete is driven on by the next active of partition 0, without any driver.
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
 from qss_client.chunks import Slice
 from qss_core.errors import (
+    BatchInProgressError,
     MalformedRequestError,
     Retry,
     StaleWriterError,
+    StoreError,
     TooLargeError,
     WrongStoreError,
 )
@@ -48,7 +51,7 @@ from qss_core.wire import (
 from qss_core.writer_reports import WriterReport
 from qss_store.batches import Batches
 from qss_store.finishing import Finisher, active_coordinator
-from qss_store.outcomes import outcome_of
+from qss_store.outcomes import Awaited, outcome_of, settle
 from qss_store.participants import Participants
 from qss_store.peers import Peers
 from qss_store.pod import Pod
@@ -205,6 +208,7 @@ class Coordination:
         replica, coordinator = self._active()
         self._check_request(request)
         async with self._deciding:
+            await self._logged_decision(replica)
             await self.finish()
             held = coordinator.check_run(name, writer_epoch, request.generation)
             self.writers.hear(held)
@@ -222,6 +226,21 @@ class Coordination:
             )
             await self._finisher.apply()
         return self._answer(replica, decision.sequence, already_applied=False)
+
+    async def _logged_decision(self, replica: Replica) -> None:
+        """Waits for a decision that is logged and not applied: its request gave up waiting.
+
+        Another one behind it would be refused when it is applied, and its rows logged in vain.
+        BatchInProgressError where it goes on for long.
+        """
+        logged = replica.pending.decision
+        if logged is not None:
+            awaited = Awaited(replica, logged)
+            await settle([awaited])
+            with suppress(StoreError):  # It belongs to the request that asked for the decision.
+                awaited.result()
+            if not logged.done():
+                raise BatchInProgressError("a decision is being logged: ask again")
 
     def _check_request(self, request: CommitRequest) -> None:
         partitions = self._pod.placed().definition.partitions
@@ -291,7 +310,7 @@ class Coordination:
             writer_epoch=held.writer_epoch,
             chunks=request.chunks,
             position=request.position,
-            wall_time_ms=self._pod.clock.wall_ms(),
+            wall_time_ms=coordinator.time_of_next(self._pod.clock.wall_ms()),
             fingerprint=request.fingerprint,
             replace=request.replace,
             one_off=held.one_off,

@@ -3,21 +3,30 @@
 from collections.abc import Mapping
 
 from qss_core.errors import CorruptionError
-from qss_core.model import PartitionConfiguration, StoreDefinition
+from qss_core.model import Ordinal, PartitionConfiguration, StoreDefinition
 from qss_core.wire import decode, encode
 from qss_store.engine.base import META, Batch, Engine
 
 _CONFIGURATION = b"configuration"
 _DEFINITION = b"definition"
+_ORDINAL = b"ordinal"
 
 
 def newest_configuration(
-    meta: Mapping[bytes, bytes], definition: StoreDefinition, wanted: PartitionConfiguration
+    meta: Mapping[bytes, bytes],
+    definition: StoreDefinition,
+    wanted: PartitionConfiguration,
+    pod: Ordinal,
 ) -> PartitionConfiguration:
     """The configuration that is held, or the one that is wanted where that is newer.
 
-    Raises CorruptionError where the database is of another partition, or of another store.
+    Raises CorruptionError where the database is of another partition, pod or store.
     """
+    if meta.get(_ORDINAL, _encoded(pod)) != _encoded(pod):
+        raise CorruptionError(
+            f"these files were made by pod {meta[_ORDINAL].decode()}, not by pod {pod}: the "
+            "volume was mixed up"
+        )
     if _CONFIGURATION not in meta:
         return wanted
     configuration = decode(meta[_CONFIGURATION], PartitionConfiguration)
@@ -36,18 +45,26 @@ def is_new(engine: Engine) -> bool:
 
 
 def is_kept(
-    engine: Engine, definition: StoreDefinition, configuration: PartitionConfiguration
+    engine: Engine,
+    definition: StoreDefinition,
+    configuration: PartitionConfiguration,
+    pod: Ordinal,
 ) -> bool:
-    """Whether the engine has both: a full disk can be opened and read."""
-    kept = (engine.get(META, _CONFIGURATION), engine.get(META, _DEFINITION))
-    return kept == (encode(configuration), encode(definition))
+    """Whether the engine has all of it: a full disk can be opened and read."""
+    kept = tuple(engine.get(META, name) for name in (_CONFIGURATION, _DEFINITION, _ORDINAL))
+    return kept == (encode(configuration), encode(definition), _encoded(pod))
 
 
-def put_configuration(batch: Batch, configuration: PartitionConfiguration) -> None:
-    """Adds the configuration to a batch."""
+def put_configuration(batch: Batch, configuration: PartitionConfiguration, pod: Ordinal) -> None:
+    """Adds the configuration, and the pod whose replica this is, to a batch."""
     batch.put(META, _CONFIGURATION, encode(configuration))
+    batch.put(META, _ORDINAL, _encoded(pod))
 
 
 def put_definition(batch: Batch, definition: StoreDefinition) -> None:
     """Adds the definition to a batch."""
     batch.put(META, _DEFINITION, encode(definition))
+
+
+def _encoded(pod: Ordinal) -> bytes:
+    return str(pod).encode()

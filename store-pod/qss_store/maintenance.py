@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from qss_core.errors import StoreError
+from qss_core.errors import DiskFullError, StoreError
 from qss_core.wire import ResolveAnswer, ResolveRequest
 from qss_store.attention import WORK_TICK_S, Attention
 from qss_store.coordination import Coordination
@@ -45,13 +45,26 @@ class Maintenance:
     async def round(self) -> None:
         """One look at everything."""
         self._coordination.go_on()
-        await self._coordination.writers.close_silent()
+        try:
+            await self._coordination.writers.close_silent()
+        except StoreError as error:
+            _LOG.warning("silent writers are closed in the next round: %s", error.code)
         for partition in sorted(self._pod.replicas):
             replica = self._pod.replicas[partition]
-            if replica.failure is None and replica.view is not None:
-                replica.truncate()
-                if self._pod.is_active(partition):
-                    await self._sweep(replica)
+            if replica.view is None:
+                continue
+            try:
+                await self._look_after(replica)
+            except StoreError as error:
+                # One partition whose coordinator is away must not keep the others from being cut.
+                told = "partition %s: maintenance goes on in the next round: %s"
+                _LOG.warning(told, partition, error.code)
+
+    async def _look_after(self, replica: Replica) -> None:
+        if replica.failure is None or isinstance(replica.failure, DiskFullError):
+            replica.cut_soon()
+        if replica.failure is None and self._pod.is_active(replica.partition):
+            await self._sweep(replica)
 
     async def _sweep(self, replica: Replica) -> None:
         timeout_ms = int(self._settings.open_batch_timeout_s * 1000)

@@ -6,15 +6,11 @@ to it. What is on the volume names its store id: a volume of another store is ne
 
 import asyncio
 import logging
-import os
-import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol
 
 from qss_core.errors import (
     CorruptionError,
-    DiskFullError,
     MalformedRequestError,
     NotPresentError,
     NotReadyError,
@@ -36,31 +32,24 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.spec import formats_of
-from qss_core.wire import ReplicasReport, decode, encode
+from qss_core.wire import ReplicasReport
 from qss_store.applying import WRITE_LIMITS, WriteLimits
 from qss_store.clock import Clock
-from qss_store.engine.base import Engine
 from qss_store.extensions import NO_EXTENSIONS, Extensions
-from qss_store.identity import is_new
 from qss_store.indexing import Indexing, indexing_of
 from qss_store.metrics import Metrics
+from qss_store.opening import OpenEngine, Opening
 from qss_store.recent import RecentRows
 from qss_store.replica import Replica
 from qss_store.reports import report_of
 from qss_store.settings import Settings
 from qss_store.surroundings import Surroundings
+from qss_store.sync_marks import SyncMarks
 from qss_store.syncs import Syncs
 from qss_store.uncommitted_memory import UncommittedMemory
+from qss_store.volume import Volume
 
 _LOG = logging.getLogger(__name__)
-_ASSIGNMENT_FILE = "assignment.json"
-
-
-class OpenEngine(Protocol):
-    """Opens the engine of one replica."""
-
-    def __call__(self, path: Path) -> Engine:
-        """The engine whose files are under `path`; it makes them where there are none."""
 
 
 class Pod:
@@ -92,27 +81,36 @@ class Pod:
         self._refusal: StoreError | None = None
         self._extensions = extensions
         self._limits = limits
-        self._volume = volume
-        self._open_engine = open_engine
+        self._volume = Volume(volume)
+        self._opening = Opening(self._volume, open_engine)
         self._incarnation = incarnation
         self._version = 0
         self._changed = asyncio.Condition()
+        self._is_assigned = asyncio.Event()
         self._assigning = asyncio.Lock()
         self._gate = asyncio.Lock()
         self.recent = RecentRows()
         self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
         self._syncs = Syncs()
+        self._marks = SyncMarks(self._volume, self._syncs, self.replicas)
         self.rows_to_move = asyncio.Event()  # Set when rows may have come to be in older formats.
 
     # --- Life
 
     def remember(self) -> None:
         """Reads the assignment on the volume: the pod knows whose it is before it listens."""
-        self._volume.mkdir(parents=True, exist_ok=True)
-        kept = self._volume / _ASSIGNMENT_FILE
-        if kept.exists():
-            self.assignment = decode(kept.read_bytes(), StoreAssignment)
-            self._remember_type(self.assignment.definition)
+        kept = self._volume.assignment()
+        if kept is not None:
+            self._know(kept)
+            definition = kept.definition
+            marks = self._volume.marks(definition.store_id)
+            self._opening.marks = marks
+            self._marks.begin(marks)
+            self._remember_type(definition)
+
+    def _know(self, assignment: StoreAssignment) -> None:
+        self.assignment = assignment
+        self._is_assigned.set()
 
     def _remember_type(self, definition: StoreDefinition) -> None:
         """Makes the store's own type before anybody asks; its replicas say why where it cannot."""
@@ -130,9 +128,16 @@ class Pod:
             async with self._assigning:
                 await self._assign(self.assignment)
 
+    async def keep_sync_marks(self) -> None:
+        """Keeps what is synced on the volume, for ever; see `SyncMarks`."""
+        await self._is_assigned.wait()
+        await self._marks.run(self.placed().definition.store_id)
+
     async def close(self) -> None:
         """Closes all replicas."""
         async with self._assigning:
+            held = self.assignment
+            await self._marks.close(held.definition.store_id if held else None)
             for replica in self.replicas.values():
                 await replica.close()
             self.replicas.clear()
@@ -175,7 +180,8 @@ class Pod:
         async with AsyncExitStack() as stack:
             for replica in changed:
                 await stack.enter_async_context(replica.redefining(definition))
-            self._keep(assignment)
+            self._volume.keep_assignment(assignment)
+            self._know(assignment)
             for replica in changed:
                 replica.redefine(definition)
         self.rows_to_move.set()
@@ -199,9 +205,35 @@ class Pod:
     async def _place(
         self, assignment: StoreAssignment, configuration: PartitionConfiguration
     ) -> bool:
-        replica = self.replicas.get(configuration.partition)
+        partition = configuration.partition
+        replica = self.replicas.get(partition)
         if replica is not None:
+            replica.settings = assignment.settings
             return replica.reconfigure(configuration)
+        held = self.assignment
+        was_here = held is not None and held.partitions[partition].role_of(self.ordinal) is not None
+        try:
+            self.replicas[partition] = await self._opened(
+                assignment, configuration, was_here=was_here
+            )
+        except CorruptionError as error:
+            if not was_here:
+                raise
+            # The operator sees that the replica is missing; the others are served.
+            self._lost[partition] = error.message
+            _LOG.error("partition %s is not served: %s", partition, error.message)
+            return False
+        self._lost.pop(partition, None)
+        return True
+
+    async def _opened(
+        self,
+        assignment: StoreAssignment,
+        configuration: PartitionConfiguration,
+        *,
+        was_here: bool,
+    ) -> Replica:
+        """A partition's replica, started. Raises CorruptionError, see `Opening.open`."""
         surroundings = Surroundings(
             pod=self.ordinal,
             clock=self.clock,
@@ -215,68 +247,20 @@ class Pod:
             limits=self._limits,
             refusal=self._refusal,
         )
-        engine = self._opened(configuration.partition)
-        if engine is None:
-            return False
+        engine = await self._opening.open(configuration.partition, was_here=was_here)
         try:
             replica = Replica(assignment.definition, configuration, engine, surroundings)
-            await replica.start()
         except BaseException:
             engine.close()
             raise
-        self.replicas[configuration.partition] = replica
-        return True
-
-    def _opened(self, partition: PartitionId) -> Engine | None:
-        """The partition's database; None where it was here and is lost, or damaged.
-
-        An empty one in its place would be served as if it were the data. The operator sees that the
-        replica is missing; the others are served.
-        """
-        held = self.assignment
-        had = held is not None and held.partitions[partition].role_of(self.ordinal) is not None
-        path = self._volume / "partitions" / str(partition)
-        was_there = path.exists()
         try:
-            engine = self._open_engine(path)
-        except CorruptionError as error:
-            if not had:
-                raise
-            self._lose(partition, error.message)
-            return None
-        if had and is_new(engine):
-            engine.close()
-            if not was_there:  # Nothing is to lie where somebody brings it back.
-                shutil.rmtree(path, ignore_errors=True)
-            self._lose(partition, "its rows are not on the volume any more: bring them back")
-            return None
-        return engine
-
-    def _lose(self, partition: PartitionId, why: str) -> None:
-        self._lost[partition] = why
-        _LOG.error("partition %s is not served: %s", partition, why)
-
-    def _keep(self, assignment: StoreAssignment) -> None:
-        """Writes the assignment: a crash leaves the old one or the new one, never half of it."""
-        try:
-            self._replace_file(assignment)
-        except OSError as error:
-            raise DiskFullError(f"the assignment cannot be kept on the volume: {error}") from error
-        self.assignment = assignment
-
-    def _replace_file(self, assignment: StoreAssignment) -> None:
-        path = self._volume / _ASSIGNMENT_FILE
-        draft = path.with_suffix(".new")
-        with draft.open("wb") as file:
-            file.write(encode(assignment))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        directory = os.open(self._volume, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+            if was_here:
+                await self._opening.check(replica)
+            await replica.start()
+        except BaseException:
+            await replica.close()
+            raise
+        return replica
 
     # --- What it is
 

@@ -7,23 +7,32 @@ when its rows are durable.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
+from contextlib import AbstractAsyncContextManager, suppress
 
-from qss_core.errors import DiskFullError, StoreError, StoreTypeFailedError
-from qss_core.model import Offset, PartitionConfiguration, Role, Sequence, StoreDefinition
+from qss_core.errors import CorruptionError, DiskFullError, StoreError
+from qss_core.model import (
+    Offset,
+    PartitionConfiguration,
+    PartitionId,
+    Role,
+    Sequence,
+    StoreDefinition,
+    StoreSettings,
+)
 from qss_store.changelog import Changelog
 from qss_store.committing import APPLIED, APPLYING, CommitWriter, drop_families, put_or_delete
-from qss_store.engine.base import META, Batch, Engine, Snapshot
+from qss_store.engine.base import META, Batch, Engine
 from qss_store.families import Families
+from qss_store.format_change import FormatChange
 from qss_store.identity import is_kept, newest_configuration, put_configuration, put_definition
 from qss_store.index_building import IndexBuild
 from qss_store.migration import Migration, Step
+from qss_store.pending import PendingEntries
 from qss_store.placing import placing_of
 from qss_store.recent import Batches, RecentEntries
 from qss_store.replication import log as logs
-from qss_store.replication.entries import Barrier, Command, Commit, Entry, encode_offset
+from qss_store.replication.entries import Command, Commit, Entry, encode_offset
+from qss_store.showing import Showing
 from qss_store.shown import Shown
 from qss_store.surroundings import Surroundings
 from qss_store.transactions.machine import Machine, Outcome
@@ -33,11 +42,6 @@ from qss_store.view import View
 
 _LOG = logging.getLogger(__name__)
 _DISK_FULL_RETRY_S = 1.0
-
-
-class _Pending(NamedTuple):
-    entry: Entry
-    outcome: "asyncio.Future[Outcome]"
 
 
 class Replica:
@@ -51,23 +55,34 @@ class Replica:
         surroundings: Surroundings,
     ) -> None:
         """Takes what the engine holds; `start` finishes what was decided and serves."""
-        self.definition = definition
         self.engine = engine
-        self._shown = Shown()
         self.failure: StoreError | None = None
         self._surroundings = surroundings
         self._recent = RecentEntries(surroundings.recent)
-        self._pending: dict[Offset, _Pending] = {}
+        self._is_open = self._is_recovered = False
+        self._settled = asyncio.Event()  # It serves, or why it does not is known.
+        self.settings: StoreSettings = surroundings.settings
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         # Held from a commit's first row until readers see it, by who moves rows, and by who says
         # in which format they are.
         self._changing = asyncio.Lock()
         meta = dict(engine.scan(META))
-        configuration = newest_configuration(meta, definition, configuration)
+        configuration = newest_configuration(meta, definition, configuration, surroundings.pod)
         self.machine = Machine.load(configuration.partition, meta)
-        self._generation = self.machine.participant.data_generation  # Of the rows that are shown.
         self.migration = Migration(engine, meta)
+        self._shown = Shown()
+        self._showing = Showing(
+            definition,
+            self._shown,
+            engine,
+            self.migration,
+            surroundings.indexing,
+            self.machine.participant.data_generation,
+        )
+        self._format_change = FormatChange(
+            engine, self.migration, self._showing, self._changing, self._sync
+        )
         limits = surroundings.limits
         self.index_build = IndexBuild(engine, meta, configuration.partition, limits)
         self.uncommitted = UncommittedRows(
@@ -76,31 +91,43 @@ class Replica:
         self._changelog = Changelog(
             engine, surroundings.pod, configuration, meta, surroundings.clock
         )
+        self.pending = PendingEntries(self._changelog, self._recent, self._wake)
 
     # --- Opening
 
     @property
     def _families(self) -> Families:
         """Those of the rows as they are to be: a commit may still be on its way into them."""
-        return self._families_of(self.definition, self.machine.participant.data_generation)
+        generation = self.machine.participant.data_generation
+        return Families.of(self.definition, generation, self._surroundings.indexing)
 
     def shown_families(self) -> Families:
         """Those of the rows that readers see."""
-        return self._families_of(self.definition, self._generation)
-
-    def _families_of(self, definition: StoreDefinition, generation: int) -> Families:
-        return Families.of(definition, generation, self._surroundings.indexing)
+        return self._showing.families
 
     async def start(self) -> None:
         """Finishes the commit that was being applied, applies the log's durable tail, serves.
 
-        Indexes that have to be made are made on their own: it serves when they are.
+        Returns as soon as more has to be waited for than the disk's usual work: a volume that is
+        full, or indexes that are made anew. The replica goes on by itself then, and shows the state
+        before the unfinished commit where that is whole. Raises CorruptionError where the database
+        lacks something.
         """
         if self._surroundings.refusal:
             self.failure = self._surroundings.refusal
             return
+        self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
+        self._task.add_done_callback(lambda _: self._settled.set())
+        await self._settled.wait()
+        if self._task.done():
+            self._task.result()
+        if isinstance(self.failure, CorruptionError):
+            raise self.failure
+
+    async def _open(self) -> None:
+        """Makes the database ready for rows; on a full disk it is called again."""
         self.index_build.begin(self._families)
-        if not is_kept(self.engine, self.definition, self.log.configuration):
+        if not self._is_kept():
             self._write_configuration()
         await self._sync()  # What goes now is not needed by any state that could come back.
         families = self._families
@@ -111,27 +138,32 @@ class Replica:
             self.engine,
             families.leftovers(self.engine.families(), stream_time, is_applying=is_applying),
         )
-        self._changelog.acknowledge(self.log.end)
-        if self.index_build.is_done:
-            try:
-                await self._serve()
-            except StoreTypeFailedError as error:
-                self._fail(error)
-                return
-        self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
+        self._is_open = True
+        if not self.index_build.is_done:
+            self._settled.set()
 
-    async def _serve(self) -> None:
-        """Makes what is missing of the indexes, applies the log's durable tail, and serves."""
+    async def _recover(self) -> None:
+        """Makes what is missing of the indexes, serves, and applies the log's durable tail.
+
+        Where a commit of several slices was interrupted, some rows are its rows already: nothing is
+        shown before it is finished.
+        """
         moved, gate = self.migration.moved_below, self._surroundings.gate
         await self.index_build.run(self._families, moved, gate, self._stall)
-        if self._surroundings.indexing and self.engine.get(META, APPLYING) is None:
-            self._show_state()  # It stays readable where the store's type fails at what follows.
+        if self.view is None and self.engine.get(META, APPLYING) is None:
+            self._show_state()
         await self._apply_all()
-        self._show_state()
+        if self.view is None or self.view.applied != self.log.applied:
+            self._show_state()
+        self._is_recovered = True
+        self._settled.set()
+
+    def _is_kept(self) -> bool:
+        return is_kept(self.engine, self.definition, self.log.configuration, self.log.pod)
 
     def _write_configuration(self) -> None:
         batch = self.engine.batch()
-        put_configuration(batch, self.log.configuration)
+        put_configuration(batch, self.log.configuration, self.log.pod)
         put_definition(batch, self.definition)
         self.migration.keep_only(batch, self.shown_families())
         self.engine.write(batch)
@@ -141,8 +173,7 @@ class Replica:
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        for pending in self._pending.values():
-            pending.outcome.cancel()
+        self.pending.cancel()
         self.uncommitted.forget()
         self._shown.close()
         self.engine.close()
@@ -150,44 +181,50 @@ class Replica:
     # --- What it is
 
     @property
+    def definition(self) -> StoreDefinition:
+        return self._showing.definition
+
+    @property
     def view(self) -> View | None:
-        """What readers see."""
         return self._shown.view
 
     @property
     def log(self) -> logs.Log:
-        """Its changelog's state."""
         return self._changelog.log
 
     @property
-    def partition(self) -> int:
-        """Its partition's number."""
+    def durable_end(self) -> Offset:
+        """Every entry below was synced."""
+        return self._changelog.durable_end
+
+    def digest_of(self, offset: Offset) -> int | None:
+        """A checksum of an entry; None where it was cut."""
+        return self._changelog.digest(offset)
+
+    @property
+    def partition(self) -> PartitionId:
         return self.log.configuration.partition
 
     @property
     def role(self) -> Role | None:
-        """What it is to its partition."""
         return self.log.role
 
     @property
     def staged_bytes(self) -> int:
-        """Bytes of staged rows: on disk, in no commit yet."""
         return self.machine.participant.staged_bytes
 
     def approximate_count(self) -> int:
-        """About how many rows it has."""
-        stream_time = self.machine.participant.stream_time
-        return self._families.approximate_count(self.engine, stream_time)
+        """About how many rows readers see; 0 where they see none."""
+        return self._showing.approximate_count()
 
     def reconfigure(self, configuration: PartitionConfiguration) -> bool:
         """Takes a newer configuration; False where it is the one held. StaleEpochError if older."""
-        log, became_active = logs.reconfigure(self.log, configuration)
+        log = logs.reconfigure(self.log, configuration)
         if log is self.log:
             return False
         self._changelog.log = log
         self._write_configuration()
-        if became_active:
-            self.append(Barrier())
+        self._wake.set()  # A Barrier may be owed.
         return True
 
     # --- Writing
@@ -203,32 +240,38 @@ class Replica:
         logs.check_active(self.log)
         if self.failure:
             raise self.failure
-        offset, entry = self._changelog.append(command, payload)
-        self._recent.keep(offset, decoded)
-        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._pending[offset] = _Pending(entry, outcome)
-        self._wake.set()
-        return outcome
+        return self.pending.append(command, payload, decoded)
 
     async def _run(self) -> None:
         while True:
             try:
-                if self.view is None:
-                    await self._serve()
+                if not self._is_open:
+                    await self._open()
+                if not self._is_recovered:
+                    await self._recover()
+                self.pending.append_owed_barrier()
                 await self._wake.wait()
                 self._wake.clear()
-                end = self.log.end
-                if not self._applies_make_durable(end):
-                    await self._sync()
-                self._changelog.acknowledge(end)
-                await self._apply_all()
-                if self._changelog.is_due_to_cut:
-                    self.truncate()
+                await self._apply_appended(self.log.end)
+                if self._changelog.is_due_to_cut and self._changelog.cut(
+                    self.settings, self.machine.open_floor
+                ):
+                    self._wake.set()  # More is due, after the entries that came meanwhile.
+                    await asyncio.sleep(0)
             except DiskFullError as error:
                 self._stall(error)
+                await asyncio.sleep(_DISK_FULL_RETRY_S)
+                self._wake.set()
             except Exception as error:  # noqa: BLE001 the top of a task: said and logged.
                 self._fail(error)
                 return
+
+    async def _apply_appended(self, end: Offset) -> None:
+        if self._applies_make_durable(end):
+            self._changelog.apply_unsynced(end)
+        else:
+            await self._sync()
+        await self._apply_all()
 
     def _applies_make_durable(self, end: Offset) -> bool:
         """Whether all new entries are commits of a sole replica.
@@ -236,21 +279,22 @@ class Replica:
         Their apply ends with a sync of its own before anybody is told or shown anything: append and
         apply are then made durable together.
         """
-        new = (self._pending[Offset(one)].entry for one in range(self.log.watermark, end))
-        return logs.is_sole(self.log) and all(isinstance(one.command, Commit) for one in new)
+        new = (self.pending.entry(Offset(one)) for one in range(self.log.watermark, end))
+        return logs.is_sole(self.log) and all(
+            entry is not None and isinstance(entry.command, Commit) for entry in new
+        )
 
     async def _sync(self) -> None:
+        """Makes all that was written before the call durable, entries among it."""
+        end = self.log.end
         await self._surroundings.syncs.sync(self.engine)
+        self._changelog.acknowledge(end)
 
     def _fail(self, error: Exception) -> None:
         _LOG.error("partition %s stopped applying", self.partition, exc_info=error)
         unexpected = StoreError("the replica failed: see its log")
         self.failure = error if isinstance(error, StoreError) else unexpected
-        for pending in self._pending.values():
-            if not pending.outcome.done():
-                pending.outcome.set_exception(self.failure)
-                pending.outcome.exception()  # Whoever asked may be gone; the log has it.
-        self._pending.clear()
+        self.pending.fail(self.failure)
         self._shown.wake()
 
     def _stall(self, error: DiskFullError) -> None:
@@ -258,19 +302,16 @@ class Replica:
         if self.failure is None:
             _LOG.error("partition %s waits for disk space", self.partition)
         self.failure = error
-        asyncio.get_running_loop().call_later(_DISK_FULL_RETRY_S, self._wake.set)
+        self._settled.set()
 
     # --- Applying
 
     async def _apply_all(self) -> None:
         for offset in logs.applicable(self.log):
-            pending = self._pending.get(Offset(offset))
-            entry = pending.entry if pending else self._changelog.read(Offset(offset))
+            entry = self.pending.entry(Offset(offset)) or self._changelog.read(Offset(offset))
             outcome = await self._apply(Offset(offset), entry)
             self._changelog.applied(Offset(offset))
-            self._pending.pop(Offset(offset), None)
-            if pending and not pending.outcome.done():
-                pending.outcome.set_result(outcome)
+            self.pending.applied(Offset(offset), outcome)
         if isinstance(self.failure, DiskFullError):
             self.failure = None
 
@@ -310,9 +351,8 @@ class Replica:
             await drop_families(self.engine, families.of_generation(self.engine.families()))
             families.open(self.engine)
         placing = placing_of(self.definition, families, plan, self.engine)
-        common = self._surroundings
-        rows_of = self._recent.take
-        writer = CommitWriter(self.engine, families, placing, common.gate, rows_of, common.limits)
+        gate, limits = self._surroundings.gate, self._surroundings.limits
+        writer = CommitWriter(self.engine, families, placing, gate, self._recent.take, limits)
         expired = await writer.write(offset, plan, batch)
         await self._sync()
         self._show_state(applied=Offset(offset + 1))
@@ -326,30 +366,8 @@ class Replica:
     def _show_state(self, applied: Offset | None = None) -> None:
         """Puts readers on the state as it is now."""
         self.uncommitted.forget()
-        participant = self.machine.participant
-        self._generation = participant.data_generation
-        self._shown.put(
-            View.of(
-                self._snapshot(participant.stream_time),
-                store_format=self._families.format,
-                applied=self.log.applied if applied is None else applied,
-                sequence=participant.sequence,
-                position=participant.position,
-                stream_time=participant.stream_time,
-            )
-        )
-
-    def _show_again(self) -> None:
-        """Puts readers on the same state as its rows lie now.
-
-        The state machine may be ahead of it: a commit may wait for us.
-        """
-        if self.view:
-            rows = self._snapshot(self.view.stream_time)
-            self._shown.put(self.view.with_rows(rows, self.shown_families().format))
-
-    def _snapshot(self, stream_time: int) -> Snapshot:
-        return self.shown_families().snapshot(self.engine, stream_time, self.migration.moved_below)
+        at = self.log.applied if applied is None else applied
+        self._showing.show(self.machine.participant, at)
 
     async def wait_until_shown(self, sequence: Sequence) -> None:
         """Waits until readers see that batch, durable; raises what stopped the replica."""
@@ -357,42 +375,19 @@ class Replica:
 
     # --- Formats
 
-    @asynccontextmanager
-    async def redefining(self, definition: StoreDefinition) -> AsyncIterator[None]:
-        """Prepares another definition on the disk; inside, `redefine` may be called.
-
-        DiskFullError: nothing has changed for readers and writers, and the disk serves both.
-        """
-        async with self._changing:
-            self.migration.prepare(definition, self._families_of(definition, self._generation))
-            await self._sync()
-            yield
+    def redefining(self, definition: StoreDefinition) -> AbstractAsyncContextManager[None]:
+        """See `FormatChange.redefining`."""
+        return self._format_change.redefining(definition)
 
     def redefine(self, definition: StoreDefinition) -> None:
-        """From now on rows are written and shown in another format, those that are there too."""
-        assert self._changing.locked(), "`redefining` prepares it"
-        self.definition = definition
-        self._show_again()
+        """See `FormatChange.redefine`."""
+        self._format_change.redefine(definition)
 
     async def move_rows(self, rows_max: int) -> Step | None:
-        """Moves rows out of an older format, so many at most; None where none is left.
+        """See `FormatChange.move_rows`."""
+        return await self._format_change.move_rows(rows_max)
 
-        Answers stay what they are, so the position stays. Raises StoreError where it cannot go on.
-        """
-        async with self._changing:
-            families = self.shown_families()
-            shown = self.view and self.view.snapshot
-            step = self.migration.step(shown, families, rows_max) if shown else None
-            if step and step.emptied:
-                # The drop is durable at once, so what was moved has to be so before.
-                await self._sync()
-                await drop_families(self.engine, [step.emptied])
-                self.migration.finish(families)
-            if step:
-                # What is held as it was takes memory and disk, and is read less quickly.
-                self._show_again()
-            return step
-
-    def truncate(self) -> None:
-        """Deletes what the changelog's retention no longer asks for."""
-        self._changelog.cut(self._surroundings.settings, self.machine.open_floor)
+    def cut_soon(self) -> None:
+        """Has what the changelog's retention no longer asks for deleted, in turns."""
+        self._changelog.is_cut_owed = True
+        self._wake.set()

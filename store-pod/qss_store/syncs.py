@@ -30,6 +30,7 @@ class Syncs:
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
         self._wishes: list[_Wish] = []
         self._task: asyncio.Task[None] | None = None
+        self.has_synced = asyncio.Event()  # Set at each sync, cleared by the object that marks it.
 
     async def sync(self, engine: Engine) -> None:
         """Returns when all earlier writes of the engine are durable; raises what it raises."""
@@ -57,6 +58,7 @@ class Syncs:
         failures = await loop.run_in_executor(
             self._executor, _sync_all, [wish.engine for wish in wishes]
         )
+        self.has_synced.set()
         for wish, failure in zip(wishes, failures, strict=True):
             if wish.done.done():
                 continue  # Whoever wished it is gone.

@@ -38,8 +38,11 @@ _Puts = defaultdict[str, GrowingRows]
 class Committed(Protocol):
     """The replica, as far as its rows are concerned."""
 
-    definition: StoreDefinition
     machine: Machine
+
+    @property
+    def definition(self) -> StoreDefinition:
+        """The store, in the format that readers see."""
 
     @property
     def view(self) -> View | None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from qss_core.errors import UnreachableError
 from qss_core.model import StoreSettings
 from qss_store.settings import Settings
 from qss_store.transactions.coordinator import ONE_OFF_RETENTION_MS, Coordinator
@@ -110,8 +109,7 @@ async def test_without_the_coordinators_word_nothing_is_dropped(
     clock.now_s += TIMEOUT_S + 1
     (await cluster.writer().renew(younger)).json()
     await cluster.stop_pod(0)
-    with pytest.raises(UnreachableError):
-        await cluster.pods[1].maintenance.round()
+    await cluster.pods[1].maintenance.round()
     assert len(cluster.replica(1).machine.participant.staged) == 2
     await cluster.start_pod(0)
     (await cluster.writer().renew(younger)).json()
@@ -209,7 +207,8 @@ async def test_the_changelog_is_cut_but_keeps_open_batches_over_restarts(
             await write(writer, epoch, batch, B)
         clock.now_s += 6
         await cluster.pods[0].maintenance.round()
-        assert cluster.replica(0).log.start == floor, "up to the first Stage of the open batch"
+        # Up to the first Stage of the open batch.
+        await wait_until_async(lambda: cluster.replica(0).log.start == floor)
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
         log = cluster.replica(0).log
@@ -236,7 +235,7 @@ async def test_a_changelog_that_was_cut_to_its_end_goes_on_after_a_restart(
         clock.now_s += 6
         await cluster.pods[0].maintenance.round()
         end = cluster.replica(0).log.end
-        assert cluster.replica(0).log.start == end
+        await wait_until_async(lambda: cluster.replica(0).log.start == end)
         for _ in range(2):
             await cluster.stop_pod(0)
             await cluster.start_pod(0)

@@ -65,8 +65,10 @@ async def test_partition_directories_that_were_swapped_are_refused(tmp_path: Pat
         await write(cluster)
         await cluster.stop_pod(0)
         swap(tmp_path / "0" / "partitions")
-        with pytest.raises(CorruptionError, match="mixed up"):
-            await cluster.start_pod(0)
+        held = await cluster.start_pod(0)
+        for partition in (0, 1):
+            with pytest.raises(CorruptionError, match="mixed up"):
+                held.pod.local(partition)
         await cluster.stop_pod(0)
         swap(tmp_path / "0" / "partitions")
         await cluster.start_pod(0)

@@ -28,7 +28,7 @@ from qss_core.wire import (
 from qss_store.engine.versioned import VersionedSnapshot
 from qss_store.extensions import Extensions
 from qss_store.families import Families
-from qss_store.pod import OpenEngine
+from qss_store.opening import OpenEngine
 from qss_store.replica import Replica
 from qss_store.replication.entries import Stage
 from qss_store.view import View

@@ -43,8 +43,9 @@ from qss_store.engine.memory import MemoryEngine
 from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
+from qss_store.opening import OpenEngine
 from qss_store.peers import Peers
-from qss_store.pod import OpenEngine, Pod
+from qss_store.pod import Pod
 from qss_store.settings import Settings
 
 Answer = TypeVar("Answer")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qss_core.errors import DiskFullError
-from qss_store.engine.base import Batch, Engine, Snapshot
+from qss_store.engine.base import Batch, Engine, Snapshot, SyncedFiles
 from qss_store.engine.memory import MemoryBatch, MemoryEngine
-from qss_store.pod import OpenEngine
+from qss_store.opening import OpenEngine
 
 
 class Crash(BaseException):
@@ -65,10 +65,14 @@ class FaultyEngine:
         """An empty batch."""
         return self.inner.batch()
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
         """A step."""
         self._faults.step()
-        self.inner.write(batch)
+        self.inner.write(batch, makes_room=makes_room)
+
+    def mark(self) -> SyncedFiles | None:
+        """What a disk would say of itself is not a step."""
+        return self.inner.mark()
 
     def sync(self) -> None:
         """A step, in a thread of its own."""
@@ -144,9 +148,9 @@ class JournaledEngine(MemoryEngine):
                     self.drop_family(operand)
         self.sync()
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
         """Durable after the next sync."""
-        super().write(batch)
+        super().write(batch, makes_room=makes_room)
         self.journal.append(("write", batch))
 
     def sync(self) -> None:

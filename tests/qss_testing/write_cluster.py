@@ -33,8 +33,9 @@ from qss_store.http.query_app import discovery_routes
 from qss_store.http.writers import writer_routes
 from qss_store.maintenance import Maintenance
 from qss_store.metrics import Metrics
+from qss_store.opening import OpenEngine
 from qss_store.peers import Peers, PeerSession
-from qss_store.pod import OpenEngine, Pod
+from qss_store.pod import Pod
 from qss_store.replica import Replica
 from qss_store.replication.entries import Decide
 from qss_store.settings import Settings

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.pod import OpenEngine
+from qss_store.opening import OpenEngine
 from qss_testing.batch_story import Story
 from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
 from qss_testing.own_stores import NEXT_BY_VALUE, check_index

@@ -8,6 +8,8 @@ survives the process, not the machine, before that.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from qss_core.model import Wire
+
 META = "meta"
 CHANGELOG = "changelog"
 PAYLOAD = "payload"  # The rows of staged chunks, under their entries' offsets.
@@ -56,17 +58,37 @@ class Snapshot(Protocol):
         """Lets go of the moment; a scan that still runs keeps its own hold."""
 
 
+class SyncedFiles(Wire, frozen=True, kw_only=True):
+    """What the files of a database held when they were synced, seen from outside of it.
+
+    A write-ahead log that was cut short, or is gone, opens without an error: only this tells.
+    """
+
+    log_number: int  # Of the newest write-ahead log.
+    log_bytes: int  # Its length.
+    writes: int  # Rows ever written: the database's own count.
+
+
 class Engine(Protocol):
     """One replica's database."""
 
     def batch(self) -> Batch:
         """An empty batch."""
 
-    def write(self, batch: Batch) -> None:
-        """Applies a batch at once; DiskFullError, and nothing applied, where no space is left."""
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
+        """Applies a batch at once; DiskFullError, and nothing applied, where no space is left.
+
+        One that `makes_room` deletes rows: it may use space that is kept back from others.
+        """
 
     def sync(self) -> None:
         """Makes all earlier writes durable. Blocks: call it outside the event loop."""
+
+    def mark(self) -> "SyncedFiles | None":
+        """Syncs, and tells what the files hold at least from now on. Blocks, as `sync` does.
+
+        None for an engine without files.
+        """
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """The newest value, or None."""

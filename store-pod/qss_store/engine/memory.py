@@ -71,7 +71,7 @@ class MemoryEngine:
         """An empty batch."""
         return MemoryBatch()
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:  # noqa: ARG002
         """Applies a batch at once."""
         assert isinstance(batch, MemoryBatch), "a batch belongs to its engine"
         unknown = {family for family, _, _ in batch.writes} - self._families.keys()
@@ -81,6 +81,9 @@ class MemoryEngine:
                 self._families[family].pop(key, None)
             else:
                 self._families[family][key] = value
+
+    def mark(self) -> None:
+        """There are no files."""
 
     def sync(self) -> None:
         """Nothing to make durable."""

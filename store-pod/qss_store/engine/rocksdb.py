@@ -29,7 +29,8 @@ from rocksdict import (
 from rocksdict import Snapshot as RocksSnapshot
 
 from qss_core.errors import CorruptionError
-from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch, Get
+from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch, Get, SyncedFiles
+from qss_store.engine.files import make_directory, newest_log
 from qss_store.engine.rocksdb_scans import Held, backward, forward, newest, translated
 from qss_store.engine.room import Room
 
@@ -200,13 +201,17 @@ def _check_files(path: Path) -> None:
 class RocksDbEngine:
     """One replica's RocksDB."""
 
-    def __init__(self, path: Path, budget: Budget) -> None:
-        """Opens or makes the database; CorruptionError where its files are damaged."""
+    def __init__(self, path: Path, budget: Budget, *, salvages: bool = False) -> None:
+        """Opens or makes the database; CorruptionError where its files are damaged.
+
+        With `salvages` it opens up to the first damage in its write-ahead log, and loses the rest.
+        """
         self._path = path
+        self._salvages = salvages
         self._budget = budget
         self._syncing = threading.Lock()
         self._compacting = threading.Lock()
-        path.mkdir(parents=True, exist_ok=True)
+        make_directory(path)
         _check_files(path)
         present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
         named = present | {_DEFAULT_FAMILY, *FIXED_FAMILIES}
@@ -240,7 +245,11 @@ class RocksDbEngine:
             _PAYLOAD_BUFFER_BYTES if family == PAYLOAD else _WRITE_BUFFER_BYTES
         )
         # A torn tail is what a crash leaves; a flip in the middle must be refused, not skipped.
-        options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+        options.set_wal_recovery_mode(
+            DBRecoveryMode.point_in_time()
+            if self._salvages
+            else DBRecoveryMode.tolerate_corrupted_tail_records()
+        )
         # A log file is kept, and replayed at the next open, while any family has rows only there.
         options.set_max_total_wal_size(_WAL_BYTES_MAX)
         options.set_max_background_jobs(2)
@@ -257,10 +266,11 @@ class RocksDbEngine:
         """An empty batch."""
         return RocksBatch(self._handles)
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
         """Applies a batch at once; holds the interpreter's lock while it does."""
         assert isinstance(batch, RocksBatch), "a batch belongs to its engine"
-        self._budget.room.check(self._path, batch.raw.size_in_bytes())
+        size = batch.raw.size_in_bytes()
+        self._budget.room.check(self._path, size, makes_room=makes_room)
         try:
             self._db.write(batch.raw)
         except Exception as error:
@@ -273,6 +283,13 @@ class RocksDbEngine:
                 self._db.flush_wal(True)  # noqa: FBT003
             except Exception as error:
                 raise translated(error) from error
+
+    def mark(self) -> SyncedFiles:
+        """Syncs, and tells what the files hold at least from now on."""
+        writes = self._db.latest_sequence_number()
+        number, size = newest_log(self._path)
+        self.sync()
+        return SyncedFiles(log_number=number, log_bytes=size, writes=writes)
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """The newest value, or None."""

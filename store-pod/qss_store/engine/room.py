@@ -21,17 +21,19 @@ class Room:
 
     plenty_until_s: float = 0.0  # Monotonic.
 
-    def check(self, path: Path, more_bytes: int) -> None:
+    def check(self, path: Path, more_bytes: int, *, makes_room: bool = False) -> None:
         """Raises DiskFullError for what would fill the volume to its end.
 
         A write-ahead log that has met the end once takes no write again until the database is
-        opened anew, however much room there is by then.
+        opened anew, however much room there is by then. What makes room may use half of what is
+        kept back.
         """
         now_s = time.monotonic()
         if now_s < self.plenty_until_s and more_bytes < _SMALL_BYTES:
             return
         volume = os.statvfs(path)
         free = volume.f_bavail * volume.f_frsize
-        if free < _FULL_BELOW_BYTES + more_bytes:
+        kept_back = _FULL_BELOW_BYTES // 2 if makes_room else _FULL_BELOW_BYTES
+        if free < kept_back + more_bytes:
             raise DiskFullError(FULL)
         self.plenty_until_s = now_s + _LOOK_EVERY_S if free > _PLENTY_BYTES else 0.0

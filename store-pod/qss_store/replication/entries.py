@@ -10,6 +10,7 @@ family of their own, so that the log can be read without them; so do those that 
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
@@ -190,19 +191,37 @@ def encode_entry(entry: Entry) -> bytes:
     return head + encode(entry.command)
 
 
-def decode_entry(data: bytes) -> Entry:
-    """The entry in stored bytes; CorruptionError for anything else."""
+class EntryHead(NamedTuple):
+    """What retention needs to know of an entry."""
+
+    kind: int
+    epoch: int
+    wall_time_ms: int
+    bytes_before: int
+
+
+def decode_head(data: bytes) -> EntryHead:
+    """The head of the entry in stored bytes; CorruptionError where it has none."""
     try:
-        version, kind, epoch, wall_time_ms, bytes_before = _HEAD.unpack_from(data)
-        command_class = _CLASSES[Kind(kind)]
-    except (struct.error, ValueError) as error:
+        version, *members = _HEAD.unpack_from(data)
+    except struct.error as error:
         raise CorruptionError("a changelog entry has no valid head") from error
     if version != _VERSION:
         raise CorruptionError(
             f"a changelog entry has version {version}; this program reads {_VERSION}: upgrade it"
         )
+    return EntryHead(*members)
+
+
+def decode_entry(data: bytes) -> Entry:
+    """The entry in stored bytes; CorruptionError for anything else."""
+    head = decode_head(data)
+    try:
+        command_class = _CLASSES[Kind(head.kind)]
+    except ValueError as error:
+        raise CorruptionError("a changelog entry has no valid head") from error
     try:
         command = decode(data[_HEAD.size :], command_class)
     except MalformedRequestError as error:
         raise CorruptionError(f"a changelog entry cannot be read: {error}") from error
-    return Entry(Epoch(epoch), wall_time_ms, bytes_before, command)
+    return Entry(Epoch(head.epoch), head.wall_time_ms, head.bytes_before, command)

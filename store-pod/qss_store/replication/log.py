@@ -15,6 +15,7 @@ from qss_core.errors import NotActiveError, StaleEpochError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, Role
 
 _FIRST = Offset(0)
+FIRST_EPOCH = Epoch(1)
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):  # Each entry makes six.
@@ -70,6 +71,12 @@ def acknowledge(log: Log, replica: Ordinal, end: Offset) -> Log:
     return replace(log, durable=durable, watermark=max(log.watermark, everywhere))
 
 
+def apply_unsynced(log: Log, end: Offset) -> Log:
+    """Lets a sole replica apply entries that the sync at the end of their apply makes durable."""
+    assert is_sole(log), "other replicas hold only what was sent to them"
+    return replace(log, watermark=max(log.watermark, end))
+
+
 def applicable(log: Log) -> range:
     """The offsets that may be applied now, in order."""
     return range(log.applied, log.watermark)
@@ -83,14 +90,14 @@ def apply(log: Log, offset: Offset) -> Log:
     return replace(log, applied=Offset(offset + 1))
 
 
-def reconfigure(log: Log, configuration: PartitionConfiguration) -> tuple[Log, bool]:
-    """Takes a configuration; tells whether this replica became active and owes a Barrier.
+def reconfigure(log: Log, configuration: PartitionConfiguration) -> Log:
+    """Takes a configuration.
 
     Raises StaleEpochError for a lower epoch, and for another content in the same one.
     """
     held = log.configuration
     if configuration == held:
-        return log, False
+        return log
     if configuration.epoch <= held.epoch:
         raise StaleEpochError(
             f"partition {held.partition} holds epoch {held.epoch}; {configuration.epoch} is old",
@@ -98,9 +105,21 @@ def reconfigure(log: Log, configuration: PartitionConfiguration) -> tuple[Log, b
             epoch=held.epoch,
             active=held.active,
         )
-    # Acknowledgements count in the epoch in which they were given.
-    taken = replace(log, configuration=configuration, durable={log.pod: log.end})
-    return taken, taken.role is Role.ACTIVE
+    # Acknowledgements of other replicas count in the epoch in which they were given. The own
+    # durable end is what the last sync covered: a new epoch makes nothing durable.
+    own = log.durable.get(log.pod, _FIRST)
+    return replace(log, configuration=configuration, durable={log.pod: own})
+
+
+def owes_barrier(log: Log, last_epoch: Epoch) -> bool:
+    """Whether the first entry of the held epoch is to be a Barrier, and is not logged yet.
+
+    `last_epoch` is that of the log's last entry, 0 where it is not known. The first epoch of a
+    partition has no history to fix. It follows from the log, so a crash between the configuration
+    and its Barrier leaves it owed.
+    """
+    epoch = log.configuration.epoch
+    return log.role is Role.ACTIVE and epoch > FIRST_EPOCH and last_epoch < epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +149,25 @@ def truncation_point(
 ) -> Offset:
     """The new start of the log.
 
-    `entries` are those from the start on, in order, read only as far as needed; `bytes_total`
-    counts all bytes ever appended. Nothing is cut that is not applied, or at or above `open_floor`,
-    the first Stage of an open batch.
+    `entries` are those from the start on, in order; one that is not given is not cut. They are read
+    only as far as needed; `bytes_total` counts all bytes ever appended. Nothing is cut that is not
+    applied, or at or above `open_floor`, the first Stage of an open batch. While an entry is being
+    applied nothing is cut at all: a commit reads the rows of entries far below its own.
+
+    A wall time ahead of `now_ms` comes from a clock that was wrong: it says nothing of the entry's
+    age, and the entries behind it decide.
     """
+    point = log.start
+    if log.applied < log.watermark:
+        return point
     floor = log.applied if open_floor is None else min(log.applied, open_floor)
     for entry in entries:
-        expired = now_ms - entry.wall_time_ms > retention.age_ms
-        oversized = bytes_total - entry.bytes_before > retention.size_bytes
-        if entry.offset >= floor or not (expired or oversized):
-            return entry.offset
-    return floor
+        if entry.offset >= floor:
+            break
+        is_expired = now_ms - entry.wall_time_ms > retention.age_ms
+        is_oversized = bytes_total - entry.bytes_before > retention.size_bytes
+        if is_expired or is_oversized:
+            point = Offset(entry.offset + 1)
+        elif entry.wall_time_ms <= now_ms:
+            break
+    return point

@@ -89,6 +89,13 @@ class Coordinator:
         """The decision that is not complete, if there is one; never more than one is."""
         return self.decision if self.decided > self.completed else None
 
+    def time_of_next(self, now_ms: int) -> int:
+        """The wall time of the next decision: never below that of the one before.
+
+        Rows without a time have that of their batch, and later batches must win.
+        """
+        return now_ms if self.decision is None else max(now_ms, self.decision.wall_time_ms)
+
     def writer(self, name: str) -> Writer:
         """The writer, or UnknownWriterError."""
         if name not in self.writers:

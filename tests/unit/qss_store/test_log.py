@@ -80,7 +80,7 @@ def test_only_the_active_takes_writes_and_only_of_its_epoch() -> None:
 
 def test_a_lower_epoch_and_another_content_of_the_same_are_refused() -> None:
     log = logs.Log(pod=A, configuration=configuration(epoch=4))
-    assert logs.reconfigure(log, configuration(epoch=4)) == (log, False)
+    assert logs.reconfigure(log, configuration(epoch=4)) is log
     for stale in (configuration(epoch=3), configuration(epoch=4, active=B, in_sync=(B,))):
         with pytest.raises(StaleEpochError):
             logs.reconfigure(log, stale)
@@ -88,8 +88,9 @@ def test_a_lower_epoch_and_another_content_of_the_same_are_refused() -> None:
 
 def test_a_replica_that_becomes_active_owes_a_barrier_and_counts_anew() -> None:
     log = filled(logs.Log(pod=B, configuration=configuration(in_sync=(A, B))), 2)
-    log, became_active = logs.reconfigure(log, configuration(epoch=2, active=B, in_sync=(A, B)))
-    assert became_active
+    log = logs.acknowledge(log, B, Offset(2))
+    log = logs.reconfigure(log, configuration(epoch=2, active=B, in_sync=(A, B)))
+    assert logs.owes_barrier(log, last_epoch=Epoch(1))
     assert log.watermark == 0
     assert logs.acknowledge(log, A, Offset(2)).watermark == 2
 
@@ -114,7 +115,7 @@ def test_the_log_is_cut_by_age_and_size(
         pod=A,
         configuration=configuration(),
         end=Offset(10),
-        watermark=Offset(10),
+        watermark=Offset(9),
         applied=Offset(9),
     )
     retention = logs.Retention(age_ms, size_bytes)
@@ -122,10 +123,49 @@ def test_the_log_is_cut_by_age_and_size(
 
 
 def test_a_log_is_not_read_further_than_it_is_cut() -> None:
-    log = logs.Log(pod=A, configuration=configuration(), watermark=Offset(10), applied=Offset(9))
+    log = logs.Log(pod=A, configuration=configuration(), watermark=Offset(9), applied=Offset(9))
     entries = iter(ENTRIES)
     logs.truncation_point(log, entries, 1000, None, 100, logs.Retention(85, 10_000))
     assert next(entries).offset == 3
+
+
+def test_nothing_is_cut_while_an_entry_is_being_applied() -> None:
+    log = logs.Log(pod=A, configuration=configuration(), watermark=Offset(10), applied=Offset(9))
+    assert logs.truncation_point(log, ENTRIES, 1000, None, 100, logs.Retention(0, 0)) == 0
+
+
+def test_entries_of_a_clock_that_was_ahead_do_not_stop_retention_by_age() -> None:
+    log = logs.Log(pod=A, configuration=configuration(), watermark=Offset(10), applied=Offset(10))
+    ahead = [logs.Stored(one.offset, one.wall_time_ms + 10_000, 0) for one in ENTRIES[:4]]
+    entries = [*ahead, *ENTRIES[4:]]
+    retention = logs.Retention(45, 10_000)
+    assert logs.truncation_point(log, entries, 1000, None, 100, retention) == 6
+    assert logs.truncation_point(log, ahead, 1000, None, 100, retention) == 0
+
+
+def test_a_configuration_makes_nothing_durable_that_no_sync_covered() -> None:
+    log = filled(logs.Log(pod=A, configuration=configuration()), 3)
+    log = logs.acknowledge(log, A, Offset(1))
+    log = logs.reconfigure(log, configuration(epoch=2))
+    log = logs.acknowledge(log, A, Offset(2))
+    assert log.watermark == 2
+
+
+@pytest.mark.parametrize(
+    ("epoch", "active", "last_epoch", "owes"),
+    [
+        (1, A, 0, False),  # The first epoch of a partition has no history to fix.
+        (2, A, 1, True),
+        (2, A, 0, True),  # An empty log may have had entries.
+        (2, A, 2, False),
+        (2, B, 1, False),  # Only an active appends.
+    ],
+)
+def test_a_barrier_is_owed_while_the_log_has_no_entry_of_its_epoch(
+    epoch: int, active: Ordinal, last_epoch: int, *, owes: bool
+) -> None:
+    log = logs.Log(pod=A, configuration=configuration(epoch, active, (A, B)))
+    assert logs.owes_barrier(log, Epoch(last_epoch)) is owes
 
 
 COMMANDS = [

@@ -1,0 +1,90 @@
+"""Opens a partition's database, and refuses one that holds less than it did.
+
+An empty or shortened database in the place of a lost one would be served as if it were the data.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from qss_core.errors import CorruptionError
+from qss_core.model import Offset, PartitionId
+from qss_store.engine.base import Engine, SyncedFiles
+from qss_store.engine.files import check_log
+from qss_store.identity import is_new
+from qss_store.replica import Replica
+from qss_store.volume import SyncMark, Volume
+
+
+class OpenEngine(Protocol):
+    """Opens the engine of one replica."""
+
+    def __call__(self, path: Path) -> Engine:
+        """The engine whose files are under `path`; it makes them where there are none."""
+
+
+class Opening:
+    """Opens the databases of one volume."""
+
+    def __init__(self, volume: Volume, open_engine: OpenEngine) -> None:
+        """`marks` has to be set before a partition is opened that was here before."""
+        self.marks: Mapping[PartitionId, SyncMark] = {}
+        self._volume = volume
+        self._open_engine = open_engine
+
+    async def open(self, partition: PartitionId, *, was_here: bool) -> Engine:
+        """The partition's database, off the event loop; it is made where it `was_here` not.
+
+        Raises CorruptionError where it is damaged, or was here and is gone.
+        """
+        path = self._volume.database(partition)
+        mark = self.marks.get(partition) if was_here else None
+        existed = path.exists()
+        if existed and mark is not None and mark.files is not None:
+            check_log(path, mark.files)
+        engine = await asyncio.to_thread(self._open_engine, path)
+        try:
+            if was_here:
+                _check_begun(engine)
+        except BaseException:
+            engine.close()
+            if not existed:  # Nothing is to lie where somebody brings it back.
+                shutil.rmtree(path, ignore_errors=True)
+            raise
+        return engine
+
+    async def check(self, replica: Replica) -> None:
+        """Raises CorruptionError where a database holds less than was synced of it."""
+        mark = self.marks.get(replica.partition)
+        if mark is None:
+            return
+        if mark.files is not None:
+            await asyncio.to_thread(_check_writes, replica.engine, mark.files)
+        last = Offset(mark.end - 1)
+        if replica.log.end < mark.end:
+            raise CorruptionError(
+                f"the changelog ends at entry {replica.log.end - 1}, and entry {last} was synced: "
+                "these files are older than the data; bring the newer ones back"
+            )
+        found = None if mark.digest is None else replica.digest_of(last)
+        if found is not None and found != mark.digest:
+            raise CorruptionError(
+                f"entry {last} of the changelog is another one than was synced: these files are "
+                "not those of the data; bring the right ones back"
+            )
+
+
+def _check_begun(engine: Engine) -> None:
+    if is_new(engine):
+        raise CorruptionError("its rows are not on the volume any more: bring them back")
+
+
+def _check_writes(engine: Engine, synced: SyncedFiles) -> None:
+    found = engine.mark()
+    if found is not None and found.writes < synced.writes:
+        raise CorruptionError(
+            f"the database holds {found.writes} writes, and {synced.writes} were synced: its "
+            "write-ahead log lost its end"
+        )

@@ -1,0 +1,90 @@
+"""What a pod keeps on its volume beside the databases: its assignment, and what was synced.
+
+Each file is replaced as a whole: a crash leaves the old one or the new one, never half of it.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import field
+
+from qss_core.errors import DiskFullError, MalformedRequestError
+from qss_core.model import Offset, PartitionId, StoreAssignment, StoreId, Wire
+from qss_core.wire import decode, encode
+from qss_store.engine.base import SyncedFiles
+from qss_store.engine.files import sync_directory
+
+_LOG = logging.getLogger(__name__)
+_ASSIGNMENT_FILE = "assignment.json"
+_MARKS_FILE = "synced.json"
+
+
+class SyncMark(Wire, frozen=True, kw_only=True):
+    """What one partition held, durably, when it was looked at: a start that finds less is damage.
+
+    `digest` is that of the last entry below `end`, None where that was cut.
+    """
+
+    end: Offset
+    digest: int | None = None
+    files: SyncedFiles | None = None
+
+
+class _Marks(Wire, frozen=True, kw_only=True):
+    store_id: StoreId
+    partitions: dict[str, SyncMark] = field(default_factory=dict)
+
+
+class Volume:
+    """The files of one pod."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read or made yet."""
+        self.path = path
+
+    def database(self, partition: PartitionId) -> Path:
+        """The directory of a partition's database."""
+        return self.path / "partitions" / str(partition)
+
+    def assignment(self) -> StoreAssignment | None:
+        """The assignment that was kept last; makes the volume's directory."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        kept = self.path / _ASSIGNMENT_FILE
+        return decode(kept.read_bytes(), StoreAssignment) if kept.exists() else None
+
+    def keep_assignment(self, assignment: StoreAssignment) -> None:
+        """Keeps an assignment durably. Raises DiskFullError."""
+        try:
+            self._replace(_ASSIGNMENT_FILE, encode(assignment))
+        except OSError as error:
+            raise DiskFullError(f"the assignment cannot be kept on the volume: {error}") from error
+
+    def marks(self, store_id: StoreId) -> dict[PartitionId, SyncMark]:
+        """What was synced of each partition of a store; nothing where that is not known."""
+        try:
+            marks = decode((self.path / _MARKS_FILE).read_bytes(), _Marks)
+        except FileNotFoundError:
+            return {}
+        except MalformedRequestError as error:
+            _LOG.warning("%s is ignored: %s", _MARKS_FILE, error.message)
+            return {}
+        if marks.store_id != store_id:
+            return {}
+        return {PartitionId(int(number)): mark for number, mark in marks.partitions.items()}
+
+    def keep_marks(self, store_id: StoreId, marks: Mapping[PartitionId, SyncMark]) -> None:
+        """Keeps what was synced, durably. Blocks; raises OSError."""
+        named = {str(number): mark for number, mark in sorted(marks.items())}
+        self._replace(_MARKS_FILE, encode(_Marks(store_id=store_id, partitions=named)))
+
+    def _replace(self, name: str, data: bytes) -> None:
+        path = self.path / name
+        draft = path.with_suffix(".new")
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        sync_directory(self.path)

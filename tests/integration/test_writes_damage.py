@@ -1,0 +1,288 @@
+"""Damage in one partition, or a full volume, keeps no other partition from being served."""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from qss_core.errors import CorruptionError, DiskFullError
+from qss_core.model import Epoch, Ordinal, PartitionId
+from qss_core.wire import partition_commit
+from qss_store.committing import APPLYING
+from qss_store.engine.base import CHANGELOG, META, PAYLOAD, Batch, Engine
+from qss_store.engine.files import newest_log
+from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.replication.entries import Commit, Entry, encode_entry, encode_offset
+from qss_testing.faulty_engine import Faults, FaultyEngine
+from qss_testing.stores import open_memory, open_rocksdb
+from qss_testing.waiting import wait_until_async
+from qss_testing.write_cluster import Chunks, WriteCluster, Writer, decide, write_cluster
+
+PARTITIONS = 3
+SPOILT = 1
+ROWS = {b"k": b"v"}
+
+
+async def write(cluster: WriteCluster, batches: int, rows: dict[bytes, bytes]) -> Writer:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    for batch in range(batches):
+        chunks = await stage(writer, epoch, batch, rows)
+        (await writer.commit(epoch, batch, chunks)).json()
+    return writer
+
+
+async def stage(writer: Writer, epoch: int, batch: int, rows: dict[bytes, bytes]) -> Chunks:
+    of_each = dict.fromkeys(range(PARTITIONS), rows)
+    return await writer.stage(epoch, batch, f"{epoch}.t{batch}.0", of_each)
+
+
+async def assert_only_one_is_lost(cluster: WriteCluster, why: str) -> None:
+    pod = cluster.pods[0].pod
+    assert pod.is_ready
+    assert sorted(pod.replicas) == [0, 2]
+    assert (cluster.rows(0), cluster.rows(2)) == (ROWS, ROWS)
+    with pytest.raises(CorruptionError, match=why):
+        pod.local(SPOILT)
+
+
+# --- Damaged blocks
+
+
+@pytest.mark.parametrize("family", ["meta", "changelog"])
+async def test_a_damaged_block_loses_only_its_partition(tmp_path: Path, family: str) -> None:
+    async with write_cluster(
+        tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_rocksdb()
+    ) as cluster:
+        await write(cluster, 3, ROWS)
+        engine = cluster.replica(SPOILT).engine
+        assert isinstance(engine, RocksDbEngine)
+        directory = tmp_path / "0" / "partitions" / str(SPOILT)
+        before = set(directory.glob("*.sst"))
+        engine._families[family].flush()
+        (made,) = set(directory.glob("*.sst")) - before
+        shutil.copytree(directory, tmp_path / "copy")  # As the power went.
+        await cluster.stop_pod(0)
+        shutil.rmtree(directory)
+        (tmp_path / "copy").rename(directory)
+        data = bytearray(made.read_bytes())
+        data[20] ^= 0x40  # One bit of its first block.
+        made.write_bytes(data)
+        cluster.open_engine = open_rocksdb()  # Its block cache is empty.
+        await cluster.start_pod(0)
+        await assert_only_one_is_lost(cluster, "partition 1 of pod words-0 is lost")
+
+
+async def test_rows_that_are_missing_for_a_decided_commit_lose_only_their_partition(
+    tmp_path: Path,
+) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=PARTITIONS) as cluster:
+        writer = await write(cluster, 1, ROWS)
+        epoch = await writer.epoch("run-2")
+        chunks = await stage(writer, epoch, 1, ROWS)
+        await decide(cluster, writer, 1, chunks)
+        coordinator = cluster.replica(0).machine.coordinator
+        assert coordinator is not None
+        assert coordinator.decision is not None
+        replica = cluster.replica(SPOILT)
+        part = partition_commit(coordinator.decision, PartitionId(SPOILT))
+        logged = Entry(Epoch(1), 0, 0, Commit(commit=part))
+        (chunk,) = replica.machine.participant.staged.values()
+        batch = replica.engine.batch()  # A crash right after the commit was logged, and damage.
+        batch.put(CHANGELOG, encode_offset(replica.log.end), encode_entry(logged))
+        batch.delete(PAYLOAD, encode_offset(chunk.offset))
+        replica.engine.write(batch)
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        await assert_only_one_is_lost(cluster, "is lost: the rows of entry")
+
+
+# --- A volume that is full
+
+
+class FullWhenTold(FaultyEngine):
+    """A volume that takes no writes while it is full."""
+
+    def __init__(self, inner: Engine, faults: Faults, is_full: Callable[[], bool]) -> None:
+        super().__init__(inner, faults)
+        self._is_full = is_full
+
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
+        if self._is_full():
+            raise DiskFullError("the volume is full")
+        super().write(batch, makes_room=makes_room)
+
+
+@pytest.mark.parametrize("rows_count", [1, 1200])
+async def test_a_restart_on_a_full_volume_serves_what_is_whole(
+    tmp_path: Path, rows_count: int
+) -> None:
+    """A commit of one slice has changed nothing; one of several shows nothing until it is done."""
+    memory, faults, full = open_memory(), Faults(), False
+
+    def open_engine(path: Path) -> Engine:
+        return FullWhenTold(memory(path), faults, lambda: full)
+
+    rows = {b"k%d" % number: b"v" for number in range(rows_count)}
+    async with write_cluster(
+        tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_engine
+    ) as cluster:
+        writer = await write(cluster, 1, rows)
+        epoch = await writer.epoch("run-2")
+        newer = dict.fromkeys(rows, b"w")
+        chunks = await stage(writer, epoch, 1, newer)
+        replica = cluster.replica(0)
+        async with AsyncExitStack() as held_up:
+            if rows_count == 1:  # A change of format holds the commit up before its only slice.
+                await held_up.enter_async_context(replica.redefining(replica.definition))
+            committing = asyncio.ensure_future(writer.commit(epoch, 1, chunks))
+            for _ in range(1_000_000):
+                is_applying = replica.engine.get(META, APPLYING) is not None
+                if is_applying or (rows_count == 1 and replica.machine.participant.sequence == 2):
+                    break
+                await asyncio.sleep(0)
+            full = True
+        await wait_until_async(lambda: replica.failure)
+        committing.cancel()
+        await cluster.stop_pod(0)
+        held = await cluster.start_pod(0)
+        assert sorted(held.pod.replicas) == [0, 1, 2]
+        for partition, replica in held.pod.replicas.items():
+            is_whole = replica.engine.get(META, APPLYING) is None
+            assert (replica.view is not None) == is_whole
+            if is_whole:
+                assert set(cluster.rows(partition).values()) in ({b"v"}, {b"w"})
+        assert any(isinstance(one.failure, DiskFullError) for one in held.pod.replicas.values())
+        full = False
+        held.coordination.go_on()
+        await wait_until_async(
+            lambda: all(
+                one.view is not None and one.view.sequence == 2
+                for one in held.pod.replicas.values()
+            )
+        )
+        assert all(cluster.rows(partition) == newer for partition in range(PARTITIONS))
+
+
+# --- Write-ahead logs
+
+
+def cut_to_half(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
+
+
+def flip_in_the_last_record(log: Path) -> None:
+    data = bytearray(log.read_bytes())
+    data[-3] ^= 0x01
+    log.write_bytes(data)
+
+
+@pytest.mark.parametrize("spoil", [cut_to_half, Path.unlink, flip_in_the_last_record])
+async def test_a_write_ahead_log_that_lost_synced_rows_is_damage(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    async with write_cluster(
+        tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_rocksdb()
+    ) as cluster:
+        await write(cluster, 3, ROWS)
+        await cluster.pods[0].coordination.finish()
+        await cluster.pods[0].pod._marks.round(cluster.definition.store_id)
+        database = tmp_path / "0" / "partitions" / str(SPOILT)
+        shutil.copytree(database, tmp_path / "copy")  # As the power went.
+        await cluster.stop_pod(0)
+        shutil.rmtree(database)
+        (tmp_path / "copy").rename(database)
+        number, size = newest_log(database)
+        assert size > 0
+        spoil(database / f"{number:06}.log")
+        for _ in range(2):  # The second time RocksDB has made a log of its own.
+            await cluster.start_pod(0)
+            await assert_only_one_is_lost(cluster, "partition 1 of pod words-0 is lost")
+            await cluster.stop_pod(0)
+
+
+async def test_a_clean_stop_leaves_nothing_to_miss(tmp_path: Path) -> None:
+    async with write_cluster(
+        tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_rocksdb()
+    ) as cluster:
+        await write(cluster, 3, ROWS)
+        for _ in range(3):
+            await cluster.stop_pod(0)
+            held = await cluster.start_pod(0)
+            assert sorted(held.pod.replicas) == [0, 1, 2]
+
+
+async def test_older_files_of_one_partition_are_damage_and_the_newer_ones_are_taken_back(
+    tmp_path: Path,
+) -> None:
+    async with write_cluster(
+        tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_rocksdb()
+    ) as cluster:
+        writer = await write(cluster, 1, {b"k": b"old"})
+        await cluster.stop_pod(0)
+        database = tmp_path / "0" / "partitions" / str(SPOILT)
+        shutil.copytree(database, tmp_path / "older")
+        await cluster.start_pod(0)
+        epoch = await cluster.writer().epoch("run-2")
+        chunks = await stage(cluster.writer(), epoch, 1, ROWS)
+        (await cluster.writer().commit(epoch, 1, chunks)).json()
+        await cluster.stop_pod(0)
+        database.rename(tmp_path / "newer")
+        (tmp_path / "older").rename(database)
+        await cluster.start_pod(0)
+        await assert_only_one_is_lost(cluster, "partition 1 of pod words-0 is lost")
+        await cluster.stop_pod(0)
+        shutil.rmtree(database)
+        (tmp_path / "newer").rename(database)
+        await cluster.start_pod(0)
+        assert cluster.rows(SPOILT) == ROWS
+        assert writer
+
+
+def test_a_hole_in_a_write_ahead_log_is_damage_and_salvage_opens_up_to_it(tmp_path: Path) -> None:
+    """Pages reach a disk in any order: a power loss may leave zeros where no sync has been."""
+    budget = Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
+    path = tmp_path / "db"
+    engine = RocksDbEngine(path, budget)
+    for number in range(400):
+        batch = engine.batch()
+        batch.put("changelog", encode_offset(number), b"x" * 1000)
+        engine.write(batch)
+    shutil.copytree(path, tmp_path / "lost")
+    engine.close()
+    number, _ = newest_log(tmp_path / "lost")
+    log = tmp_path / "lost" / f"{number:06}.log"
+    data = bytearray(log.read_bytes())
+    data[200_000:204_096] = bytes(4096)
+    log.write_bytes(data)
+    with pytest.raises(CorruptionError):
+        RocksDbEngine(tmp_path / "lost", budget)
+    salvaged = RocksDbEngine(tmp_path / "lost", budget, salvages=True)
+    offsets = [key for key, _ in salvaged.scan("changelog")]
+    assert offsets == [encode_offset(number) for number in range(len(offsets))]
+    assert 150 < len(offsets) < 250
+    salvaged.close()
+
+
+async def test_a_volume_of_another_pod_is_refused(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=1) as cluster:
+        await write_one(cluster)
+        await cluster.stop_pod(0)
+        open_engine = cluster.open_engine
+        engine = open_engine(tmp_path / "0" / "partitions" / "0")
+        batch = engine.batch()
+        batch.put("meta", b"ordinal", str(Ordinal(5)).encode())
+        engine.write(batch)
+        held = await cluster.start_pod(0)
+        with pytest.raises(CorruptionError, match="made by pod 5, not by pod 0"):
+            held.pod.local(PartitionId(0))
+
+
+async def write_one(cluster: WriteCluster) -> None:
+    writer = cluster.writer()
+    epoch = await writer.epoch()
+    chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: ROWS})
+    (await writer.commit(epoch, 0, chunks)).json()

@@ -1,0 +1,307 @@
+"""What is acknowledged is durable, and what a commit still reads is not cut."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random  # noqa: TID251 a network without faults rolls no dice.
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from qss_client.chunks import Slice, encode_slice
+from qss_core.errors import ChunkMismatchError, error_from_wire
+from qss_core.model import Epoch, PartitionId, StoreSettings, WriterEpoch
+from qss_core.wire import CommitPartitionsRequest, CommitRequest, OpenWriterRequest, WriterOpened
+from qss_store.engine.base import CHANGELOG, PAYLOAD
+from qss_store.replication.entries import Abort, Barrier, Stage, decode_entry
+from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
+from qss_testing.set_clock import SetClock
+from qss_testing.slow_sync import SlowSyncEngine
+from qss_testing.stores import open_memory, open_rocksdb
+from qss_testing.waiting import wait_until_async
+from qss_testing.write_cluster import write_cluster
+
+MIB = 1024 * 1024
+ASSIGNMENT = make_assignment(1, pods=1)
+
+
+@asynccontextmanager
+async def slow_pod(directory: Path) -> AsyncIterator[tuple[Services, SlowSyncEngine]]:
+    engine = SlowSyncEngine()
+    services = Services(0, directory, lambda _: engine, FaultyNetwork(Random(0), 0.0))
+    await services.pod.start()
+    await services.pod.assign(ASSIGNMENT)
+    try:
+        yield services, engine
+    finally:
+        engine.speed_up()
+        await services.crash()
+
+
+async def opened_writer(services: Services) -> WriterOpened:
+    request = OpenWriterRequest(query_id="q", run_id="r", open_id="o")
+    return await services.coordination.open("w", request)
+
+
+def slice_of(key: bytes, value: bytes = b"1") -> Slice:
+    return encode_slice(0, pa.table({"key": pa.array([key]), "value": pa.array([value])}))
+
+
+def stage_of(opened: WriterOpened, chunk: int) -> Stage:
+    return Stage(
+        writer="w",
+        generation=1,
+        batch=0,
+        writer_epoch=opened.writer_epoch,
+        chunk=f"{opened.writer_epoch}.t{chunk}.0",
+    )
+
+
+async def turns_until(condition: Callable[[], bool]) -> None:
+    """Looks after each turn of the event loop: the moment may be over in the next one."""
+    for _ in range(1_000_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came")
+
+
+# --- The log is cut
+
+
+async def test_a_round_of_maintenance_cuts_no_rows_that_a_commit_still_reads(
+    tmp_path: Path,
+) -> None:
+    limits = StoreSettings(changelog_retention_bytes=MIB)
+    rows = {b"%d" % number: b"v" * 1000 for number in range(1300)}
+    async with write_cluster(
+        tmp_path, pods=1, partitions=1, open_engine=open_rocksdb(), limits=limits
+    ) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        chunks: dict[int, list[object]] = {0: []}
+        for number in range(4):  # Each is larger than what is kept in memory for its commit.
+            some = {b"%d-%s" % (number, key): value for key, value in rows.items()}
+            staged = await writer.stage(epoch, 0, f"{epoch}.t.{number}", {0: some})
+            chunks[0] += staged[0]
+        commit = asyncio.ensure_future(writer.commit(epoch, 0, chunks))  # type: ignore[arg-type]
+        replica = cluster.replica(0)
+        await turns_until(lambda: replica.machine.participant.sequence == 1)
+        assert replica.view is not None
+        assert replica.view.sequence == 0, "the commit's rows are still being written"
+        await cluster.pods[0].maintenance.round()
+        (await commit).json()
+        assert len(cluster.rows(0)) == 4 * len(rows)
+        await wait_until_async(lambda: replica.log.start > 0)  # The cut was owed.
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        assert len(cluster.rows(0)) == 4 * len(rows)
+
+
+async def test_a_log_of_many_small_entries_is_cut_as_far_as_retention_says(tmp_path: Path) -> None:
+    clock = SetClock()
+    services = Services(0, tmp_path, open_memory(), FaultyNetwork(Random(0), 0.0), clock=clock)
+    await services.pod.start()
+    short = StoreSettings(changelog_retention_ms=1000)
+    await services.pod.assign(make_assignment(1, pods=1, settings=short))
+    replica = services.pod.local(0)
+    await append_aborts(services, 3000)
+    clock.now_s += 30.0
+    kept = replica.log.end
+    await append_aborts(services, 10)
+    await services.maintenance.round()
+    await wait_until_async(lambda: replica.log.start == kept)
+    await services.crash()
+
+
+async def test_an_edited_retention_reaches_a_replica_that_runs(tmp_path: Path) -> None:
+    services = Services(0, tmp_path, open_memory(), FaultyNetwork(Random(0), 0.0))
+    await services.pod.start()
+    await services.pod.assign(ASSIGNMENT)
+    replica = services.pod.local(0)
+    await append_aborts(services, 10)
+    await services.maintenance.round()
+    assert replica.log.start == 0
+    nothing = StoreSettings(changelog_retention_bytes=0)
+    await services.pod.assign(make_assignment(1, pods=1, settings=nothing))
+    await services.maintenance.round()
+    await wait_until_async(lambda: replica.log.start == 10)
+    await services.crash()
+
+
+async def append_aborts(services: Services, count: int) -> None:
+    replica = services.pod.local(0)
+    abort = Abort(writer="w", generation=1, batch=0, writer_epoch=WriterEpoch(0))
+    await asyncio.gather(*(replica.append(abort) for _ in range(count)))
+
+
+# --- A new epoch
+
+
+async def test_an_entry_that_no_sync_covered_is_not_acknowledged_by_a_new_epoch(
+    tmp_path: Path,
+) -> None:
+    async with slow_pod(tmp_path) as (services, engine):
+        opened = await opened_writer(services)
+        engine.slow_down()
+        first = asyncio.ensure_future(
+            services.batches.stage(stage_of(opened, 1), [slice_of(b"k1")])
+        )
+        await wait_until_async(lambda: engine.begun == 1)
+        second = asyncio.ensure_future(
+            services.batches.stage(stage_of(opened, 2), [slice_of(b"k2")])
+        )
+        await asyncio.sleep(0)  # It is logged while the sync of the first one goes on.
+        assert services.pod.local(0).log.end == 3
+        newer = tuple(msgspec.structs.replace(one, epoch=Epoch(2)) for one in ASSIGNMENT.partitions)
+        await services.pod.assign(msgspec.structs.replace(ASSIGNMENT, partitions=newer))
+        engine.let_one_end()
+        await wait_until_async(lambda: engine.begun == 2)
+        assert first.done()
+        assert not second.done()
+        staged = engine.after_power_loss().scan(PAYLOAD)
+        assert len(list(staged)) == 1
+        engine.speed_up()
+        assert (await second).partitions["0"].failure is None
+
+
+async def test_a_new_epoch_begins_with_a_barrier_also_after_a_crash_before_it(
+    tmp_path: Path,
+) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=1) as cluster:
+        await cluster.writer().epoch()
+        await cluster.stop_pod(0)
+        kept = tmp_path / "0" / "assignment.json"
+        newer = kept.read_bytes().replace(b'"epoch":1', b'"epoch":2')
+        kept.write_bytes(newer)  # As a crash leaves it between the assignment and the Barrier.
+        await cluster.start_pod(0)
+        replica = cluster.replica(0)
+        assert replica.log.configuration.epoch == 2
+        await wait_until_async(lambda: replica.log.end == 2)
+        entries = [decode_entry(data) for _, data in replica.engine.scan(CHANGELOG)]
+        assert [one.epoch for one in entries] == [1, 2]
+        assert isinstance(entries[-1].command, Barrier)
+
+
+# --- Repeats
+
+
+async def test_a_slice_that_is_sent_again_while_it_is_logged_is_logged_once(
+    tmp_path: Path,
+) -> None:
+    async with slow_pod(tmp_path) as (services, engine):
+        opened = await opened_writer(services)
+        engine.slow_down()
+        stage, rows = stage_of(opened, 0), slice_of(b"k")
+        requests = [asyncio.ensure_future(services.batches.stage(stage, [rows])) for _ in range(5)]
+        await asyncio.sleep(0)
+        other = await services.batches.stage(stage, [slice_of(b"other")])
+        failure = other.partitions["0"].failure
+        assert failure is not None
+        error = error_from_wire(failure.code, failure.status, failure.detail, {})
+        assert isinstance(error, ChunkMismatchError)
+        assert not any(request.done() for request in requests)
+        assert len(list(engine.scan(PAYLOAD))) == 1
+        engine.speed_up()
+        answers = await asyncio.gather(*requests)
+        assert all(answer.partitions["0"].failure is None for answer in answers)
+
+
+async def test_a_commit_that_is_sent_again_while_it_is_logged_is_logged_once(
+    tmp_path: Path,
+) -> None:
+    async with slow_pod(tmp_path) as (services, engine):
+        opened = await opened_writer(services)
+        rows = (slice_of(b"k"),)
+        commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
+        before = services.pod.local(0).log.end
+        engine.slow_down()
+        first = asyncio.ensure_future(
+            services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
+        )
+        engine.let_one_end()  # The decision's.
+        await wait_until_async(lambda: services.pod.local(0).log.end == before + 2)
+        coordinator = services.pod.local(0).machine.coordinator
+        assert coordinator is not None
+        assert coordinator.decision is not None
+        again = CommitPartitionsRequest(
+            store_id=ASSIGNMENT.definition.store_id,
+            epochs={"0": Epoch(1)},
+            decision=coordinator.decision,
+        )
+        repeat = asyncio.ensure_future(services.batches.commit(again, {PartitionId(0): rows[0]}))
+        await asyncio.sleep(0)
+        assert services.pod.local(0).log.end == before + 2
+        engine.speed_up()
+        assert (await repeat).partitions == {"0": None}
+        assert (await first).sequence == 1
+
+
+async def test_a_decision_that_is_logged_is_waited_for_and_not_logged_again(
+    tmp_path: Path,
+) -> None:
+    async with slow_pod(tmp_path) as (services, engine):
+        opened = await opened_writer(services)
+        rows = (slice_of(b"k"),)
+        commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
+        before = services.pod.local(0).log.end
+        engine.slow_down()
+        first = asyncio.ensure_future(
+            services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
+        )
+        await wait_until_async(lambda: services.pod.local(0).log.end == before + 1)
+        for task in services.coordination.tasks:
+            task.cancel()  # As where the request gives up waiting for the disk.
+        await asyncio.wait([first])
+        second = asyncio.ensure_future(
+            services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
+        )
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert services.pod.local(0).log.end == before + 1
+        engine.speed_up()
+        assert (await second).already_applied
+
+
+# --- Counts
+
+
+async def test_a_count_while_a_replacing_commit_waits_is_of_the_rows_that_are_shown(
+    tmp_path: Path,
+) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        rows = {b"k%d" % number: b"v" for number in range(100)}
+        chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: rows})
+        (await writer.commit(epoch, 0, chunks)).json()
+        replica = cluster.replica(0)
+        chunks = await writer.stage(epoch, 1, f"{epoch}.t.1", {0: {b"k": b"v"}})
+        async with replica.redefining(replica.definition):  # A change of format waits for its sync.
+            commit = asyncio.ensure_future(writer.commit(epoch, 1, chunks, replace=True))
+            await wait_until_async(lambda: replica.machine.participant.sequence == 2)
+            assert replica.approximate_count() == 100
+        (await commit).json()
+        assert replica.approximate_count() == 1
+
+
+@pytest.mark.parametrize("step_s", [-2.0, 3600.0])
+async def test_a_batch_is_never_dated_before_the_one_that_it_follows(
+    tmp_path: Path, step_s: float
+) -> None:
+    clock = SetClock()
+    async with write_cluster(tmp_path, pods=1, partitions=1, clock=clock) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        times = []
+        for batch in range(2):
+            chunks = await writer.stage(epoch, batch, f"{epoch}.t.{batch}", {0: {b"k": b"v"}})
+            (await writer.commit(epoch, batch, chunks)).json()
+            coordinator = cluster.replica(0).machine.coordinator
+            assert coordinator is not None
+            assert coordinator.decision is not None
+            times.append(coordinator.decision.wall_time_ms)
+            clock.now_s += step_s
+        assert times[1] == max(times[0], times[0] + int(step_s * 1000))
