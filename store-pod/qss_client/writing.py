@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import urlencode
 
 from qss_client.batch_bodies import BATCH_MEDIA, encode_batch
 from qss_client.chunks import Slice
@@ -221,6 +222,8 @@ class _Calls:
 
     def __init__(self, http: SyncHttp, metadata: StoreMetadata, limits: RetryLimits) -> None:
         self.metadata = metadata
+        # The store that the writer meant when it began, whatever bears its name by now.
+        self._store_id = urlencode({"storeId": metadata.definition.store_id})
         self._http = http
         self._limits = limits
         self._patience = Patience(limits)
@@ -236,7 +239,7 @@ class _Calls:
     def _asked(self, path: str, body: bytes, media: str, kind: type[Answer]) -> Answer:
         while True:
             base = active_of(self.metadata, PartitionId(0)).changelog
-            url = f"{base}/changelog/stores/{self.metadata.definition.name}/{path}"
+            url = f"{base}/changelog/stores/{self.metadata.definition.name}/{path}?{self._store_id}"
             headers = {"Content-Type": media}
             try:
                 answer = self._http.request(
@@ -271,11 +274,12 @@ class _Calls:
     def _send(
         self, instance: Instance, run: Run, batch: int, chunk_id: str, slices: list[Slice]
     ) -> tuple[list[Staged], list[tuple[Slice, StoreError]]]:
-        path = f"{_batch_path(run, batch)}/chunks/{chunk_id}?generation={run.opened.generation}"
+        path = f"{_batch_path(run, batch)}/chunks/{chunk_id}?{self._store_id}"
         try:
             answer = self._http.request(
                 "PUT",
-                f"{instance.changelog}/changelog/stores/{run.store}/{path}",
+                f"{instance.changelog}/changelog/stores/{run.store}/{path}"
+                f"&generation={run.opened.generation}",
                 body=b"".join(one.data for one in slices),
                 headers={"Content-Type": "application/vnd.apache.arrow.stream"},
                 timeout_s=ANSWER_TIMEOUT_S,
@@ -296,7 +300,10 @@ class _Calls:
 
     def _wait(self, error: StoreError) -> None:
         if self._patience.after(error).refresh:
-            self.metadata = self._discovered() or self.metadata
+            found = self._discovered() or self.metadata
+            if found.definition.store_id != self.metadata.definition.store_id:
+                raise error  # The routes are right: the store was deleted and made again.
+            self.metadata = found
 
     def _discovered(self) -> StoreMetadata | None:
         """What any pod says now; None while none answers."""

@@ -199,7 +199,8 @@ def test_a_read_that_is_passed_on_is_judged_there_by_its_own_caller(
 
 def test_a_write_that_is_passed_on_is_judged_there_by_its_own_caller(cluster: PodCluster) -> None:
     other = cluster.pods[1].internal
-    url = f"{other}/changelog/stores/words/writers/passed-on"
+    store_id = cluster.metadata.definition.store_id
+    url = f"{other}/changelog/stores/words/writers/passed-on?storeId={store_id}"
     body = json.dumps({"queryId": "q", "runId": "r", "openId": "o"}).encode()
     opened = SyncHttp(make_token(WRITER)).request("POST", url, body=body)
     assert json.loads(opened.body)["metadata"]

@@ -244,5 +244,6 @@ def _commit_and_hang_up(writer: ProcessWriter, gate: Gate) -> None:
     assert writer.run is not None
     url = f"{gate.url}/changelog/stores/words/writers/{writer.name}"
     epoch = writer.run.opened.writer_epoch
+    named = f"storeId={writer.run.opened.store_id}"
     body = b'{"generation":1,"chunks":{},"position":{},"fingerprint":"dead"}'
-    writer.http.request("POST", f"{url}/{epoch}/batches/0/commit", body=body, timeout_s=0.2)
+    writer.http.request("POST", f"{url}/{epoch}/batches/0/commit?{named}", body=body, timeout_s=0.2)

@@ -141,7 +141,8 @@ class Fuzzed:
         """Sends a chunk of a batch that is never committed."""
         opened = self.run.opened
         batch = f"/changelog/stores/words/writers/fuzz/{opened.writer_epoch}/batches/0"
-        path = f"{batch}/chunks/{opened.writer_epoch}.t.{number}?generation={opened.generation}"
+        named = f"generation={opened.generation}&storeId={opened.store_id}"
+        path = f"{batch}/chunks/{opened.writer_epoch}.t.{number}?{named}"
         return self._send(self._internal, "PUT", path, chunk, "application/vnd.apache.arrow.stream")
 
     def _send(

@@ -223,6 +223,7 @@ async def test_a_message_that_is_wrong(
         writer = cluster.writer(ordinal)
         epoch = await writer.epoch()
         path = writer.path if what == "open" else f"{writer.path}/{epoch}/batches/0/{what}"
+        path = writer.named(path)
         answer = await writer.api.post(path, body)
         assert word in answer.problem(400, code)["detail"]
     assert (await writer.commit(epoch, 0, {})).json()["sequence"] == 1, "nothing was decided"
@@ -302,6 +303,7 @@ async def test_a_body_that_comes_too_slowly_is_refused_and_lets_go_of_its_memory
     settings = Settings(body_deadline_s=0.2)
     async with write_cluster(tmp_path, pods=1, settings=settings) as cluster:
         path = "/changelog/stores/words/writers/job/1/batches/0/chunks/1.a.0?generation=1"
+        path += "&storeId=store-1"
         reader, writer = await asyncio.open_connection("127.0.0.1", cluster.ports[0])
         writer.write(f"PUT {path} HTTP/1.1\r\nHost: pod\r\nContent-Length: 999\r\n\r\n".encode())
 

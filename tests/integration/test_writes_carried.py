@@ -166,6 +166,7 @@ def test_a_batch_that_is_none_is_refused_and_nothing_is_decided(
     before = sequences(cluster)
     assert writer.run is not None
     path = f"writers/{writer.name}/{writer.run.opened.writer_epoch}/batches/0/commit"
+    path += f"?storeId={writer.run.opened.store_id}"
     for pod in cluster.pods[:2]:  # The coordinator, and one that passes it on.
         url = f"{pod.internal}/changelog/stores/{cluster.store}/{path}"
         with pytest.raises(error, match=says):

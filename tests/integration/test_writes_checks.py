@@ -114,6 +114,7 @@ async def test_a_decided_batch_is_applied_whatever_its_pods_would_refuse_today(
     request = CommitRequest(generation=1, chunks={}, position={}, fingerprint="f")
     writer = cluster.writer()
     path = f"/changelog/stores/words/writers/job/{await writer.epoch()}/batches/0/commit"
+    path += "?storeId=store-1"
     answer = await cluster.pods[0].internal.post(
         path, encode_batch(request, rows), Content_Type=BATCH_MEDIA
     )

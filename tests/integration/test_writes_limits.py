@@ -31,8 +31,9 @@ async def test_staged_rows_are_bounded_and_a_commit_makes_room(tmp_path: Path) -
 async def hold_a_request(cluster: WriteCluster, epoch: int, size: int) -> asyncio.StreamWriter:
     """A stage request whose body does not come."""
     path = f"/changelog/stores/words/writers/job/{epoch}/batches/0/chunks/{epoch}.slow.0"
+    path += "?storeId=store-1&generation=1"
     _, sending = await asyncio.open_connection("127.0.0.1", cluster.ports[0])
-    head = f"PUT {path}?generation=1 HTTP/1.1\r\nHost: pod\r\nContent-Length: {size}\r\n\r\n"
+    head = f"PUT {path} HTTP/1.1\r\nHost: pod\r\nContent-Length: {size}\r\n\r\n"
     sending.write(head.encode())
     metrics = cluster.pods[0].pod.metrics
     wanted = f"qss_uncommitted_bytes {float(size)}".encode()

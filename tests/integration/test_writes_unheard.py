@@ -29,6 +29,7 @@ def test_a_commit_whose_driver_hangs_up_is_carried_out(tmp_path: Path) -> None:
         }
         body = encode(CommitRequest(generation=1, chunks=chunks, position={}, fingerprint="f"))
         path = f"/changelog/stores/words/writers/job/{run.opened.writer_epoch}/batches/0/commit"
+        path += f"?storeId={run.opened.store_id}"
         head = f"POST {path} HTTP/1.1\r\nHost: pod\r\nContent-Length: {len(body)}\r\n\r\n"
         coordinator = cluster.pods[0]
         with socket.create_connection(("127.0.0.1", coordinator.ports[1])) as connection:

@@ -163,7 +163,7 @@ class WriteCluster:
 
     def writer(self, ordinal: int = 0, name: str = "job") -> "Writer":
         """A writer that talks to one pod."""
-        return Writer(self.pods[ordinal].internal, name)
+        return Writer(self.pods[ordinal].internal, name, self.definition.store_id)
 
 
 @asynccontextmanager
@@ -230,6 +230,7 @@ class Writer:
 
     api: Api
     name: str = "job"
+    store_id: str = "store-1"
 
     @property
     def path(self) -> str:
@@ -239,7 +240,11 @@ class Writer:
     async def open(self, run: str = "run-1", query: str = "query", **members: Any) -> Answer:
         """Opens; the open id is the run's unless it is given."""
         body = {"queryId": query, "runId": run, "openId": f"open-{run}", **members}
-        return await self.api.post(self.path, body)
+        return await self.api.post(self.named(self.path), body)
+
+    def named(self, path: str, parameters: str = "") -> str:
+        """A path with the id of the store that the writer means."""
+        return "&".join(filter(None, (f"{path}?storeId={self.store_id}", parameters)))
 
     async def epoch(self, run: str = "run-1", query: str = "query", **members: Any) -> int:
         """The writer epoch of a good opening."""
@@ -250,7 +255,7 @@ class Writer:
         self, epoch: int, batch: int, chunk: str, body: bytes, *, parameters: str = "generation=1"
     ) -> Answer:
         """Stages bytes."""
-        path = f"{self.path}/{epoch}/batches/{batch}/chunks/{chunk}?{parameters}"
+        path = self.named(f"{self.path}/{epoch}/batches/{batch}/chunks/{chunk}", parameters)
         return await self.api.send("PUT", path, body, {})
 
     async def stage(
@@ -286,16 +291,16 @@ class Writer:
             "fingerprint": fingerprint or f"batch-{batch}",
             **members,
         }
-        return await self.api.post(f"{self.path}/{epoch}/batches/{batch}/commit", body)
+        return await self.api.post(self.named(f"{self.path}/{epoch}/batches/{batch}/commit"), body)
 
     async def abort(self, epoch: int, batch: int, generation: int = 1) -> Answer:
         """Gives up."""
-        path = f"{self.path}/{epoch}/batches/{batch}/abort"
+        path = self.named(f"{self.path}/{epoch}/batches/{batch}/abort")
         return await self.api.post(path, {"generation": generation})
 
     async def renew(self, epoch: int) -> Answer:
         """Keeps the run open."""
-        return await self.api.post(f"{self.path}/{epoch}/renew", {})
+        return await self.api.post(self.named(f"{self.path}/{epoch}/renew"), {})
 
 
 async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chunks) -> None:

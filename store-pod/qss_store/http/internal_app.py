@@ -14,6 +14,7 @@ from qss_core.errors import (
     MalformedRequestError,
     OverloadedError,
     StaleWriterError,
+    WrongStoreError,
 )
 from qss_core.model import StoreAssignment, WriterEpoch
 from qss_core.parameters import parse_parameters
@@ -45,6 +46,7 @@ Message = TypeVar("Message")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _WAIT_MAX_S = 60.0
+_STORE_ID = "storeId"
 _WRITER = WRITERS_ROUTE + "/{writer}"
 _BATCH = _WRITER + "/{epoch}/batches/{batch}"
 
@@ -71,13 +73,16 @@ class InternalApi:
 
     def routes(self) -> list[web.RouteDef]:
         """Every path of the port but discovery."""
-        coordinated = self._to_coordinator.handler
+
+        def of_writer(handler: Handler) -> Handler:
+            return self._to_coordinator.handler(handler, _STORE_ID)
+
         return [
-            web.post(_WRITER, coordinated(self.open_writer)),
+            web.post(_WRITER, of_writer(self.open_writer)),
             web.put(_BATCH + "/chunks/{chunk}", self.stage),
-            web.post(_BATCH + "/commit", coordinated(self.commit)),
-            web.post(_BATCH + "/abort", coordinated(self.abort)),
-            web.post(_WRITER + "/{epoch}/renew", coordinated(self.renew)),
+            web.post(_BATCH + "/commit", of_writer(self.commit)),
+            web.post(_BATCH + "/abort", of_writer(self.abort)),
+            web.post(_WRITER + "/{epoch}/renew", of_writer(self.renew)),
             web.post("/transactions/prepare", self.prepare),
             web.post("/transactions/commit", self.commit_partitions),
             web.post("/transactions/abort", self.abort_partitions),
@@ -91,14 +96,16 @@ class InternalApi:
     async def open_writer(self, request: web.Request) -> web.Response:
         """Opens a writer."""
         name = writer_name(request)
-        message = await self._read(request, OpenWriterRequest)
+        self._check_store_id(request)
+        message = await self._read(request, OpenWriterRequest, _STORE_ID)
         return _json(await self._coordination.open(name, message))
 
     async def commit(self, request: web.Request) -> web.Response:
         """Decides and commits a batch."""
         name, epoch, batch = _batch_of(request)
+        self._check_store_id(request)
         if request.content_type != BATCH_MEDIA:
-            message = await self._read(request, CommitRequest)
+            message = await self._read(request, CommitRequest, _STORE_ID)
             return _json(await self._coordination.commit(name, epoch, batch, message))
         body = await read_body(request, CARRIED_BYTES_MAX, self._pace)
         message, chunk = decode_batch(body)
@@ -109,12 +116,14 @@ class InternalApi:
     async def abort(self, request: web.Request) -> web.Response:
         """Gives a batch up."""
         name, epoch, batch = _batch_of(request)
-        message = await self._read(request, AbortRequest)
+        self._check_store_id(request)
+        message = await self._read(request, AbortRequest, _STORE_ID)
         return _json(await self._coordination.abort(name, epoch, batch, message))
 
     async def renew(self, request: web.Request) -> web.Response:
         """Keeps a run open."""
         epoch = WriterEpoch(_number(request, "epoch"))
+        self._check_store_id(request)
         self._coordination.writers.renew(writer_name(request), epoch)
         return _json(RenewAnswer(closes_after_s=self._settings.open_batch_timeout_s))
 
@@ -125,7 +134,8 @@ class InternalApi:
         chunk = request.match_info["chunk"]
         if decode_chunk_id(chunk).writer_epoch != epoch:
             raise StaleWriterError(f"chunk {chunk} is not of writer epoch {epoch}")
-        generation = _parsed("generation", _parameters(request, "generation").get("generation", ""))
+        generation = _parsed("generation", _of_stage(request).get("generation", ""))
+        self._check_store_id(request)
         body = await self._read_chunk(request)
         try:
             slices = self._batches.slices_of(body)
@@ -140,6 +150,25 @@ class InternalApi:
             return _json(await self._batches.stage(stage, slices))
         finally:
             self._hold(-len(body))
+
+    def _check_store_id(self, request: web.Request) -> None:
+        """Refuses a run of another store: one that was deleted and made again has the same name.
+
+        Raises WrongStoreError, and MalformedRequestError where the request names no store id.
+        """
+        named = _of_stage(request).get(_STORE_ID)
+        if named is None:
+            raise MalformedRequestError(
+                "storeId is missing: writers name the id of the store that they write, as "
+                "GET /state/instances/{store} gives it"
+            )
+        held = self._pod.placed().definition.store_id
+        if named != held:
+            raise WrongStoreError(
+                f"this is store id {held}, and the writer means {named[:80]}: the store was "
+                "deleted and made again. Stop this run; a new one begins with a new checkpoint",
+                store_id=held,
+            )
 
     async def _read_chunk(self, request: web.Request) -> bytes:
         """The body, counted against `uncommittedMaxBytes` until its slices are in the log."""
@@ -200,8 +229,8 @@ class InternalApi:
         after = _parsed("after", given.get("after", "0"))
         return _json(await self._pod.wait_for_change(after, wait_s))
 
-    async def _read(self, request: web.Request, kind: type[Message]) -> Message:
-        _parameters(request)
+    async def _read(self, request: web.Request, kind: type[Message], *allowed: str) -> Message:
+        _parameters(request, *allowed)
         return await read_json(request, self._settings.message_bytes_max, kind, self._pace)
 
 
@@ -231,6 +260,10 @@ def _batch_of(request: web.Request) -> tuple[str, WriterEpoch, int]:
 
 def _number(request: web.Request, name: str) -> int:
     return _parsed(name, request.match_info[name])
+
+
+def _of_stage(request: web.Request) -> dict[str, str]:
+    return _parameters(request, _STORE_ID, "generation")
 
 
 def _parameters(request: web.Request, *allowed: str) -> dict[str, str]:
