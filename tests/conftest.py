@@ -1,10 +1,16 @@
-"""Where tests keep their files."""
+"""Where tests keep their files, and how examples are chosen."""
 
 import os
 from pathlib import Path
 
+import hypothesis
+
 _IN_MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 8 * 1024**3
+
+# A busy machine is no failure, and each run tries the same examples.
+hypothesis.settings.register_profile("project", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("project")
 
 
 def pytest_configure() -> None:

@@ -12,7 +12,7 @@ A topic without partitions is a declared input of which nothing has been read ye
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Self
@@ -36,6 +36,8 @@ _PAIR = struct.Struct(">iq")
 _DECIMAL = re.compile("0|[1-9][0-9]{0,9}")
 
 Offsets = tuple[tuple[int, int], ...]
+Component = tuple[str, int]  # A topic and a partition; -1 for a topic that has none.
+_NO_PARTITION = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,27 @@ class Position:
         return sum(len(pairs) or 1 for _, pairs in self.topics)
 
     @property
-    def components(self) -> frozenset[tuple[str, int | None]]:
+    def components(self) -> frozenset[Component]:
         """Topic and partition of each; topics that have none by themselves."""
         return frozenset(
             (topic, partition)
             for topic, pairs in self.topics
-            for partition in (*(number for number, _ in pairs), *(() if pairs else (None,)))
+            for partition in (
+                *(number for number, _ in pairs),
+                *(() if pairs else (_NO_PARTITION,)),
+            )
         )
+
+    def without(self, components: Collection[Component]) -> Self:
+        """Without these components; a topic of which none is left goes too."""
+        if not components:
+            return self
+        kept = []
+        for topic, pairs in self.topics:
+            left = tuple(pair for pair in pairs if (topic, pair[0]) not in components)
+            if left or (not pairs and (topic, _NO_PARTITION) not in components):
+                kept.append((topic, left))
+        return type(self)(tuple(kept))
 
     def offset_of(self, topic: str, partition: int) -> int | None:
         """The offset of one component; None when it has not been read."""

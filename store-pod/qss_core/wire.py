@@ -380,6 +380,7 @@ class ResolveRequest(Wire, frozen=True, kw_only=True):
     """Asks the coordinator what became of old chunks of one writer's batch."""
 
     store_id: StoreId
+    epoch: Epoch | None = None  # Of partition 0, as the asking pod knows it.
     writer: str
     generation: int
     batch: int

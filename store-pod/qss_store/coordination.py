@@ -56,6 +56,7 @@ from qss_store.participants import Participants
 from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.replica import Replica
+from qss_store.replication import log as logs
 from qss_store.replication.entries import CloseWriter, Decide, OpenWriter
 from qss_store.settings import Settings
 from qss_store.transactions.coordinator import Coordinator
@@ -386,7 +387,8 @@ class Coordination:
         held = self._pod.placed().definition.store_id
         if request.store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
-        _, coordinator = self._active()
+        replica, coordinator = self._active()
+        logs.check_active(replica.log, request.epoch)
         ordinal = (request.generation, request.batch)
         verdict = coordinator.verdict(request.writer, request.writer_epoch, ordinal)
         if verdict == "decided":

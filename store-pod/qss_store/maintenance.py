@@ -84,6 +84,7 @@ class Maintenance:
     async def _resolve(self, chunk: StagedChunk) -> ResolveAnswer:
         request = ResolveRequest(
             store_id=self._pod.placed().definition.store_id,
+            epoch=self._pod.configuration(0).epoch,
             writer=chunk.writer,
             generation=chunk.generation,
             batch=chunk.batch,

@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from qss_core.model import StoreSettings
+from qss_core.errors import StaleEpochError
+from qss_core.model import Epoch, StoreSettings, WriterEpoch
+from qss_core.wire import ResolveRequest
 from qss_store.settings import Settings
 from qss_store.transactions.coordinator import ONE_OFF_RETENTION_MS, Coordinator
 from qss_testing.set_clock import SetClock
@@ -172,6 +175,12 @@ async def test_one_off_writers_are_forgotten_and_streaming_ones_never(
     await streaming.epoch()
     epoch = await one_off.epoch(oneOff=True)
     (await one_off.commit(epoch, 0, {})).json()
+    clock.now_s += ONE_OFF_RETENTION_MS / 1000 + 1
+    (await one_off.renew(epoch)).json()
+    await sweep(cluster)  # Its run is heard of, however long ago it was opened.
+    assert set(coordinator(cluster).writers) == {"job", "batch-1"}
+    clock.now_s += TIMEOUT_S + 1
+    await sweep(cluster)  # It has been silent, and is closed.
     clock.now_s += ONE_OFF_RETENTION_MS / 1000
     await sweep(cluster)
     assert set(coordinator(cluster).writers) == {"job", "batch-1"}
@@ -179,6 +188,24 @@ async def test_one_off_writers_are_forgotten_and_streaming_ones_never(
     await sweep(cluster)
     assert set(coordinator(cluster).writers) == {"job"}
     (await one_off.commit(epoch, 0, {})).problem(404, "UNKNOWN_WRITER")
+
+
+async def test_only_the_coordinator_of_the_newest_epoch_says_what_is_dropped(
+    cluster: WriteCluster,
+) -> None:
+    epoch = await cluster.writer().epoch()
+    request = ResolveRequest(
+        store_id=cluster.definition.store_id,
+        epoch=Epoch(2),
+        writer="job",
+        generation=1,
+        batch=0,
+        writer_epoch=WriterEpoch(epoch + 1),
+    )
+    with pytest.raises(StaleEpochError):
+        cluster.pods[0].coordination.resolve(request)
+    known = msgspec.structs.replace(request, epoch=Epoch(1))
+    assert cluster.pods[0].coordination.resolve(known).verdict == "open"
 
 
 # --- The changelog

@@ -28,9 +28,3 @@ def only_batches(position: Position) -> Position:
 def merged(kept: Position, read: Position, topic: str, ordinal: tuple[int, int]) -> Position:
     """With what a batch has read, and with itself."""
     return kept.merge(read).with_component(topic, *ordinal)
-
-
-def without_topics_of(position: Position, other: Position) -> Position:
-    """Without the topics that another one has."""
-    gone = {topic for topic, _ in other.topics}
-    return Position(tuple(pair for pair in position.topics if pair[0] not in gone))

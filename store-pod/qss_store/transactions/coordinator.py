@@ -264,12 +264,12 @@ class Coordinator:
 
     # --- Close, forget, resolve
 
-    def apply_close(self, entry: CloseWriter) -> Changes:
+    def apply_close(self, wall_time_ms: int, entry: CloseWriter) -> Changes:
         """That epoch decides nothing more; a younger one is not touched."""
         held = self.writers.get(entry.writer)
         if held is None or held.writer_epoch != entry.writer_epoch or held.closed:
             return {}
-        return self._keep(replaced(held, closed=True))
+        return self._keep(replaced(held, closed=True, closed_at_ms=wall_time_ms))
 
     def apply_forget(self, entry: ForgetWriter) -> Changes:
         """Drops a writer; only ever one-off ones that nothing is open of."""
@@ -340,17 +340,25 @@ class Coordinator:
         if decision and (decision.writer, (decision.generation, decision.batch)) == (name, ordinal):
             return "decided"
         held = self.writers.get(name)
+        known = self.last_epoch if held is None else held.writer_epoch
+        if writer_epoch > known:
+            return "open"  # A run that this coordinator, deposed or restored, does not know yet.
         if held is None or held.closed or held.writer_epoch != writer_epoch:
             return "dropped"
         last = -1 if held.last_batch is None else held.last_batch
         return "open" if ordinal > (held.generation, last) else "dropped"
 
     def expired_one_offs(self, now_ms: int) -> list[str]:
-        """One-off writers that nobody will ask about again."""
+        """One-off writers that nobody will ask about again.
+
+        Their time counts from when they were closed: a run that renews for weeks is heard of.
+        """
         return [
             writer.name
             for writer in self.writers.values()
-            if writer.one_off and now_ms - writer.opened_at_ms > ONE_OFF_RETENTION_MS
+            if writer.one_off
+            and writer.closed
+            and now_ms - (writer.closed_at_ms or writer.opened_at_ms) > ONE_OFF_RETENTION_MS
         ]
 
     def oldest_done_one_off(self) -> str | None:

@@ -105,7 +105,7 @@ class Machine:
             case Complete():
                 return Outcome(coordinator.apply_complete(command))
             case CloseWriter():
-                return Outcome(coordinator.apply_close(command))
+                return Outcome(coordinator.apply_close(entry.wall_time_ms, command))
             case ForgetWriter():
                 return Outcome(coordinator.apply_forget(command))
             case DeleteWriter():

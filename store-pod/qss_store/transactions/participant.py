@@ -30,9 +30,9 @@ from qss_store.transactions.batch_positions import (
     batch_topic,
     merged,
     only_batches,
-    without_topics_of,
     without_writers,
 )
+from qss_store.transactions.inputs import InputsRead
 from qss_store.transactions.staged import (
     NOTHING_STAGED,
     Clocks,
@@ -97,6 +97,7 @@ class Participant:
     puts: int = 0  # Rows with a value, ever, modulo 2^31: the last one's number.
     last: dict[str, _LastBatch] = field(default_factory=dict)
     staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
+    inputs: InputsRead = field(default_factory=InputsRead)
     # Before the last commit was taken in: readers see it until that one's rows are written.
     before: Uncommitted = field(default=NOTHING_STAGED, compare=False)
     _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
@@ -104,7 +105,7 @@ class Participant:
     @classmethod
     def load(cls, rows: Rows) -> "Participant":
         """The state that meta rows hold."""
-        participant = cls()
+        participant = cls(inputs=InputsRead.load(rows))
         if _STATE in rows:
             state = decode(rows[_STATE], _State)
             participant.sequence = state.sequence
@@ -256,9 +257,9 @@ class Participant:
         # Rows that are replaced are gone, and the time that was true of them.
         stream_time_before = -1 if commit.replace else self.stream_time
         carried = () if commit.rows is None else (commit.rows,)
-        self._advance(commit, (*listed, *carried))
-        changes: Changes = self._drop(dropped)
-        changes |= {_LAST + writer.encode(): None for writer in commit.forgotten}
+        changes: Changes = {_LAST + writer.encode(): None for writer in commit.forgotten}
+        changes |= self._advance(commit, (*listed, *carried))
+        changes |= self._drop(dropped)
         changes |= self._forget_one_offs()
         changes[_LAST + commit.writer.encode()] = encode(self.last[commit.writer])
         changes[_STATE] = encode(self._state())
@@ -292,19 +293,22 @@ class Participant:
         if replace:
             kept = only_batches(kept)  # The rows that the inputs had made are gone.
         elif last is not None and ordinal[0] > last.generation:
-            # A new generation reads its inputs anew: what the older one had read is true no more.
-            kept = without_topics_of(kept, read)
+            others = self.last.keys() - {writer, *forgotten}
+            kept = kept.without(self.inputs.only_by(writer, others, kept))
         return merged(kept, read, batch_topic(writer), ordinal)
 
     def _advance(
         self, commit: PartitionCommit, listed: Iterable[StagedChunk | CarriedRows]
-    ) -> None:
-        self._forget(commit.forgotten)
-        self.position = self.position_after(
+    ) -> Changes:
+        changes = self._forget(commit.forgotten)
+        read = Position.from_json(commit.position)
+        ordinal, last = (commit.generation, commit.batch), self.last.get(commit.writer)
+        self.position = self.position_after(commit.writer, ordinal, read, replace=commit.replace)
+        changes |= self.inputs.take(
             commit.writer,
-            (commit.generation, commit.batch),
-            Position.from_json(commit.position),
-            replace=commit.replace,
+            read,
+            begins=last is None or last.generation < commit.generation,
+            replaces=commit.replace,
         )
         self.sequence = commit.sequence
         self.data_generation += 1 if commit.replace else 0
@@ -321,6 +325,7 @@ class Participant:
             one_off=commit.one_off,
             writer_epoch=commit.writer_epoch,
         )
+        return changes
 
     def _state(self) -> _State:
         return _State(
@@ -335,15 +340,15 @@ class Participant:
         """Keeps the youngest: each has a component of the position, which has a limit."""
         one_offs = [(last.sequence, name) for name, last in self.last.items() if last.one_off]
         old = [name for _, name in sorted(one_offs)[:-ONE_OFFS_MAX]]
-        self._forget(old)
-        return {_LAST + writer.encode(): None for writer in old}
+        return self._forget(old) | {_LAST + writer.encode(): None for writer in old}
 
-    def _forget(self, writers: Collection[str]) -> None:
+    def _forget(self, writers: Collection[str]) -> Changes:
         if not writers:
-            return
+            return {}
         for writer in writers:
             self.last.pop(writer, None)
         self.position = without_writers(self.position, writers)
+        return self.inputs.forget(writers)
 
     # --- Abort and sweep
 

@@ -28,6 +28,7 @@ class Writer(Wire, frozen=True, kw_only=True):
     generation: int
     opened_at_ms: int
     closed: bool = False
+    closed_at_ms: int | None = None  # By the wall clock of the pod that logged it.
     one_off: bool = False
     last_batch: int | None = None
     batches: dict[str, DecidedBatch] = msgspec.field(default_factory=dict)

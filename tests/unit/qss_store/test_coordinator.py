@@ -31,6 +31,7 @@ from qss_store.transactions.participant import Changes
 from qss_store.transactions.writers import Writer
 
 EPOCH = Epoch(7)
+CLOSED_AT_MS = 1000
 Chunks = dict[str, tuple[ChunkReference, ...]]
 
 
@@ -54,6 +55,11 @@ def opened(
     )
     coordinator.apply_open(EPOCH, 0, entry)
     return coordinator.writer(name)
+
+
+def close(coordinator: Coordinator, writer: Writer) -> Changes:
+    entry = CloseWriter(writer=writer.name, writer_epoch=writer.writer_epoch)
+    return coordinator.apply_close(CLOSED_AT_MS, entry)
 
 
 def decide(
@@ -192,7 +198,7 @@ def test_a_replay_older_than_what_is_remembered_is_refused(coordinator: Coordina
 
 def test_a_closed_run_decides_nothing_more_until_it_opens_anew(coordinator: Coordinator) -> None:
     writer = opened(coordinator, "r1")
-    coordinator.apply_close(CloseWriter(writer="job", writer_epoch=writer.writer_epoch))
+    close(coordinator, writer)
     with pytest.raises(StaleWriterError, match="closed"):
         decide(coordinator, writer, 0)
     decide(coordinator, opened(coordinator, "r1", open_id="again"), 0)
@@ -201,7 +207,7 @@ def test_a_closed_run_decides_nothing_more_until_it_opens_anew(coordinator: Coor
 def test_closing_an_old_epoch_does_not_touch_the_young_one(coordinator: Coordinator) -> None:
     old = opened(coordinator, "r1")
     young = opened(coordinator, "r2")
-    coordinator.apply_close(CloseWriter(writer="job", writer_epoch=old.writer_epoch))
+    close(coordinator, old)
     decide(coordinator, young, 0)
 
 
@@ -226,6 +232,14 @@ def test_chunks_are_swept_only_when_they_can_never_be_decided(coordinator: Coord
     assert coordinator.verdict("nobody", epoch, (1, 1)) == "dropped"
 
 
+def test_a_run_that_a_deposed_coordinator_does_not_know_yet_keeps_its_chunks(
+    coordinator: Coordinator,
+) -> None:
+    newest = opened(coordinator, "r1").writer_epoch
+    for name in ("job", "nobody"):
+        assert coordinator.verdict(name, WriterEpoch(newest + 1), (1, 0)) == "open"
+
+
 def test_one_off_writers_that_gave_up_make_room_after_those_that_are_done(
     coordinator: Coordinator,
 ) -> None:
@@ -234,7 +248,7 @@ def test_one_off_writers_that_gave_up_make_room_after_those_that_are_done(
     assert coordinator.oldest_done_one_off() is None
     for name in ("second", "first"):
         held = coordinator.writer(name)
-        coordinator.apply_close(CloseWriter(writer=name, writer_epoch=held.writer_epoch))
+        close(coordinator, held)
     assert coordinator.oldest_done_one_off() == "first"
     decide(coordinator, opened(coordinator, "done", name="done", one_off=True), 0)
     assert coordinator.oldest_done_one_off() == "done"
@@ -242,8 +256,13 @@ def test_one_off_writers_that_gave_up_make_room_after_those_that_are_done(
 
 def test_one_off_writers_are_forgotten_and_others_are_not(coordinator: Coordinator) -> None:
     opened(coordinator, "r1")
-    decide(coordinator, opened(coordinator, "r2", name="batch-1", one_off=True), 0)
-    assert coordinator.expired_one_offs(ONE_OFF_RETENTION_MS + 1) == ["batch-1"]
+    one_off = opened(coordinator, "r2", name="batch-1", one_off=True)
+    decide(coordinator, one_off, 0)
+    overdue_ms = CLOSED_AT_MS + ONE_OFF_RETENTION_MS + 1
+    assert coordinator.expired_one_offs(overdue_ms) == [], "a run that is open is heard of"
+    close(coordinator, one_off)
+    assert coordinator.expired_one_offs(overdue_ms - 1) == []
+    assert coordinator.expired_one_offs(overdue_ms) == ["batch-1"]
     assert coordinator.oldest_done_one_off() == "batch-1"
     for name in ("job", "batch-1"):
         coordinator.apply_forget(ForgetWriter(writer=name))
@@ -345,5 +364,5 @@ def test_a_state_is_what_its_rows_say(coordinator: Coordinator) -> None:
     keep(decide(coordinator, coordinator.writer("job"), 3, complete=False))
     assert Coordinator.load(rows) == coordinator
     keep(coordinator.apply_complete(Complete(sequence=Sequence(1))))
-    keep(coordinator.apply_close(CloseWriter(writer="job", writer_epoch=WriterEpoch(7_000_001))))
+    keep(close(coordinator, coordinator.writer("job")))
     assert Coordinator.load(rows) == coordinator

@@ -1,0 +1,77 @@
+"""What each writer has set of a position: a take-over drops what no other writer has set. Pure.
+
+A component of a position is a topic and a partition. The newest generation of a writer reads its
+inputs anew; what an older one had read of them is true no more, but components that another writer
+reads too stay, and so do the bounds that name them.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from qss_core.positions import BATCH_TOPICS, Component, Position
+from qss_core.wire import decode
+
+Components = frozenset[Component]
+_READ = b"read/"
+
+
+@dataclass(slots=True)
+class InputsRead:
+    """The components that the newest generation of each writer has set.
+
+    A writer that is not here wrote before this was kept: it is taken to have set all of them.
+    """
+
+    by_writer: dict[str, Components] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, rows: Mapping[bytes, bytes]) -> "InputsRead":
+        """What meta rows hold."""
+        kind = list[Component]
+        return cls(
+            {
+                key[len(_READ) :].decode(): frozenset(decode(value, kind))
+                for key, value in rows.items()
+                if key.startswith(_READ)
+            }
+        )
+
+    def only_by(self, writer: str, others: Collection[str], position: Position) -> Components:
+        """The components of a position that this writer alone has set."""
+        if not all(other in self.by_writer for other in others):
+            return frozenset()
+        mine = self.by_writer.get(writer, _inputs_of(position))
+        return mine.difference(*(self.by_writer[other] for other in others))
+
+    def take(
+        self, writer: str, read: Position, *, begins: bool, replaces: bool
+    ) -> dict[bytes, bytes | None]:
+        """Notes what a batch has read; the meta rows that change.
+
+        `begins`: it is the first one of the writer's generation; `replaces`: nothing else is left.
+        """
+        changed: dict[str, Components] = {}
+        if replaces:
+            changed = dict.fromkeys(self.by_writer, frozenset())
+        if begins or replaces:
+            changed[writer] = _inputs_of(read)
+        elif writer in self.by_writer:
+            changed[writer] = self.by_writer[writer] | _inputs_of(read)
+        changed = {name: one for name, one in changed.items() if one != self.by_writer.get(name)}
+        self.by_writer |= changed
+        return {_key(name): msgspec.json.encode(sorted(one)) for name, one in changed.items()}
+
+    def forget(self, writers: Collection[str]) -> dict[bytes, bytes | None]:
+        """Forgets writers; the meta rows that go."""
+        known = [writer for writer in writers if self.by_writer.pop(writer, None) is not None]
+        return {_key(writer): None for writer in known}
+
+
+def _inputs_of(position: Position) -> Components:
+    return frozenset(one for one in position.components if not one[0].startswith(BATCH_TOPICS))
+
+
+def _key(writer: str) -> bytes:
+    return _READ + writer.encode()
