@@ -331,6 +331,22 @@ class ChunkMissingError(StoreError):
     code, http_status = "CHUNK_MISSING", 409
 
 
+class RolledBackError(StoreError):
+    """A replica holds less than was completed: its volume went back to an older state.
+
+    `partition` is the one that is behind, `sequence` the one that it holds, `completed` the one
+    that was completed.
+    """
+
+    code, http_status = "ROLLED_BACK", 503
+
+
+class SequenceTakenError(StoreError):
+    """Another batch was applied at the sequence of a commit: two coordinators decided apart."""
+
+    code, http_status = "SEQUENCE_TAKEN", 409
+
+
 class OutOfOrderError(StoreError):
     """A commit came before the one that precedes it; it is sent again."""
 

@@ -98,8 +98,26 @@ class IndexReport(Wire, frozen=True, kw_only=True):
     rows_left: int
 
 
+class DataLoss(Wire, frozen=True, kw_only=True):
+    """Batches that a partition lacks, by sequence, and the epoch in which a person accepted it."""
+
+    first: Sequence
+    last: Sequence
+    epoch: Epoch
+
+
+class LostReplica(Wire, frozen=True, kw_only=True):
+    """A partition that a pod held and cannot open, and why."""
+
+    partition: PartitionId
+    error: str
+
+
 class ReplicaReport(Wire, frozen=True, kw_only=True):
-    """What a pod holds of one partition. `state` is opening, serving or failed.
+    """What a pod holds of one partition. `state` is opening, serving, failed or behind.
+
+    `completed` is told where the replica is behind: a sequence that was completed and is not here.
+    `coordinated` is partition 0's: the last sequence that is complete everywhere.
 
     `format` is the one that it answers and writes in; `migration` tells of rows in older ones,
     `index` of index rows that are made before it serves.
@@ -115,6 +133,9 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     format: str | None = None
     migration: MigrationReport | None = None
     index: IndexReport | None = None
+    completed: Sequence | None = None
+    coordinated: Sequence | None = None
+    losses: tuple[DataLoss, ...] = ()
 
 
 class ReplicasReport(Wire, frozen=True, kw_only=True):
@@ -128,6 +149,15 @@ class ReplicasReport(Wire, frozen=True, kw_only=True):
     version: int
     ready: bool
     replicas: tuple[ReplicaReport, ...]
+    lost: tuple[LostReplica, ...] = ()
+
+
+class AcceptLossRequest(Wire, frozen=True, kw_only=True):
+    """A person goes on with what a partition still has, in the epoch that the person named."""
+
+    store_id: StoreId
+    partition: PartitionId
+    epoch: Epoch
 
 
 # --- Discovery (KIP-67 StreamsMetadata, KIP-535 KeyQueryMetadata).
@@ -345,6 +375,9 @@ class PrepareRequest(Wire, frozen=True, kw_only=True):
     writer_epoch: WriterEpoch
     chunks: dict[str, tuple[ChunkReference, ...]]
     carried_bytes: int = 0  # Of rows that were not staged: the commit brings them.
+    sequence: Sequence | None = (
+        None  # That the batch will have; each partition is at the one before.
+    )
 
 
 class CommitPartitionsRequest(Wire, frozen=True, kw_only=True):
@@ -374,6 +407,46 @@ class PartitionsAnswer(Wire, frozen=True, kw_only=True):
     """One pod's answer by partition number: null for yes, or the failure."""
 
     partitions: dict[str, Problem | None]
+
+
+class SequencesRequest(Wire, frozen=True, kw_only=True):
+    """A pod tells another one the sequences of its partitions, and asks for those of the other.
+
+    With `partition` it asks for all that the partition knows of batches, too.
+    """
+
+    store_id: StoreId
+    sequences: dict[str, Sequence]
+    completed: Sequence
+    partition: PartitionId | None = None
+
+
+class LastBatch(Wire, frozen=True, kw_only=True):
+    """The last batch of a writer that a partition has applied."""
+
+    writer: str
+    generation: int
+    batch: int
+    sequence: Sequence
+    one_off: bool
+    writer_epoch: WriterEpoch
+
+
+class BatchesHeld(Wire, frozen=True, kw_only=True):
+    """What a partition knows of batches; `decided` may be one ahead of what is applied."""
+
+    sequence: Sequence
+    decided: Sequence
+    position: PositionJson
+    last: tuple[LastBatch, ...]
+
+
+class SequencesAnswer(Wire, frozen=True, kw_only=True):
+    """The sequences of a pod's partitions; `completed` is known to be applied everywhere."""
+
+    sequences: dict[str, Sequence]
+    completed: Sequence
+    held: BatchesHeld | None = None
 
 
 class ResolveRequest(Wire, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from qss_store import logs
 from qss_store.arguments import parse_arguments, settings_from
 from qss_store.batches import Batches
 from qss_store.clock import SystemClock
+from qss_store.comparison import Comparison
 from qss_store.coordination import Coordination
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.extensions import Extensions, load_extensions
@@ -66,7 +67,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         batches = Batches(pod, arguments.data_dir)
         coordination = Coordination(pod, batches, peers, settings)
         maintenance = Maintenance(pod, coordination, peers, settings)
-        api = InternalApi(pod, batches, coordination, session, settings)
+        comparison = Comparison(pod, peers, settings)
+        api = InternalApi(pod, batches, coordination, comparison, session, settings)
         writers = writer_routes(pod, coordination, session, settings)
         on_both = [*discovery_routes(pod), *writers]
         internal_app = make_internal_app(api, pod.metrics, on_both, protection.guard)
@@ -86,8 +88,10 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         for app, port, context in apps:
             runner = await make_runner(app, arguments.host, port, connections_max, tls=context)
             stack.push_async_callback(runner.cleanup)
-        await pod.start()
+        await pod.start(compares=True)
+        await comparison.first()
         tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))
+        tasks.append(asyncio.create_task(comparison.run(), name="comparison"))
         tasks.append(asyncio.create_task(pod.keep_sync_marks(), name="sync-marks"))
         stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
         _LOG.info("pod %s serves %d replicas", pod.name, len(pod.replicas))
@@ -111,6 +115,7 @@ def _pod_of(arguments: argparse.Namespace, settings: Settings, extensions: Exten
         incarnation=uuid.uuid4().hex,
         uncommitted_rows_bytes_max=settings.uncommitted_rows_bytes_max,
         extensions=extensions,
+        salvage_engine=lambda path: RocksDbEngine(path, budget, salvages=True),
     )
 
 

@@ -12,8 +12,14 @@ import msgspec
 
 from qss_client.chunks import Slice, decode_chunk, rows_of, split_batches
 from qss_client.layouts import layout_of
-from qss_core.errors import DiskFullError, MalformedRequestError, StoreError, WrongStoreError
-from qss_core.model import Epoch, Partitioner, PartitionId, StoreId, WriterEpoch
+from qss_core.errors import (
+    ChunkMissingError,
+    DiskFullError,
+    MalformedRequestError,
+    StoreError,
+    WrongStoreError,
+)
+from qss_core.model import Epoch, Partitioner, PartitionId, Sequence, StoreId, WriterEpoch
 from qss_core.serdes import serde_of
 from qss_core.wire import (
     AbortPartitionsRequest,
@@ -28,6 +34,7 @@ from qss_core.wire import (
     problem_of,
 )
 from qss_store.applying import INDEXED_LIMITS
+from qss_store.completion import rolled_back
 from qss_store.outcomes import Awaited, append, settle
 from qss_store.pod import Pod
 from qss_store.replica import Replica
@@ -156,6 +163,8 @@ class Batches:
             nonlocal needed
             if replica.failure:
                 raise replica.failure
+            if request.sequence is not None:
+                self._check_sequence(replica, request.sequence)
             held = replica.machine.participant.check_prepare(
                 request.writer, ordinal, request.writer_epoch, request.chunks.get(partition, ())
             )
@@ -166,6 +175,15 @@ class Batches:
                 )
 
         return await self._each(request.store_id, request.epochs, check)
+
+    def _check_sequence(self, replica: Replica, decided_next: Sequence) -> None:
+        """Refuses a decision that does not follow what is applied here: a volume went back."""
+        held, before = replica.machine.participant.sequence, Sequence(decided_next - 1)
+        if held > before:
+            raise rolled_back(0, before, held)
+        self._pod.completion.learn(completed=before)
+        if held < before:
+            raise rolled_back(replica.partition, held, before)
 
     async def commit(
         self, request: CommitPartitionsRequest, rows: Mapping[PartitionId, Slice] = _NO_ROWS
@@ -188,7 +206,12 @@ class Batches:
                 raise MalformedRequestError("the commit comes without the rows of its decision")
             part = partition_commit(decision, number, _described(carried))
             command = Commit(commit=part)
-            is_new = replica.machine.participant.check_commit(part)
+            try:
+                is_new = replica.machine.participant.check_commit(part)
+            except ChunkMissingError:
+                # It was prepared, so it is lost: only a person may go on without it.
+                self._pod.completion.lacking[number] = part.sequence
+                raise
             if is_new and replica.pending.copy_of(command) is None:
                 if carried is None:
                     return append(replica, command)

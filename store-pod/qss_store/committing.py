@@ -16,7 +16,7 @@ from qss_store.engine.base import META, PAYLOAD, Batch, Engine
 from qss_store.families import Families
 from qss_store.places import Placing
 from qss_store.replication.entries import encode_offset
-from qss_store.transactions.participant import CommitPlan
+from qss_store.transactions.commit_plan import CommitPlan
 
 APPLIED = b"applied"
 APPLYING = b"applying"

@@ -6,7 +6,7 @@ complete is driven on by the next active of partition 0, without any driver.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -17,31 +17,23 @@ from qss_core.errors import (
     BatchInProgressError,
     MalformedRequestError,
     Retry,
+    RolledBackError,
     StaleWriterError,
     StoreError,
-    TooLargeError,
     WrongStoreError,
 )
 from qss_core.model import Epoch, Sequence, WriterEpoch
-from qss_core.positions import (
-    BATCH_TOPICS,
-    COMPONENTS_MAX,
-    POSITION_BYTES_MAX,
-    TOKEN_BYTES_MAX,
-    Position,
-    encode_position,
-    grown_token_bytes,
-)
+from qss_core.positions import Position
 from qss_core.wire import (
     AbortAnswer,
     AbortPartitionsRequest,
     AbortRequest,
-    ChunkReference,
     CommitAnswer,
     CommitRequest,
     Decision,
     OpenWriterRequest,
     PrepareRequest,
+    Problem,
     ResolveAnswer,
     ResolveRequest,
     WriterOpened,
@@ -50,11 +42,13 @@ from qss_core.wire import (
 )
 from qss_core.writer_reports import WriterReport
 from qss_store.batches import Batches
+from qss_store.commit_requests import check_request, references
 from qss_store.finishing import Finisher, active_coordinator
 from qss_store.outcomes import Awaited, outcome_of, settle
 from qss_store.participants import Participants
 from qss_store.peers import Peers
 from qss_store.pod import Pod
+from qss_store.position_limits import check_position
 from qss_store.replica import Replica
 from qss_store.replication import log as logs
 from qss_store.replication.entries import CloseWriter, Decide, OpenWriter
@@ -64,24 +58,6 @@ from qss_store.transactions.writers import Writer
 from qss_store.writers import Writers
 
 Answer = TypeVar("Answer")
-_LESS_POSITION = (
-    "read fewer topics or partitions into one store, or let it forget writers that will not come "
-    "back (qss writers STORE --delete WRITER)"
-)
-
-
-def _references(
-    writer_epoch: WriterEpoch, rows: tuple[Slice, ...]
-) -> dict[str, tuple[ChunkReference, ...]]:
-    """What a decision says of rows that it carries; a repeat by the same run says the same."""
-    return {
-        str(one.partition): (
-            ChunkReference(
-                id=f"{writer_epoch}.carried.0", records=one.records, checksum=one.checksum
-            ),
-        )
-        for one in rows
-    }
 
 
 class Coordination:
@@ -106,6 +82,8 @@ class Coordination:
         """Opens a writer: fences at once, then completes what was decided, then answers."""
         replica, coordinator = self._active()
         await self.writers.make_room()
+        if not coordinator.last_epoch:
+            await self._check_made()
         if coordinator.check_open(name, request) is None:
             await outcome_of(
                 replica,
@@ -135,6 +113,38 @@ class Coordination:
             chunk_bytes_max=self._settings.chunk_bytes_max,
             metadata=metadata_of(assignment),
         )
+
+    async def _check_made(self) -> None:
+        """Refuses the store's first writer before every partition is there, and empty.
+
+        The first entry of a log says that the store was made: a pod whose volume is empty then has
+        lost it.
+        """
+
+        def message(epochs: dict[str, Epoch]) -> PrepareRequest:
+            return PrepareRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                writer="",
+                generation=0,
+                batch=0,
+                writer_epoch=WriterEpoch(0),
+                chunks={},
+                sequence=Sequence(1),
+            )
+
+        self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
+
+    def _refuse(self, failures: Mapping[str, Problem]) -> None:
+        """Raises what a partition refused; takes what it says of sequences."""
+        if not failures:
+            return
+        errors = [error_of(problem) for problem in failures.values()]
+        for error in errors:
+            if isinstance(error, RolledBackError) and error.details.get("partition") == 0:
+                self._pod.completion.learn(held=Sequence(error.details["completed"]))
+        # What only another request can mend is said before what a repeat may.
+        raise min(errors, key=lambda error: error.retry is not Retry.NEVER)
 
     async def delete_writer(self, name: str, *, force: bool) -> WriterReport:
         """Deletes a writer, as `Writers.delete`, once all that was decided is complete.
@@ -183,7 +193,7 @@ class Coordination:
         if rows:
             if request.chunks:
                 raise MalformedRequestError("a commit lists staged chunks, or carries its rows")
-            request = msgspec.structs.replace(request, chunks=_references(writer_epoch, rows))
+            request = msgspec.structs.replace(request, chunks=references(writer_epoch, rows))
         task = self._run(self._commit(name, writer_epoch, batch, request, rows))
         return await asyncio.shield(task)
 
@@ -207,7 +217,7 @@ class Coordination:
         rows: tuple[Slice, ...],
     ) -> CommitAnswer:
         replica, coordinator = self._active()
-        self._check_request(request)
+        check_request(request, self._pod.placed().definition.partitions)
         async with self._deciding:
             await self._logged_decision(replica)
             await self.finish()
@@ -218,7 +228,8 @@ class Coordination:
                 return self._answer(replica, replayed.sequence, already_applied=True)
             coordinator.check_order(held, batch)
             self._check_position(replica, held, batch, request)
-            await self._prepare(held, batch, request, rows)
+            sequence = Sequence(coordinator.decided + 1)
+            await self._prepare(sequence, held, batch, request, rows)
             decision = self._decision(coordinator, held, batch, request, carries_rows=bool(rows))
             payload = b"".join(one.data for one in rows)
             self._finisher.carries(decision, rows)
@@ -243,29 +254,10 @@ class Coordination:
             if not logged.done():
                 raise BatchInProgressError("a decision is being logged: ask again")
 
-    def _check_request(self, request: CommitRequest) -> None:
-        partitions = self._pod.placed().definition.partitions
-        known = {str(partition) for partition in range(partitions)}
-        if unknown := set(request.chunks) - known:
-            raise MalformedRequestError(
-                f"the store has the partitions 0..{partitions - 1}, not {sorted(unknown)[:10]}"
-            )
-        for partition, listed in request.chunks.items():
-            if len({chunk.id for chunk in listed}) < len(listed):
-                raise MalformedRequestError(f"a chunk is listed twice for partition {partition}")
-        if reserved := [topic for topic in request.position if topic.startswith(BATCH_TOPICS)]:
-            raise MalformedRequestError(
-                f"topics of {BATCH_TOPICS} are the store's own: leave out {reserved[0][:80]!r}"
-            )
-
     def _check_position(
         self, replica: Replica, held: Writer, batch: int, request: CommitRequest
     ) -> None:
-        """Refuses a batch that would make the position too large, before anything is decided.
-
-        Asked where it adds to it, and then for offsets that have grown: no job is to stand still
-        because its inputs go on.
-        """
+        """Refuses a batch that would make the position too large, before anything is decided."""
         coordinator = replica.machine.coordinator
         assert coordinator is not None, "partition 0 has a coordinator"
         participant = replica.machine.participant
@@ -276,23 +268,7 @@ class Coordination:
             replace=request.replace,
             forgotten=coordinator.forgotten_by(held.name),
         )
-        if after.components <= participant.position.components:
-            return
-        if after.component_count > COMPONENTS_MAX:
-            raise TooLargeError(
-                f"the position would have {after.component_count} components, at most "
-                f"{COMPONENTS_MAX} are allowed: {_LESS_POSITION}"
-            )
-        if (size := len(encode_position(after))) > POSITION_BYTES_MAX:
-            raise TooLargeError(
-                f"the position would have {size} bytes, at most {POSITION_BYTES_MAX} are allowed: "
-                f"{_LESS_POSITION}"
-            )
-        if (size := grown_token_bytes(after)) > TOKEN_BYTES_MAX:
-            raise TooLargeError(
-                f"the position's token could grow to {size} bytes, at most {TOKEN_BYTES_MAX} fit "
-                f"into a request: {_LESS_POSITION}"
-            )
+        check_position(participant.position, after)
 
     def _decision(
         self,
@@ -328,7 +304,12 @@ class Coordination:
         )
 
     async def _prepare(
-        self, held: Writer, batch: int, request: CommitRequest, rows: tuple[Slice, ...]
+        self,
+        sequence: Sequence,
+        held: Writer,
+        batch: int,
+        request: CommitRequest,
+        rows: tuple[Slice, ...],
     ) -> None:
         chunks = {} if rows else request.chunks
         carried_bytes = sum(len(one.data) for one in rows)
@@ -345,13 +326,10 @@ class Coordination:
                     partition: listed for partition, listed in chunks.items() if partition in epochs
                 },
                 carried_bytes=carried_bytes,
+                sequence=sequence,
             )
 
-        failures = await self._participants.ask("prepare", message, self._participants.everybody)
-        if failures:
-            # What only another request can mend is said before what a repeat may.
-            errors = [error_of(problem) for problem in failures.values()]
-            raise min(errors, key=lambda error: error.retry is not Retry.NEVER)
+        self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
 
     async def abort(
         self, name: str, writer_epoch: WriterEpoch, batch: int, request: AbortRequest

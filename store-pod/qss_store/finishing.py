@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from qss_client.chunks import Slice
-from qss_core.errors import BatchInProgressError, StoreError
+from qss_core.errors import BatchInProgressError, NotReadyError, RolledBackError, StoreError
 from qss_core.model import Epoch, PartitionId
 from qss_core.wire import CommitPartitionsRequest, Decision
 from qss_store.batches import Batches
@@ -74,7 +74,10 @@ class Finisher:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""
         if not self._pod.is_active(0) or (self._task and not self._task.done()):
             return
-        _, coordinator = active_coordinator(self._pod)
+        try:
+            _, coordinator = active_coordinator(self._pod)
+        except (NotReadyError, RolledBackError):
+            return  # Each request for the coordinator is told why.
         if coordinator.unfinished:
             applied = self._applied = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._drive(applied), name="finish-decision")

@@ -4,18 +4,22 @@ An empty or shortened database in the place of a lost one would be served as if 
 """
 
 import asyncio
+import logging
 import shutil
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset, PartitionId
-from qss_store.engine.base import Engine, SyncedFiles
+from qss_store.engine.base import META, Engine, SyncedFiles
 from qss_store.engine.files import check_log
 from qss_store.identity import is_new
 from qss_store.replica import Replica
 from qss_store.volume import SyncMark, Volume
+
+_LOG = logging.getLogger(__name__)
 
 
 class OpenEngine(Protocol):
@@ -28,11 +32,23 @@ class OpenEngine(Protocol):
 class Opening:
     """Opens the databases of one volume."""
 
-    def __init__(self, volume: Volume, open_engine: OpenEngine) -> None:
-        """`marks` has to be set before a partition is opened that was here before."""
+    def __init__(
+        self, volume: Volume, open_engine: OpenEngine, salvage_engine: OpenEngine | None
+    ) -> None:
+        """`marks` has to be set before a partition is opened that was here before.
+
+        `salvage_engine` opens an engine up to the first damage of its write-ahead log.
+        """
         self.marks: Mapping[PartitionId, SyncMark] = {}
         self._volume = volume
         self._open_engine = open_engine
+        self._salvage_engine = salvage_engine
+        self._given_up: set[PartitionId] = set()
+
+    def give_up(self, partition: PartitionId) -> None:
+        """What cannot be opened of a partition is opened up to the damage, or put aside."""
+        self._given_up.add(partition)
+        self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
 
     async def open(self, partition: PartitionId, *, was_here: bool) -> Engine:
         """The partition's database, off the event loop; it is made where it `was_here` not.
@@ -44,6 +60,8 @@ class Opening:
         existed = path.exists()
         if existed and mark is not None and mark.files is not None:
             check_log(path, mark.files)
+        if partition in self._given_up:
+            return await asyncio.to_thread(self._salvaged, path)
         engine = await asyncio.to_thread(self._open_engine, path)
         try:
             if was_here:
@@ -53,6 +71,22 @@ class Opening:
             if not existed:  # Nothing is to lie where somebody brings it back.
                 shutil.rmtree(path, ignore_errors=True)
             raise
+        return engine
+
+    def _salvaged(self, path: Path) -> Engine:
+        """What is left of a database; an empty one, and its files aside, where nothing opens."""
+        try:
+            engine = (self._salvage_engine or self._open_engine)(path)
+            next(engine.scan(META), None)
+        except CorruptionError as error:
+            aside = next(
+                name
+                for number in count(1)
+                if not (name := path.with_name(f"{path.name}.damaged-{number}")).exists()
+            )
+            _LOG.error("%s is put aside as %s: %s", path.name, aside.name, error.message)
+            path.rename(aside)
+            engine = self._open_engine(path)
         return engine
 
     async def check(self, replica: Replica) -> None:

@@ -17,7 +17,7 @@ from qss_core.segments import Segments
 from qss_store.families import Families
 from qss_store.index_rows import WithIndexRows, values_in
 from qss_store.places import Placed, Placing, Present, StoreRows
-from qss_store.transactions.participant import CommitPlan
+from qss_store.transactions.commit_plan import CommitPlan
 from qss_store.versioning import InVersions
 
 

@@ -32,9 +32,10 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.spec import formats_of
-from qss_core.wire import ReplicasReport
+from qss_core.wire import LostReplica, ReplicasReport
 from qss_store.applying import WRITE_LIMITS, WriteLimits
 from qss_store.clock import Clock
+from qss_store.completion import Completion
 from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.indexing import Indexing, indexing_of
 from qss_store.metrics import Metrics
@@ -67,6 +68,7 @@ class Pod:
         uncommitted_rows_bytes_max: int = Settings().uncommitted_rows_bytes_max,
         extensions: Extensions = NO_EXTENSIONS,
         limits: WriteLimits = WRITE_LIMITS,
+        salvage_engine: OpenEngine | None = None,
     ) -> None:
         """Knows nothing yet: `start` reads the volume."""
         self.store = store
@@ -82,7 +84,7 @@ class Pod:
         self._extensions = extensions
         self._limits = limits
         self._volume = Volume(volume)
-        self._opening = Opening(self._volume, open_engine)
+        self._opening = Opening(self._volume, open_engine, salvage_engine)
         self._incarnation = incarnation
         self._version = 0
         self._changed = asyncio.Condition()
@@ -93,6 +95,9 @@ class Pod:
         self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
         self._syncs = Syncs()
         self._marks = SyncMarks(self._volume, self._syncs, self.replicas)
+        self.completion = Completion()
+        self.has_opened = False  # Whether all replicas of the kept assignment were tried.
+        self.is_compared = True  # Whether other pods were heard; a pod that starts may wait for it.
         self.rows_to_move = asyncio.Event()  # Set when rows may have come to be in older formats.
 
     # --- Life
@@ -121,12 +126,14 @@ class Pod:
                 _LOG.error("the store cannot be served: %s", error.message)
             self._refusal = error
 
-    async def start(self) -> None:
-        """Serves what the volume holds."""
+    async def start(self, *, compares: bool = False) -> None:
+        """Serves what the volume holds, at once or, where it `compares`, once it `is_compared`."""
         self.remember()
+        self.is_compared = not compares or self.assignment is None
         if self.assignment is not None:
             async with self._assigning:
                 await self._assign(self.assignment)
+        self.has_opened = True
 
     async def keep_sync_marks(self) -> None:
         """Keeps what is synced on the volume, for ever; see `SyncMarks`."""
@@ -155,6 +162,7 @@ class Pod:
             self._check_store(assignment)
             self._take_type(assignment.definition)
             await self._assign(assignment)
+        self.has_opened = True
         return self.report()
 
     async def _assign(self, assignment: StoreAssignment) -> None:
@@ -226,6 +234,19 @@ class Pod:
         self._lost.pop(partition, None)
         return True
 
+    async def salvage(self, partition: PartitionId) -> Replica:
+        """Serves what is left of a partition that was lost: a person has accepted that."""
+        async with self._assigning:
+            assignment = self.placed()
+            self._opening.give_up(partition)
+            self._marks.forget(partition)
+            replica = await self._opened(
+                assignment, assignment.partitions[partition], was_here=False
+            )
+            self.replicas[partition] = replica
+            self._lost.pop(partition, None)
+            return replica
+
     async def _opened(
         self,
         assignment: StoreAssignment,
@@ -270,7 +291,7 @@ class Pod:
 
         Those that are lost will not come by themselves; the report lacks them, and so tells.
         """
-        if self.assignment is None:
+        if self.assignment is None or not self.is_compared:
             return False
         wanted = {
             configuration.partition
@@ -290,7 +311,14 @@ class Pod:
             incarnation=self._incarnation,
             version=self._version,
             ready=self.is_ready,
-            replicas=tuple(report_of(self.replicas[number]) for number in sorted(self.replicas)),
+            replicas=tuple(
+                report_of(self.replicas[number], self.completion)
+                for number in sorted(self.replicas)
+            ),
+            lost=tuple(
+                LostReplica(partition=number, error=why)
+                for number, why in sorted(self._lost.items())
+            ),
         )
 
     async def touch(self) -> None:
@@ -342,7 +370,10 @@ class Pod:
         return found
 
     def local(self, partition: int) -> Replica:
-        """The replica here; NotPresentError names the pod that has the partition's active."""
+        """The replica here; NotPresentError names the pod that has the partition's active.
+
+        RolledBackError where it is behind what was completed, CorruptionError where it is lost.
+        """
         configuration = self.configuration(partition)
         replica = self.replicas.get(PartitionId(partition))
         if replica is None and (why := self._lost.get(PartitionId(partition))):
@@ -354,6 +385,9 @@ class Pod:
                 active=self.address(configuration.active).name,
                 epoch=configuration.epoch,
             )
+        if not self.is_compared:
+            raise NotReadyError(f"pod {self.name} asks the other pods what was completed")
+        self.completion.check(replica)
         return replica
 
     def is_active(self, partition: int) -> bool:

@@ -35,8 +35,8 @@ from qss_store.replication.entries import Command, Commit, Entry, encode_offset
 from qss_store.showing import Showing
 from qss_store.shown import Shown
 from qss_store.surroundings import Surroundings
+from qss_store.transactions.commit_plan import CommitPlan
 from qss_store.transactions.machine import Machine, Outcome
-from qss_store.transactions.participant import CommitPlan
 from qss_store.uncommitted import UncommittedRows
 from qss_store.view import View
 
@@ -59,7 +59,7 @@ class Replica:
         self.failure: StoreError | None = None
         self._surroundings = surroundings
         self._recent = RecentEntries(surroundings.recent)
-        self._is_open = self._is_recovered = False
+        self._is_open = self.is_recovered = False
         self._settled = asyncio.Event()  # It serves, or why it does not is known.
         self.settings: StoreSettings = surroundings.settings
         self._wake = asyncio.Event()
@@ -155,7 +155,7 @@ class Replica:
         await self._apply_all()
         if self.view is None or self.view.applied != self.log.applied:
             self._show_state()
-        self._is_recovered = True
+        self.is_recovered = True
         self._settled.set()
 
     def _is_kept(self) -> bool:
@@ -247,7 +247,7 @@ class Replica:
             try:
                 if not self._is_open:
                     await self._open()
-                if not self._is_recovered:
+                if not self.is_recovered:
                     await self._recover()
                 self.pending.append_owed_barrier()
                 await self._wake.wait()
@@ -334,6 +334,9 @@ class Replica:
         batch.put(META, APPLIED, encode_offset(offset + 1))
         if outcome.plan is None:
             self.engine.write(batch)
+            if outcome.is_shown:
+                await self._sync()
+                self._show_state(applied=Offset(offset + 1))
             return
         started = self._surroundings.clock.monotonic()
         async with self._changing:

@@ -20,6 +20,8 @@ class Settings:
     maintenance_interval_s: float = 30.0
     finish_timeout_s: float = 30.0  # How long a request waits for a decided batch to complete.
     peer_timeout_s: float = 30.0
+    # How long a pod that starts waits for the word of the other pods before it serves.
+    compare_timeout_s: float = 2.0
     connections_max: int = 4096
 
     # --- Queries

@@ -26,8 +26,8 @@ from qss_store.families import Families
 from qss_store.places import Placing
 from qss_store.placing import placing_of
 from qss_store.replication.entries import encode_offset
+from qss_store.transactions.commit_plan import CommitPlan
 from qss_store.transactions.machine import Machine
-from qss_store.transactions.participant import CommitPlan
 from qss_store.transactions.staged import Clocks, StagedChunk
 from qss_store.uncommitted_memory import UncommittedMemory, bytes_of, bytes_of_keys
 from qss_store.view import View

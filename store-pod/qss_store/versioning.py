@@ -24,7 +24,7 @@ from qss_store.engine.base import Snapshot
 from qss_store.families import Families
 from qss_store.places import Placed, Present, StoreRows
 from qss_store.timelines import Change, Put, Replaced, change_of
-from qss_store.transactions.participant import CommitPlan
+from qss_store.transactions.commit_plan import CommitPlan
 
 _time_of = struct.Struct(">q").unpack_from  # Of a latest version.
 _AFTER_ALL_TIMES = b"\xff" * 8

@@ -79,7 +79,7 @@ async def test_a_job_goes_on_in_a_store_whose_position_is_too_large_already(
     writer = cluster.writer()
     epoch = await writer.epoch()
     (await writer.commit(epoch, 0, {}, position={"in": {"0": 1}})).json()
-    monkeypatch.setattr("qss_store.coordination.TOKEN_BYTES_MAX", 10)
+    monkeypatch.setattr("qss_store.position_limits.TOKEN_BYTES_MAX", 10)
     (await writer.commit(epoch, 1, {}, position={"in": {"0": 2}})).json()
     more = await writer.commit(epoch, 2, {}, position={"in": {"0": 3, "1": 0}})
     more.problem(413, "LIMIT_EXCEEDED")

@@ -11,7 +11,8 @@ from qss_core.errors import StaleEpochError
 from qss_core.model import Epoch, StoreSettings, WriterEpoch
 from qss_core.wire import ResolveRequest
 from qss_store.settings import Settings
-from qss_store.transactions.coordinator import ONE_OFF_RETENTION_MS, Coordinator
+from qss_store.transactions.coordinator import Coordinator
+from qss_store.transactions.writers import ONE_OFF_RETENTION_MS
 from qss_testing.set_clock import SetClock
 from qss_testing.stores import open_rocksdb
 from qss_testing.waiting import wait_until_async

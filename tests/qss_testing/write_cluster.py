@@ -25,6 +25,7 @@ from qss_core.model import (
 from qss_core.wire import ChunkReference, CommitRequest
 from qss_store.batches import Batches
 from qss_store.clock import Clock, SystemClock
+from qss_store.comparison import Comparison
 from qss_store.coordination import Coordination
 from qss_store.http.internal_app import InternalApi, make_internal_app
 from qss_store.http.listening import make_runner, port_of
@@ -44,7 +45,7 @@ from qss_testing.ports import PortsByOrdinal
 from qss_testing.stores import configuration, make_definition, open_memory
 
 Rows = Mapping[bytes, bytes | None]
-SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0)
+SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, compare_timeout_s=0.5)
 HOST = "127.0.0.1"
 
 
@@ -56,6 +57,7 @@ class WritePod:
     batches: Batches
     coordination: Coordination
     maintenance: Maintenance
+    comparison: Comparison
     internal: Api
     ops: Api
     stack: AsyncExitStack
@@ -95,7 +97,8 @@ class WriteCluster:
         batches = Batches(pod, volume)
         coordination = Coordination(pod, batches, Peers(peers), self.settings)
         maintenance = Maintenance(pod, coordination, Peers(peers), self.settings)
-        api = InternalApi(pod, batches, coordination, peers, self.settings)
+        comparison = Comparison(pod, Peers(peers), self.settings)
+        api = InternalApi(pod, batches, coordination, comparison, peers, self.settings)
         writers = writer_routes(pod, coordination, peers, self.settings)
         internal = make_internal_app(api, metrics, [*discovery_routes(pod), *writers])
         ops = make_ops_app(pod, batches, maintenance)
@@ -105,9 +108,10 @@ class WriteCluster:
             stack.push_async_callback(runner.cleanup)
             ports.append(port_of(runner))
         front, back = (Api(self.session, f"http://{HOST}:{port}") for port in ports)
-        held = WritePod(pod, batches, coordination, maintenance, front, back, stack)
+        held = WritePod(pod, batches, coordination, maintenance, comparison, front, back, stack)
         self.pods[ordinal] = held
-        await pod.start()
+        await pod.start(compares=True)
+        await comparison.first()
         coordination.go_on()
         return held
 

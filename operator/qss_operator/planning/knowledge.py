@@ -99,12 +99,27 @@ def foreign_pods(observation: Observation) -> dict[PodState, StoreId]:
 
 
 def is_creating(observation: Observation) -> bool:
-    """Whether a volume may be empty because nothing was ever written to it."""
+    """Whether a volume may be empty because nothing was ever written to it.
+
+    The status may say so long after: the first entry of any changelog ends it. No pod logs one
+    before every partition of the store was made.
+    """
+    if any(_has_entries(report) for report in _own_reports(observation)):
+        return False
     status = observation.resource.status
     if status is None or status.assignment is None:
         return not store_claims(observation)
     progressing = status.condition(ConditionType.PROGRESSING)
     return progressing is not None and progressing.reason == CREATING
+
+
+def _own_reports(observation: Observation) -> list[ReplicasReport]:
+    own = store_id_of(observation)
+    return [report for report in observation.reports.values() if report.store_id == own]
+
+
+def _has_entries(report: ReplicasReport) -> bool:
+    return any(replica.end_offset > 0 for replica in report.replicas)
 
 
 def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:

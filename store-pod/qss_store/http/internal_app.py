@@ -21,21 +21,25 @@ from qss_core.parameters import parse_parameters
 from qss_core.wire import (
     AbortPartitionsRequest,
     AbortRequest,
+    AcceptLossRequest,
     CommitPartitionsRequest,
     CommitRequest,
     OpenWriterRequest,
     PrepareRequest,
     RenewAnswer,
     ResolveRequest,
+    SequencesRequest,
     encode,
 )
 from qss_store.access.guard import Guard
 from qss_store.batches import Batches
+from qss_store.comparison import Comparison
 from qss_store.coordination import Coordination
 from qss_store.http.access import access_middlewares
 from qss_store.http.shell import BodyPace, read_body, read_json, shell_middlewares
 from qss_store.http.to_coordinator import ToCoordinator
 from qss_store.http.writers import WRITERS_ROUTE, writer_name
+from qss_store.loss_acceptance import LossAcceptance
 from qss_store.metrics import Metrics
 from qss_store.peers import PeerSession
 from qss_store.pod import Pod
@@ -59,10 +63,13 @@ class InternalApi:
         pod: Pod,
         batches: Batches,
         coordination: Coordination,
+        comparison: Comparison,
         session: PeerSession,
         settings: Settings,
     ) -> None:
         """Parses requests for these services; `session` carries what is passed on."""
+        self._comparison = comparison
+        self._losses = LossAcceptance(pod, comparison)
         self._pod = pod
         self._batches = batches
         self._coordination = coordination
@@ -87,8 +94,10 @@ class InternalApi:
             web.post("/transactions/commit", self.commit_partitions),
             web.post("/transactions/abort", self.abort_partitions),
             web.post("/transactions/resolve", self.resolve),
+            web.post("/transactions/sequences", self.sequences),
             web.put("/control/assignment", self.assign),
             web.get("/control/replicas", self.replicas),
+            web.post("/control/accept-data-loss", self.accept_loss),
         ]
 
     # --- Writers
@@ -212,7 +221,17 @@ class InternalApi:
         """What became of old chunks."""
         return _json(self._coordination.resolve(await self._read(request, ResolveRequest)))
 
+    async def sequences(self, request: web.Request) -> web.Response:
+        """Compares what this pod and another one hold."""
+        return _json(await self._comparison.answer(await self._read(request, SequencesRequest)))
+
     # --- Control
+
+    async def accept_loss(self, request: web.Request) -> web.Response:
+        """Goes on without batches that a partition lost; a coordinator goes on with what it can."""
+        await self._losses.accept(await self._read(request, AcceptLossRequest))
+        self._coordination.go_on()
+        return _json(self._pod.report())
 
     async def assign(self, request: web.Request) -> web.Response:
         """Takes an assignment; a coordinator goes on with what was decided."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
-from qss_core.wire import CarriedRows, Decision, PartitionCommit, decode, encode
+from qss_core.wire import BatchesHeld, CarriedRows, Decision, PartitionCommit, decode, encode
 
 _VERSION = 1
 _HEAD = struct.Struct(">BBQQQ")
@@ -106,6 +106,15 @@ class Commit(Wire, frozen=True, kw_only=True):
     commit: PartitionCommit
 
 
+class AcceptLoss(Wire, frozen=True, kw_only=True):
+    """A person has said to go on without the batches that a partition lost.
+
+    The partition takes over what another one knows of batches; its rows stay as they are.
+    """
+
+    held: BatchesHeld
+
+
 Command = (
     Stage
     | Commit
@@ -117,6 +126,7 @@ Command = (
     | CloseWriter
     | ForgetWriter
     | DeleteWriter
+    | AcceptLoss
 )
 
 
@@ -133,6 +143,7 @@ class Kind(IntEnum):
     CLOSE_WRITER = 8
     FORGET_WRITER = 9
     DELETE_WRITER = 10
+    ACCEPT_LOSS = 11
 
 
 _CLASSES: dict[Kind, type[Command]] = {
@@ -146,6 +157,7 @@ _CLASSES: dict[Kind, type[Command]] = {
     Kind.CLOSE_WRITER: CloseWriter,
     Kind.FORGET_WRITER: ForgetWriter,
     Kind.DELETE_WRITER: DeleteWriter,
+    Kind.ACCEPT_LOSS: AcceptLoss,
 }
 _KINDS = {command: kind for kind, command in _CLASSES.items()}
 

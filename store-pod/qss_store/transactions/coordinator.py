@@ -16,7 +16,7 @@ from qss_core.errors import (
     UnknownWriterError,
 )
 from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
-from qss_core.wire import ChunkReference, Decision, OpenWriterRequest, decode, encode
+from qss_core.wire import BatchesHeld, ChunkReference, Decision, OpenWriterRequest, decode, encode
 from qss_store.replication.entries import (
     CloseWriter,
     Complete,
@@ -24,15 +24,23 @@ from qss_store.replication.entries import (
     ForgetWriter,
     OpenWriter,
 )
-from qss_store.transactions.participant import Changes, Rows
-from qss_store.transactions.writers import DecidedBatch, Writer, digest_of, replaced
+from qss_store.transactions.commit_plan import Changes, Rows
+from qss_store.transactions.writers import (
+    UNKNOWN,
+    DecidedBatch,
+    Writer,
+    digest_of,
+    expired_one_offs,
+    oldest_done_one_off,
+    replaced,
+    with_last_batch,
+)
 
 WRITERS_MAX = 1000
 FINGERPRINTS_MAX = 100  # Batches of a generation whose replay is recognised.
 REMEMBERED_MAX = 1000  # Former runs, opens and queries of a writer.
 DELETED_MAX = 1000  # Writers that the partitions still have to forget.
 _FORGOTTEN_AT_ONCE_MAX = 100  # By one decision.
-ONE_OFF_RETENTION_MS = 7 * 24 * 3600 * 1000
 _EPOCH_STRIDE = 1_000_000  # Writer epochs of one epoch of partition 0.
 _STATE = b"coordinator"
 _WRITER = b"writer/"
@@ -81,8 +89,8 @@ class Coordinator:
 
     @property
     def decided(self) -> Sequence:
-        """The sequence of the last decision."""
-        return self.decision.sequence if self.decision else Sequence(0)
+        """The sequence of the last decision; its entry may be lost."""
+        return max(self.completed, self.decision.sequence if self.decision else Sequence(0))
 
     @property
     def unfinished(self) -> Decision | None:
@@ -124,7 +132,7 @@ class Coordinator:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
         if request.query_id in held.former_queries:
             raise StaleWriterError(f"another query has taken writer {name} over: stop this one")
-        if request.query_id != held.query_id and not request.take_over:
+        if held.query_id not in (UNKNOWN, request.query_id) and not request.take_over:
             raise OtherCheckpointError(
                 f"writer {name} belongs to query {held.query_id}, this is {request.query_id}: use "
                 'its checkpoint, another writer name, or onNewCheckpoint="takeOver"',
@@ -163,7 +171,7 @@ class Coordinator:
         if held is None:
             return fresh
         other_run = () if held.run_id == entry.run_id else (held.run_id,)
-        same_query = held.query_id == entry.query_id
+        same_query = held.query_id in (UNKNOWN, entry.query_id)
         other_query = () if same_query else (held.query_id,)
         return replaced(
             fresh,
@@ -214,6 +222,8 @@ class Coordinator:
         if held.last_batch is None or batch > held.last_batch:
             return None
         decided = held.batches.get(str(batch))
+        if decided is not None and decided.is_all_that_is_known:
+            return decided
         if decided is None or decided.fingerprint != fingerprint:
             raise BatchMismatchError(
                 f"batch {batch} of writer {held.name} was decided with other inputs: its "
@@ -349,35 +359,29 @@ class Coordinator:
         return "open" if ordinal > (held.generation, last) else "dropped"
 
     def expired_one_offs(self, now_ms: int) -> list[str]:
-        """One-off writers that nobody will ask about again.
-
-        Their time counts from when they were closed: a run that renews for weeks is heard of.
-        """
-        return [
-            writer.name
-            for writer in self.writers.values()
-            if writer.one_off
-            and writer.closed
-            and now_ms - (writer.closed_at_ms or writer.opened_at_ms) > ONE_OFF_RETENTION_MS
-        ]
+        """One-off writers that nobody will ask about again."""
+        return expired_one_offs(self.writers.values(), now_ms)
 
     def oldest_done_one_off(self) -> str | None:
         """The one-off writer whose batch was complete first; else one that gave its batch up."""
-        one_offs = [writer for writer in self.writers.values() if writer.one_off]
-        done = [
-            (batch.sequence, writer.name)
-            for writer in one_offs
-            for batch in writer.batches.values()
-            if batch.sequence <= self.completed
-        ]
-        if done:
-            return min(done)[1]
-        given_up = [
-            (writer.opened_at_ms, writer.name)
-            for writer in one_offs
-            if writer.closed and not writer.batches
-        ]
-        return min(given_up)[1] if given_up else None
+        return oldest_done_one_off(self.writers.values(), self.completed)
+
+    def apply_loss(self, epoch: Epoch, held: BatchesHeld) -> Changes:
+        """Goes on behind the last batch that the other partitions hold.
+
+        Of the writers of lost entries only their last batch is known; all runs have to open anew,
+        with epochs above any that a lost entry may have allotted.
+        """
+        self.completed = max(self.completed, held.sequence)
+        newest = max((one.writer_epoch for one in held.last), default=WriterEpoch(0))
+        middle = epoch * _EPOCH_STRIDE + _EPOCH_STRIDE // 2
+        self.last_epoch = WriterEpoch(max(self.last_epoch, newest, middle))
+        changes: Changes = {_STATE: self._state()}
+        for one in held.last:
+            changes |= self._keep(with_last_batch(self.writers.get(one.writer), one))
+        for writer in list(self.writers.values()):
+            changes |= self._keep(replaced(writer, closed=True))
+        return changes
 
     def _keep(self, writer: Writer) -> Changes:
         self.writers[writer.name] = writer

@@ -10,6 +10,7 @@ from qss_core.errors import StoreError
 from qss_core.model import Offset, WriterEpoch
 from qss_store.replication.entries import (
     Abort,
+    AcceptLoss,
     Barrier,
     CloseWriter,
     Command,
@@ -22,8 +23,9 @@ from qss_store.replication.entries import (
     OpenWriter,
     Stage,
 )
+from qss_store.transactions.commit_plan import Changes, CommitPlan, Rows
 from qss_store.transactions.coordinator import Coordinator
-from qss_store.transactions.participant import Changes, CommitPlan, Participant, Rows
+from qss_store.transactions.participant import Participant
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Outcome:
     plan: CommitPlan | None = None
     failure: StoreError | None = None
     writer_epoch: WriterEpoch | None = None
+    is_shown: bool = False  # Readers see another state, without new rows.
 
 
 @dataclass(slots=True)
@@ -74,6 +77,11 @@ class Machine:
                 return Outcome(self.participant.apply_abort(command))
             case Barrier():
                 return Outcome()
+            case AcceptLoss():
+                changes = self.participant.apply_loss(entry.epoch, command.held)
+                if self.coordinator is not None:
+                    changes |= self.coordinator.apply_loss(entry.epoch, command.held)
+                return Outcome(changes, is_shown=True)
             case (
                 OpenWriter()
                 | Decide()

@@ -4,7 +4,7 @@ The rules are checked twice: before an entry is appended, for a quick refusal, a
 entry stands in the log, alike on every replica; only the second answer counts.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,14 +14,16 @@ from qss_core.errors import (
     ChunkMismatchError,
     ChunkMissingError,
     OutOfOrderError,
+    SequenceTakenError,
 )
-from qss_core.model import Offset, Sequence, Wire, WriterEpoch
+from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.positions import Position
 from qss_core.wire import (
+    BatchesHeld,
     CarriedRows,
     ChunkReference,
+    DataLoss,
     PartitionCommit,
-    PositionJson,
     decode,
     encode,
 )
@@ -32,58 +34,29 @@ from qss_store.transactions.batch_positions import (
     only_batches,
     without_writers,
 )
+from qss_store.transactions.commit_plan import Changes, CommitPlan, Rows
 from qss_store.transactions.inputs import InputsRead
+from qss_store.transactions.losses import applied_batches, losses_after, with_loss
+from qss_store.transactions.participant_state import (
+    LAST,
+    STATE,
+    AppliedBatch,
+    ParticipantState,
+    applied_batches_in,
+)
 from qss_store.transactions.staged import (
     NOTHING_STAGED,
     Clocks,
     StagedChunk,
     Uncommitted,
+    is_aborted,
+    overdue,
+    staged_in,
+    staged_key,
     visible_chunks,
 )
 
 ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
-_STATE = b"participant"
-_LAST = b"last/"
-_STAGED = b"staged/"
-
-Rows = Mapping[bytes, bytes]
-Changes = dict[bytes, bytes | None]  # Rows of the meta family; None deletes.
-
-
-class _LastBatch(Wire, frozen=True, kw_only=True):
-    generation: int
-    batch: int
-    sequence: Sequence
-    one_off: bool
-    writer_epoch: WriterEpoch = WriterEpoch(0)
-
-
-class _State(Wire, frozen=True, kw_only=True):
-    sequence: Sequence
-    position: PositionJson
-    stream_time: int
-    data_generation: int
-    puts: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitPlan:
-    """How a commit is applied: these entries in this order, then `changes` with the last rows.
-
-    Windows and sessions are judged by `stream_time`, which is that after the batch, versions by the
-    one before it; numbers go on from `puts_before`: a commit that is applied again after a crash
-    writes the same rows.
-    """
-
-    payloads: tuple[Offset, ...]
-    default_timestamp_ms: int
-    data_generation: int
-    replaces: bool
-    stream_time: int
-    stream_time_before: int
-    puts_before: int
-    changes: Changes
-    records: int
 
 
 @dataclass(slots=True)
@@ -95,9 +68,12 @@ class Participant:
     stream_time: int = -1
     data_generation: int = 0
     puts: int = 0  # Rows with a value, ever, modulo 2^31: the last one's number.
-    last: dict[str, _LastBatch] = field(default_factory=dict)
+    last: dict[str, AppliedBatch] = field(default_factory=dict)
     staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
     inputs: InputsRead = field(default_factory=InputsRead)
+    losses: tuple[DataLoss, ...] = ()  # That a person accepted, since the rows were replaced.
+    forgiven: Sequence = field(default=Sequence(0))  # Batches up to it may lack chunks.
+    accepted_in: Epoch = field(default=Epoch(0))  # In which a person said so last.
     # Before the last commit was taken in: readers see it until that one's rows are written.
     before: Uncommitted = field(default=NOTHING_STAGED, compare=False)
     _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
@@ -105,21 +81,20 @@ class Participant:
     @classmethod
     def load(cls, rows: Rows) -> "Participant":
         """The state that meta rows hold."""
-        participant = cls(inputs=InputsRead.load(rows))
-        if _STATE in rows:
-            state = decode(rows[_STATE], _State)
-            participant.sequence = state.sequence
-            participant.position = Position.from_json(state.position)
-            participant.stream_time = state.stream_time
-            participant.data_generation = state.data_generation
-            participant.puts = state.puts
-        for key, value in rows.items():
-            if key.startswith(_LAST):
-                participant.last[key[len(_LAST) :].decode()] = decode(value, _LastBatch)
-            elif key.startswith(_STAGED):
-                chunk = decode(value, StagedChunk)
-                participant.staged[chunk.writer, chunk.chunk] = chunk
-        return participant
+        state = decode(rows[STATE], ParticipantState) if STATE in rows else ParticipantState()
+        return cls(
+            sequence=state.sequence,
+            position=Position.from_json(state.position),
+            stream_time=state.stream_time,
+            data_generation=state.data_generation,
+            puts=state.puts,
+            last=applied_batches_in(rows),
+            staged=staged_in(rows),
+            inputs=InputsRead.load(rows),
+            losses=state.losses,
+            forgiven=state.forgiven,
+            accepted_in=state.accepted_in,
+        )
 
     @property
     def staged_bytes(self) -> int:
@@ -179,7 +154,7 @@ class Participant:
         )
         self.staged[stage.writer, stage.chunk] = chunk
         self._visible = None
-        return {_staged_key(chunk): encode(chunk)}
+        return {staged_key(chunk): encode(chunk)}
 
     # --- Prepare and commit
 
@@ -227,16 +202,39 @@ class Participant:
 
         It looks neither at the writer epoch nor at who sent it: a decision is a fact.
         """
-        if commit.sequence <= self.sequence:
+        if commit.sequence < self.sequence:
+            return False
+        if commit.sequence == self.sequence:
+            self._check_same(commit)
             return False
         if commit.sequence != self.sequence + 1:
             raise OutOfOrderError(
                 f"sequence {commit.sequence} cannot follow {self.sequence}: send the ones between",
                 sequence=self.sequence,
             )
-        ordinal = (commit.generation, commit.batch)
-        self.check_chunks(commit.writer, ordinal, commit.writer_epoch, commit.chunks)
+        self._chunks_of(commit)
         return True
+
+    def _check_same(self, commit: PartitionCommit) -> None:
+        """Refuses another batch at the last applied sequence: it would be lost without a word."""
+        last = self.last.get(commit.writer)
+        applied = last and (last.sequence, last.generation, last.batch)
+        if applied != (commit.sequence, commit.generation, commit.batch):
+            raise SequenceTakenError(
+                f"sequence {commit.sequence} is another batch here than batch {commit.batch} of "
+                f"writer {commit.writer}: partition 0 went back to an older state",
+                sequence=self.sequence,
+            )
+
+    def _chunks_of(self, commit: PartitionCommit) -> list[StagedChunk]:
+        """The staged slices of a commit.
+
+        Those of a batch that was decided before a loss was accepted here may be lost too.
+        """
+        ordinal, listed = (commit.generation, commit.batch), commit.chunks
+        if commit.sequence <= self.forgiven:
+            listed = tuple(one for one in listed if (commit.writer, one.id) in self.staged)
+        return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)
 
     def plan_commit(self, offset: Offset, commit: PartitionCommit) -> CommitPlan | None:
         """Takes the commit into the state, says how to apply it; None for one that was applied.
@@ -246,7 +244,8 @@ class Participant:
         if not self.check_commit(commit):
             return None
         ordinal = (commit.generation, commit.batch)
-        listed = self.check_chunks(commit.writer, ordinal, commit.writer_epoch, commit.chunks)
+        listed = self._chunks_of(commit)
+        is_whole = len(listed) == len(commit.chunks)
         dropped = [
             chunk
             for chunk in self.staged.values()
@@ -257,12 +256,13 @@ class Participant:
         # Rows that are replaced are gone, and the time that was true of them.
         stream_time_before = -1 if commit.replace else self.stream_time
         carried = () if commit.rows is None else (commit.rows,)
-        changes: Changes = {_LAST + writer.encode(): None for writer in commit.forgotten}
+        changes: Changes = {LAST + writer.encode(): None for writer in commit.forgotten}
         changes |= self._advance(commit, (*listed, *carried))
         changes |= self._drop(dropped)
         changes |= self._forget_one_offs()
-        changes[_LAST + commit.writer.encode()] = encode(self.last[commit.writer])
-        changes[_STATE] = encode(self._state())
+        self.losses = losses_after(self.losses, commit, self.accepted_in, is_whole=is_whole)
+        changes[LAST + commit.writer.encode()] = encode(self.last[commit.writer])
+        changes[STATE] = encode(self._state())
         return CommitPlan(
             payloads=(*(chunk.offset for chunk in listed), *(offset for _ in carried)),
             default_timestamp_ms=commit.wall_time_ms,
@@ -318,7 +318,7 @@ class Participant:
         for rows in listed:
             clocks = clocks.after(rows, commit.wall_time_ms)
         self.stream_time, self.puts = clocks
-        self.last[commit.writer] = _LastBatch(
+        self.last[commit.writer] = AppliedBatch(
             generation=commit.generation,
             batch=commit.batch,
             sequence=commit.sequence,
@@ -327,20 +327,23 @@ class Participant:
         )
         return changes
 
-    def _state(self) -> _State:
-        return _State(
+    def _state(self) -> ParticipantState:
+        return ParticipantState(
             sequence=self.sequence,
             position=self.position.to_json(),
             stream_time=self.stream_time,
             data_generation=self.data_generation,
             puts=self.puts,
+            losses=self.losses,
+            forgiven=self.forgiven,
+            accepted_in=self.accepted_in,
         )
 
     def _forget_one_offs(self) -> Changes:
         """Keeps the youngest: each has a component of the position, which has a limit."""
         one_offs = [(last.sequence, name) for name, last in self.last.items() if last.one_off]
         old = [name for _, name in sorted(one_offs)[:-ONE_OFFS_MAX]]
-        return self._forget(old) | {_LAST + writer.encode(): None for writer in old}
+        return self._forget(old) | {LAST + writer.encode(): None for writer in old}
 
     def _forget(self, writers: Collection[str]) -> Changes:
         if not writers:
@@ -350,38 +353,41 @@ class Participant:
         self.position = without_writers(self.position, writers)
         return self.inputs.forget(writers)
 
+    def apply_loss(self, epoch: Epoch, held: BatchesHeld) -> Changes:
+        """Takes over what another partition knows of batches: a person gave up those between."""
+        self.forgiven, self.accepted_in = held.decided, epoch
+        if held.sequence <= self.sequence:
+            return {STATE: encode(self._state())}  # Only chunks of what was decided are lost.
+        changes: Changes = {LAST + writer.encode(): None for writer in self.last}
+        changes |= self.inputs.forget(list(self.inputs.by_writer))
+        loss = DataLoss(first=Sequence(self.sequence + 1), last=held.sequence, epoch=epoch)
+        self.losses = with_loss(self.losses, loss)
+        self.sequence = held.sequence
+        self.position, self.last = Position.from_json(held.position), applied_batches(held.last)
+        over = [
+            chunk
+            for chunk in self.staged.values()
+            if (last := self.last.get(chunk.writer))
+            and chunk.ordinal <= (last.generation, last.batch)
+        ]
+        changes |= self._drop(over)
+        changes |= {LAST + writer.encode(): encode(last) for writer, last in self.last.items()}
+        return changes | {STATE: encode(self._state())}
+
     # --- Abort and sweep
 
     def apply_abort(self, abort: Abort) -> Changes:
         """Drops what the abort names and nothing of another run."""
-        return self._drop([chunk for chunk in self.staged.values() if _aborted(abort, chunk)])
+        return self._drop([chunk for chunk in self.staged.values() if is_aborted(abort, chunk)])
 
     def overdue(self, now_ms: int, timeout_ms: int) -> list[StagedChunk]:
-        """One chunk of each (writer, batch, run) that has been staged for longer than that."""
-        groups = {
-            (chunk.writer, chunk.ordinal, chunk.writer_epoch): chunk
-            for chunk in self.staged.values()
-            if now_ms - chunk.wall_time_ms > timeout_ms
-        }
-        return list(groups.values())
+        """One chunk of each run and batch that has been staged for longer than that."""
+        return overdue(self.staged.values(), now_ms, timeout_ms)
 
     def _drop(self, chunks: Iterable[StagedChunk]) -> Changes:
         changes: Changes = {}
         self._visible = None
         for chunk in chunks:
             del self.staged[chunk.writer, chunk.chunk]
-            changes[_staged_key(chunk)] = None
+            changes[staged_key(chunk)] = None
         return changes
-
-
-def _aborted(abort: Abort, chunk: StagedChunk) -> bool:
-    if chunk.writer != abort.writer:
-        return False
-    ordinal = (abort.generation, abort.batch)
-    if abort.only_this_batch:
-        return (chunk.ordinal, chunk.writer_epoch) == (ordinal, abort.writer_epoch)
-    return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal
-
-
-def _staged_key(chunk: StagedChunk) -> bytes:
-    return _STAGED + msgspec.json.encode([chunk.writer, chunk.chunk])

@@ -11,11 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from qss_core.chunk_ids import decode_chunk_id
 from qss_core.model import Offset, WriterEpoch
 from qss_core.timed_keys import SEQUENCE_MAX
-from qss_core.wire import CarriedRows
-from qss_store.replication.entries import Stage
+from qss_core.wire import CarriedRows, decode
+from qss_store.replication.entries import Abort, Stage
+
+_STAGED = b"staged/"  # By writer and chunk.
 
 
 class StagedChunk(Stage, frozen=True, kw_only=True):
@@ -57,6 +61,17 @@ class Uncommitted(NamedTuple):
 NOTHING_STAGED = Uncommitted((), Clocks(-1, 0))
 
 
+def staged_key(chunk: StagedChunk) -> bytes:
+    """The meta row of a chunk."""
+    return _STAGED + msgspec.json.encode([chunk.writer, chunk.chunk])
+
+
+def staged_in(rows: Mapping[bytes, bytes]) -> dict[tuple[str, str], StagedChunk]:
+    """The chunks that meta rows hold, by writer and id."""
+    held = (decode(row, StagedChunk) for key, row in rows.items() if key.startswith(_STAGED))
+    return {(chunk.writer, chunk.chunk): chunk for chunk in held}
+
+
 def visible_chunks(
     staged: Iterable[StagedChunk], committed: Mapping[str, WriterEpoch]
 ) -> tuple[StagedChunk, ...]:
@@ -82,3 +97,23 @@ def _newest_attempts(of_run: list[StagedChunk]) -> list[StagedChunk]:
     for _, told in of_batch:
         newest[told.task] = max(newest.get(told.task, 0), told.attempt)
     return [one for one, told in of_batch if told.attempt == newest[told.task]]
+
+
+def overdue(staged: Iterable[StagedChunk], now_ms: int, timeout_ms: int) -> list[StagedChunk]:
+    """One chunk of each (writer, batch, run) that has been staged for longer than that."""
+    groups = {
+        (chunk.writer, chunk.ordinal, chunk.writer_epoch): chunk
+        for chunk in staged
+        if now_ms - chunk.wall_time_ms > timeout_ms
+    }
+    return list(groups.values())
+
+
+def is_aborted(abort: Abort, chunk: StagedChunk) -> bool:
+    """Whether an abort drops a chunk."""
+    if chunk.writer != abort.writer:
+        return False
+    ordinal = (abort.generation, abort.batch)
+    if abort.only_this_batch:
+        return (chunk.ordinal, chunk.writer_epoch) == (ordinal, abort.writer_epoch)
+    return chunk.writer_epoch <= abort.writer_epoch and chunk.ordinal >= ordinal

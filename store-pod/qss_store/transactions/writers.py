@@ -1,11 +1,15 @@
 """What the coordinator keeps of one writer."""
 
 import hashlib
+from collections.abc import Iterable
 
 import msgspec
 
 from qss_core.model import Sequence, Wire, WriterEpoch
-from qss_core.wire import ChunkReference, encode
+from qss_core.wire import ChunkReference, LastBatch, encode
+
+UNKNOWN = ""
+ONE_OFF_RETENTION_MS = 7 * 24 * 3600 * 1000
 
 
 class DecidedBatch(Wire, frozen=True, kw_only=True):
@@ -15,6 +19,11 @@ class DecidedBatch(Wire, frozen=True, kw_only=True):
     sequence: Sequence
     writer_epoch: WriterEpoch
     chunks_digest: str
+
+    @property
+    def is_all_that_is_known(self) -> bool:
+        """Whether its decision was lost, and another partition has told that it was applied."""
+        return self.fingerprint == UNKNOWN
 
 
 class Writer(Wire, frozen=True, kw_only=True):
@@ -37,10 +46,75 @@ class Writer(Wire, frozen=True, kw_only=True):
     former_queries: tuple[str, ...] = ()
 
 
+def with_last_batch(known: Writer | None, last: LastBatch) -> Writer:
+    """A writer whose last batches only another partition knows.
+
+    Whose query it is, is not known either where the writer, or its generation, is newer than that.
+    """
+    batch = DecidedBatch(
+        fingerprint=UNKNOWN,
+        sequence=last.sequence,
+        writer_epoch=last.writer_epoch,
+        chunks_digest=UNKNOWN,
+    )
+    if known is not None and (known.generation, known.last_batch) == (last.generation, last.batch):
+        return known
+    is_same = known is not None and known.generation == last.generation
+    query_id = known.query_id if known is not None and is_same else UNKNOWN
+    return Writer(
+        name=last.writer,
+        query_id=query_id,
+        run_id=UNKNOWN,
+        open_id=UNKNOWN,
+        writer_epoch=last.writer_epoch,
+        generation=last.generation,
+        opened_at_ms=0 if known is None else known.opened_at_ms,
+        one_off=last.one_off,
+        last_batch=last.batch,
+        batches={str(last.batch): batch},
+        former_runs=() if known is None else (*known.former_runs, known.run_id),
+        former_opens=() if known is None else (*known.former_opens, known.open_id),
+        former_queries=() if known is None else known.former_queries,
+    )
+
+
 def digest_of(chunks: dict[str, tuple[ChunkReference, ...]]) -> str:
     """A digest of a batch's chunk list, whatever the order of its partitions."""
     ordered = sorted((partition, listed) for partition, listed in chunks.items() if listed)
     return hashlib.sha256(encode(ordered)).hexdigest()
+
+
+def expired_one_offs(writers: Iterable[Writer], now_ms: int) -> list[str]:
+    """One-off writers that nobody will ask about again.
+
+    Their time counts from when they were closed: a run that renews for weeks is heard of.
+    """
+    return [
+        writer.name
+        for writer in writers
+        if writer.one_off
+        and writer.closed
+        and now_ms - (writer.closed_at_ms or writer.opened_at_ms) > ONE_OFF_RETENTION_MS
+    ]
+
+
+def oldest_done_one_off(writers: Iterable[Writer], completed: Sequence) -> str | None:
+    """The one-off writer whose batch was complete first; else one that gave its batch up."""
+    one_offs = [writer for writer in writers if writer.one_off]
+    done = [
+        (batch.sequence, writer.name)
+        for writer in one_offs
+        for batch in writer.batches.values()
+        if batch.sequence <= completed
+    ]
+    if done:
+        return min(done)[1]
+    given_up = [
+        (writer.opened_at_ms, writer.name)
+        for writer in one_offs
+        if writer.closed and not writer.batches
+    ]
+    return min(given_up)[1] if given_up else None
 
 
 def replaced(writer: Writer, **changes: object) -> Writer:

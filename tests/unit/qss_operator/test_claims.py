@@ -242,3 +242,30 @@ def test_an_unclear_partition_is_never_told_with_a_pod_that_has_no_address() -> 
     assert say_to(0) is None, "it keeps what it has"
     assert say_to(1) == here.configuration
     assert say_to(2) == here.configuration, "a hint that every pod can follow"
+
+
+def test_an_empty_volume_is_not_filled_once_a_pod_holds_entries_whatever_the_status_says() -> None:
+    """The operator was away since the store was made: its condition still says Creating."""
+    world = World(resource=resource_of(spec_of(partitions=3, replicas=3)))
+    for _ in range(2):  # Pods are made; the assignment is published and sent.
+        for step in plan(world.observation()):
+            world.apply(step)
+    for pod in world.pods:
+        pod.written = {0, 1, 2}
+    lost = world.pods[1]
+    lost.store_id, lost.held, lost.written = None, (), set()
+    lost.restart()
+    steps = plan(world.observation())
+    assert not any(isinstance(step, SendAssignment) and step.ordinal == 1 for step in steps)
+
+
+def test_an_empty_volume_is_filled_while_no_pod_holds_an_entry() -> None:
+    world = World(resource=resource_of(spec_of(partitions=3, replicas=3)))
+    for _ in range(2):
+        for step in plan(world.observation()):
+            world.apply(step)
+    lost = world.pods[1]
+    lost.store_id, lost.held = None, ()
+    lost.restart()
+    steps = plan(world.observation())
+    assert any(isinstance(step, SendAssignment) and step.ordinal == 1 for step in steps)

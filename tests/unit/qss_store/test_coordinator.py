@@ -20,15 +20,14 @@ from qss_store.replication.entries import (
     ForgetWriter,
     OpenWriter,
 )
+from qss_store.transactions.commit_plan import Changes
 from qss_store.transactions.coordinator import (
     DELETED_MAX,
     FINGERPRINTS_MAX,
-    ONE_OFF_RETENTION_MS,
     WRITERS_MAX,
     Coordinator,
 )
-from qss_store.transactions.participant import Changes
-from qss_store.transactions.writers import Writer
+from qss_store.transactions.writers import ONE_OFF_RETENTION_MS, Writer
 
 EPOCH = Epoch(7)
 CLOSED_AT_MS = 1000

@@ -21,7 +21,7 @@ from qss_store.engine.memory import MemoryEngine
 from qss_store.families import Families
 from qss_store.places import Placed, Placing
 from qss_store.placing import placing_of
-from qss_store.transactions.participant import CommitPlan
+from qss_store.transactions.commit_plan import CommitPlan
 from qss_testing.stores import make_definition
 
 MINUTE = 60_000

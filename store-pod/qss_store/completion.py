@@ -1,0 +1,97 @@
+"""What is known to be complete, and which replica holds less: its volume went back.
+
+Sequences are facts that stay true. A batch is decided only when the one before is complete, so a
+partition at sequence n says that n - 1 is applied in every partition, and that n was decided.
+Whatever a pod hears, it may hold against the replicas that it has later.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from qss_core.errors import RolledBackError
+from qss_core.model import Role, Sequence
+from qss_store.transactions.machine import Machine
+from qss_store.view import View
+
+_NONE = Sequence(0)
+
+
+class Held(Protocol):
+    """A replica, as far as its sequence is concerned."""
+
+    machine: Machine
+    is_recovered: bool  # Whether its log's tail is applied.
+
+    @property
+    def partition(self) -> int:
+        """Its partition."""
+
+    @property
+    def role(self) -> Role | None:
+        """What it is to its partition."""
+
+    @property
+    def view(self) -> View | None:
+        """What readers see, durable; None before it serves."""
+
+
+@dataclass(slots=True)
+class Completion:
+    """The largest sequences that one pod has heard of."""
+
+    completed: Sequence = _NONE  # Applied in every partition.
+    decided: Sequence = _NONE
+    # By partition: a batch that was decided, and of which the partition has lost chunks.
+    lacking: dict[int, Sequence] = field(default_factory=dict)
+
+    def learn(self, *, completed: Sequence = _NONE, held: Sequence = _NONE) -> bool:
+        """Takes a sequence that is complete, or that a partition holds; whether that is news."""
+        before = (self.completed, self.decided)
+        self.completed = max(self.completed, completed, Sequence(held - 1))
+        self.decided = max(self.decided, completed, held)
+        return (self.completed, self.decided) != before
+
+    def missing(self, replica: Held) -> Sequence | None:
+        """A sequence that was completed and that an active replica does not hold; else None.
+
+        Of partition 0 also one that was decided and that its coordinator does not know.
+        """
+        view = replica.view
+        if view is None or replica.role is not Role.ACTIVE:
+            return None
+        if view.sequence < self.completed:
+            return self.completed
+        coordinator = replica.machine.coordinator
+        if coordinator is None or not replica.is_recovered:
+            return None
+        if coordinator.decided < self.decided:
+            return self.decided
+        return None
+
+    def lacks(self, replica: Held) -> Sequence | None:
+        """A sequence that the replica cannot reach by itself, `missing` or decided; else None.
+
+        What it shows may be whole and true: a decided batch whose chunks it lost is not applied.
+        """
+        lacking = self.lacking.get(replica.partition, _NONE)
+        if lacking > replica.machine.participant.sequence:
+            return max(lacking, self.missing(replica) or _NONE)
+        return self.missing(replica)
+
+    def check(self, replica: Held) -> None:
+        """Raises RolledBackError where the replica is behind what was completed."""
+        missing = self.missing(replica)
+        if missing is not None:
+            raise rolled_back(replica.partition, replica.machine.participant.sequence, missing)
+
+
+def rolled_back(partition: int, sequence: Sequence, completed: Sequence) -> RolledBackError:
+    """The refusal of a partition that is behind."""
+    return RolledBackError(
+        f"partition {partition} holds sequence {sequence}, and {completed} was completed: its "
+        "volume went back to an older state. Bring the newer volume back, or accept the loss by "
+        f"the annotation queryablestate.dev/accept-data-loss: {partition}@EPOCH",
+        partition=partition,
+        sequence=sequence,
+        completed=completed,
+    )

@@ -1,0 +1,43 @@
+"""How a participant's state lies in the meta family."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
+from qss_core.wire import DataLoss, PositionJson, decode
+
+STATE = b"participant"
+LAST = b"last/"  # By writer.
+
+
+class AppliedBatch(Wire, frozen=True, kw_only=True):
+    """The last batch of a writer that was applied."""
+
+    generation: int
+    batch: int
+    sequence: Sequence
+    one_off: bool
+    writer_epoch: WriterEpoch = WriterEpoch(0)
+
+
+class ParticipantState(Wire, frozen=True, kw_only=True):
+    """What is neither of one writer nor of one chunk."""
+
+    sequence: Sequence = Sequence(0)
+    position: PositionJson = msgspec.field(default_factory=dict)
+    stream_time: int = -1
+    data_generation: int = 0
+    puts: int = 0
+    losses: tuple[DataLoss, ...] = ()
+    forgiven: Sequence = Sequence(0)
+    accepted_in: Epoch = Epoch(0)
+
+
+def applied_batches_in(rows: Mapping[bytes, bytes]) -> dict[str, AppliedBatch]:
+    """The last batch of each writer that meta rows hold."""
+    return {
+        key[len(LAST) :].decode(): decode(value, AppliedBatch)
+        for key, value in rows.items()
+        if key.startswith(LAST)
+    }
