@@ -1,9 +1,9 @@
 """`AsyncStore`: asks one store from a program with an event loop."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from qss_client import operations, requests
 from qss_client.answers import (
@@ -14,16 +14,13 @@ from qss_client.answers import (
     VersionRow,
     WindowRow,
 )
+from qss_client.async_session import AsyncSession
 from qss_client.conversation import Conversation, checked_url
 from qss_client.credentials import Token
-from qss_client.http_answer import HttpAnswer
-from qss_client.http_async import AsyncHttp, AsyncPatience
-from qss_client.operations import Exchange, Result
-from qss_client.requests import DEFAULTS, PAGE_ROWS, TABLE_ROWS, HttpRequest, ReadOptions
+from qss_client.http_async import AsyncHttp
+from qss_client.requests import DEFAULTS, ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.scans import (
-    RowType,
-    Scan,
     Time,
     Timed,
     scan_keys,
@@ -33,16 +30,8 @@ from qss_client.scans import (
     scan_windows,
 )
 from qss_client.tables import AsyncFound, AsyncScanned
-from qss_core.errors import StoreError, StoreNotFoundError
-from qss_core.model import StoreDefinition
 from qss_core.positions import Position
-from qss_core.wire import StoreMetadata, decode
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_JSON = {"Content-Type": "application/json"}
-_ANSWER_MARGIN_S = 5.0  # The store ends a request by itself; the client waits a little longer.
+from qss_core.wire import StoreMetadata
 
 
 class AsyncStore:
@@ -75,10 +64,10 @@ class AsyncStore:
     ) -> None:
         """Asks nothing yet."""
         self._conversation = Conversation(checked_url(url), store, monotonic, only_url=not direct)
-        self._limits = limits
-        self._http = AsyncHttp(
+        http = AsyncHttp(
             token, token_file=token_file, ca_file=ca_file, server_hostname=server_hostname
         )
+        self._session = AsyncSession(self._conversation, http, limits)
 
     async def __aenter__(self) -> Self:
         """Closes itself at the end of the block."""
@@ -95,7 +84,7 @@ class AsyncStore:
 
     async def close(self) -> None:
         """Closes all connections."""
-        await self._http.close()
+        await self._session.close()
 
     @property
     def position(self) -> Position:
@@ -104,23 +93,20 @@ class AsyncStore:
 
     async def metadata(self) -> StoreMetadata:
         """The store's pods and partitions, as discovered when they were last needed."""
-        if self._conversation.metadata is None:
-            await self._discover()
-        assert self._conversation.metadata is not None
-        return self._conversation.metadata
+        return await self._session.metadata()
 
     # --- Queries
 
     async def get(self, key: Any, options: ReadOptions = DEFAULTS) -> Row | None:
         """The key's row; None where there is none."""
-        definition = await self._definition()
-        return await self._run(operations.get(self._conversation, definition, key, options))
+        definition = await self._session.definition()
+        return await self._session.run(operations.get(self._conversation, definition, key, options))
 
     async def get_many(self, keys: Sequence[Any], options: ReadOptions = DEFAULTS) -> AsyncFound:
         """The rows of many keys, in their order: a list, with None where there is none."""
-        asked = self._conversation, await self._definition(), keys, options
-        rows = await self._run(operations.get_many(*asked))
-        return AsyncFound(rows, lambda: self._run(operations.many_table(*asked)))
+        asked = self._conversation, await self._session.definition(), keys, options
+        rows = await self._session.run(operations.get_many(*asked))
+        return AsyncFound(rows, lambda: self._session.run(operations.many_table(*asked)))
 
     def range(
         self,
@@ -139,7 +125,7 @@ class AsyncStore:
         index: bounds and order are those of an index of the store's own type (spec.store.custom).
         """
         scan = scan_range((lower, upper), index, order, partitions, options)
-        return self._scanned(scan, limit)
+        return self._session.scanned(scan, limit)
 
     def prefix(
         self,
@@ -151,7 +137,9 @@ class AsyncStore:
         options: ReadOptions = DEFAULTS,
     ) -> AsyncScanned[Row]:
         """Rows whose serialized key begins with the serialized prefix."""
-        return self._scanned(scan_keys({"prefix": prefix}, order, partitions, options), limit)
+        return self._session.scanned(
+            scan_keys({"prefix": prefix}, order, partitions, options), limit
+        )
 
     def windows(
         self,
@@ -182,14 +170,14 @@ class AsyncStore:
             partitions=partitions,
             options=options,
         )
-        return self._scanned(scan_windows(timed), limit)
+        return self._session.scanned(scan_windows(timed), limit)
 
     async def window(
         self, key: Any, start: Time, options: ReadOptions = DEFAULTS
     ) -> WindowRow | None:
         """The window of a key that starts then; None where there is none."""
-        definition = await self._definition()
-        return await self._run(
+        definition = await self._session.definition()
+        return await self._session.run(
             operations.window(self._conversation, definition, key, start, options)
         )
 
@@ -218,15 +206,15 @@ class AsyncStore:
             partitions=partitions,
             options=options,
         )
-        return self._scanned(scan_sessions(timed), limit)
+        return self._session.scanned(scan_sessions(timed), limit)
 
     async def session(
         self, key: Any, start: Time, end: Time, options: ReadOptions = DEFAULTS
     ) -> SessionRow | None:
         """The session of a key with exactly these bounds; None where there is none."""
-        definition = await self._definition()
+        definition = await self._session.definition()
         bounds = start, end
-        return await self._run(
+        return await self._session.run(
             operations.session(self._conversation, definition, key, bounds, options)
         )
 
@@ -241,21 +229,21 @@ class AsyncStore:
         options: ReadOptions = DEFAULTS,
     ) -> AsyncScanned[VersionRow]:
         """The versions of a key that were valid at some time from `from_` to `to`, newest first."""
-        return self._scanned(scan_versions(key, (from_, to), order, options), limit)
+        return self._session.scanned(scan_versions(key, (from_, to), order, options), limit)
 
     async def version(
         self, key: Any, as_of: Time | None = None, options: ReadOptions = DEFAULTS
     ) -> VersionRow | None:
         """The version of a key that was valid at a time; without one the latest."""
-        definition = await self._definition()
-        return await self._run(
+        definition = await self._session.definition()
+        return await self._session.run(
             operations.version(self._conversation, definition, key, as_of, options)
         )
 
     async def count(self, options: ReadOptions = DEFAULTS) -> int:
         """About how many entries the store has (RocksDB's estimate)."""
-        definition = await self._definition()
-        return await self._run(operations.count(self._conversation, definition, options))
+        definition = await self._session.definition()
+        return await self._session.run(operations.count(self._conversation, definition, options))
 
     async def query(
         self,
@@ -278,7 +266,7 @@ class AsyncStore:
         members: more fields of the query, also such as are called like a parameter here.
         """
         request = requests.query_request(
-            await self._definition(),
+            await self._session.definition(),
             {**fields, **(members or {}), "type": type},
             partitions,
             options,
@@ -287,7 +275,7 @@ class AsyncStore:
             times=times,
             cursor=cursor,
         )
-        return await self._run(operations.query(self._conversation, request))
+        return await self._session.run(operations.query(self._conversation, request))
 
     async def get_only_partition_result(
         self,
@@ -299,101 +287,3 @@ class AsyncStore:
         """The one result of a query that is not null; raises a partition's failure."""
         result = await self.query(type, options=options, **fields)
         return result.get_only_partition_result()
-
-    # --- Exchanges
-
-    def _scanned(self, scan: Scan[RowType], limit: int | None) -> AsyncScanned[RowType]:
-        return AsyncScanned(self._pages(scan, limit), lambda: self._tables(scan, limit))
-
-    async def _tables(self, scan: Scan[Any], limit: int | None) -> "AsyncIterator[pa.Table]":
-        definition = await self._definition()
-        cursor, left = None, limit
-        while True:
-            rows = min(TABLE_ROWS, scan.rows_max, TABLE_ROWS if left is None else left)
-            table, cursor = await self._run(
-                operations.table_page(self._conversation, definition, scan, rows, cursor)
-            )
-            yield table
-            left = None if left is None else left - table.num_rows
-            if cursor is None or left == 0:
-                return
-
-    async def _pages(self, scan: Scan[RowType], limit: int | None) -> AsyncIterator[RowType]:
-        definition = await self._definition()
-        cursor = None
-        left = limit
-        while left is None or left > 0:
-            page = await self._run(
-                operations.page(
-                    self._conversation,
-                    definition,
-                    scan,
-                    PAGE_ROWS if left is None else min(PAGE_ROWS, left),
-                    cursor,
-                )
-            )
-            for row in page.rows:
-                yield row
-            left = None if left is None else left - len(page.rows)
-            cursor = page.cursor
-            if cursor is None:
-                return
-
-    async def _run(self, exchange: Exchange[Result]) -> Result:
-        try:
-            request = next(exchange)
-            while True:
-                if request.after is None:
-                    patience = AsyncPatience(self._limits.within(request.timeout_s))
-                try:
-                    answer = await self._ask(request, patience)
-                except StoreError as error:
-                    request = exchange.throw(error)
-                else:
-                    request = exchange.send(answer)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-
-    async def _ask(self, request: HttpRequest, patience: AsyncPatience) -> HttpAnswer:
-        failure = request.after
-        while True:
-            if failure is not None and (await patience.after(failure)).refresh:
-                await self._discover()
-            try:
-                return await self._http.request(
-                    request.method,
-                    self._conversation.target(request),
-                    body=self._conversation.data(request),
-                    headers=_headers_of(request),
-                    timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
-                )
-            except StoreError as error:
-                failure = error
-
-    async def _definition(self) -> StoreDefinition:
-        return (await self.metadata()).definition
-
-    async def _discover(self) -> None:
-        patience = AsyncPatience(self._limits)
-        while True:
-            failures: list[StoreError] = []
-            for url in self._conversation.discovery_urls:
-                try:
-                    answer = await self._http.request("GET", url, timeout_s=_ANSWER_MARGIN_S)
-                except StoreError as error:
-                    failures.append(error)
-                else:
-                    self._conversation.metadata = decode(answer.body, StoreMetadata)
-                    return
-            # Pods that serve other stores will not serve this one later.
-            if all(isinstance(one, StoreNotFoundError) for one in failures):
-                raise failures[-1]
-            await patience.after(failures[-1])
-
-
-def _headers_of(request: HttpRequest) -> dict[str, str] | None:
-    headers = dict(_JSON) if request.body is not None else {}
-    if request.accept is not None:
-        headers["Accept"] = request.accept
-    return headers or None

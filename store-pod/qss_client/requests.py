@@ -103,6 +103,14 @@ class HttpRequest:
         """The body's bytes."""
         return None if self.body is None else json.dumps(self.body).encode()
 
+    @property
+    def headers(self) -> dict[str, str] | None:
+        """What is sent beside the body."""
+        headers = {} if self.body is None else {"Content-Type": "application/json"}
+        if self.accept is not None:
+            headers["Accept"] = self.accept
+        return headers or None
+
     def bounded(self, position: Position | None) -> "HttpRequest":
         """With a position bound, beside the one that it has."""
         if position is None or not position.topics:

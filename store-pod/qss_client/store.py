@@ -1,9 +1,9 @@
 """`Store`: asks one store from a program without an event loop."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from qss_client import operations, requests
 from qss_client.answers import (
@@ -16,14 +16,10 @@ from qss_client.answers import (
 )
 from qss_client.conversation import Conversation, checked_url
 from qss_client.credentials import Token
-from qss_client.http_answer import HttpAnswer
-from qss_client.http_sync import Patience, SyncHttp
-from qss_client.operations import Exchange, Result
-from qss_client.requests import DEFAULTS, PAGE_ROWS, TABLE_ROWS, HttpRequest, ReadOptions
+from qss_client.http_sync import SyncHttp
+from qss_client.requests import DEFAULTS, ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.scans import (
-    RowType,
-    Scan,
     Time,
     Timed,
     scan_keys,
@@ -32,17 +28,10 @@ from qss_client.scans import (
     scan_versions,
     scan_windows,
 )
+from qss_client.session import Session
 from qss_client.tables import Found, Scanned
-from qss_core.errors import StoreError, StoreNotFoundError
-from qss_core.model import StoreDefinition
 from qss_core.positions import Position
-from qss_core.wire import StoreMetadata, decode
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_JSON = {"Content-Type": "application/json"}
-_ANSWER_MARGIN_S = 5.0  # The store ends a request by itself; the client waits a little longer.
+from qss_core.wire import StoreMetadata
 
 
 class Store:
@@ -75,10 +64,10 @@ class Store:
     ) -> None:
         """Asks nothing yet."""
         self._conversation = Conversation(checked_url(url), store, monotonic, only_url=not direct)
-        self._limits = limits
-        self._http = SyncHttp(
+        http = SyncHttp(
             token, token_file=token_file, ca_file=ca_file, server_hostname=server_hostname
         )
+        self._session = Session(self._conversation, http, limits)
 
     def __enter__(self) -> Self:
         """Closes itself at the end of the block."""
@@ -95,7 +84,7 @@ class Store:
 
     def close(self) -> None:
         """Closes all connections."""
-        self._http.close()
+        self._session.close()
 
     @property
     def position(self) -> Position:
@@ -104,23 +93,20 @@ class Store:
 
     def metadata(self) -> StoreMetadata:
         """The store's pods and partitions, as discovered when they were last needed."""
-        if self._conversation.metadata is None:
-            self._discover()
-        assert self._conversation.metadata is not None
-        return self._conversation.metadata
+        return self._session.metadata()
 
     # --- Queries
 
     def get(self, key: Any, options: ReadOptions = DEFAULTS) -> Row | None:
         """The key's row; None where there is none."""
-        definition = self._definition()
-        return self._run(operations.get(self._conversation, definition, key, options))
+        definition = self._session.definition()
+        return self._session.run(operations.get(self._conversation, definition, key, options))
 
     def get_many(self, keys: Sequence[Any], options: ReadOptions = DEFAULTS) -> Found:
         """The rows of many keys, in their order: a list, with None where there is none."""
-        asked = self._conversation, self._definition(), keys, options
-        rows = self._run(operations.get_many(*asked))
-        return Found(rows, lambda: self._run(operations.many_table(*asked)))
+        asked = self._conversation, self._session.definition(), keys, options
+        rows = self._session.run(operations.get_many(*asked))
+        return Found(rows, lambda: self._session.run(operations.many_table(*asked)))
 
     def range(
         self,
@@ -139,7 +125,7 @@ class Store:
         index: bounds and order are those of an index of the store's own type (spec.store.custom).
         """
         scan = scan_range((lower, upper), index, order, partitions, options)
-        return self._scanned(scan, limit)
+        return self._session.scanned(scan, limit)
 
     def prefix(
         self,
@@ -151,7 +137,9 @@ class Store:
         options: ReadOptions = DEFAULTS,
     ) -> Scanned[Row]:
         """Rows whose serialized key begins with the serialized prefix."""
-        return self._scanned(scan_keys({"prefix": prefix}, order, partitions, options), limit)
+        return self._session.scanned(
+            scan_keys({"prefix": prefix}, order, partitions, options), limit
+        )
 
     def windows(
         self,
@@ -182,12 +170,14 @@ class Store:
             partitions=partitions,
             options=options,
         )
-        return self._scanned(scan_windows(timed), limit)
+        return self._session.scanned(scan_windows(timed), limit)
 
     def window(self, key: Any, start: Time, options: ReadOptions = DEFAULTS) -> WindowRow | None:
         """The window of a key that starts then; None where there is none."""
-        definition = self._definition()
-        return self._run(operations.window(self._conversation, definition, key, start, options))
+        definition = self._session.definition()
+        return self._session.run(
+            operations.window(self._conversation, definition, key, start, options)
+        )
 
     def sessions(
         self,
@@ -214,15 +204,17 @@ class Store:
             partitions=partitions,
             options=options,
         )
-        return self._scanned(scan_sessions(timed), limit)
+        return self._session.scanned(scan_sessions(timed), limit)
 
     def session(
         self, key: Any, start: Time, end: Time, options: ReadOptions = DEFAULTS
     ) -> SessionRow | None:
         """The session of a key with exactly these bounds; None where there is none."""
-        definition = self._definition()
+        definition = self._session.definition()
         bounds = start, end
-        return self._run(operations.session(self._conversation, definition, key, bounds, options))
+        return self._session.run(
+            operations.session(self._conversation, definition, key, bounds, options)
+        )
 
     def versions(
         self,
@@ -235,19 +227,21 @@ class Store:
         options: ReadOptions = DEFAULTS,
     ) -> Scanned[VersionRow]:
         """The versions of a key that were valid at some time from `from_` to `to`, newest first."""
-        return self._scanned(scan_versions(key, (from_, to), order, options), limit)
+        return self._session.scanned(scan_versions(key, (from_, to), order, options), limit)
 
     def version(
         self, key: Any, as_of: Time | None = None, options: ReadOptions = DEFAULTS
     ) -> VersionRow | None:
         """The version of a key that was valid at a time; without one the latest."""
-        definition = self._definition()
-        return self._run(operations.version(self._conversation, definition, key, as_of, options))
+        definition = self._session.definition()
+        return self._session.run(
+            operations.version(self._conversation, definition, key, as_of, options)
+        )
 
     def count(self, options: ReadOptions = DEFAULTS) -> int:
         """About how many entries the store has (RocksDB's estimate)."""
-        definition = self._definition()
-        return self._run(operations.count(self._conversation, definition, options))
+        definition = self._session.definition()
+        return self._session.run(operations.count(self._conversation, definition, options))
 
     def query(
         self,
@@ -270,7 +264,7 @@ class Store:
         members: more fields of the query, also such as are called like a parameter here.
         """
         request = requests.query_request(
-            self._definition(),
+            self._session.definition(),
             {**fields, **(members or {}), "type": type},
             partitions,
             options,
@@ -279,7 +273,7 @@ class Store:
             times=times,
             cursor=cursor,
         )
-        return self._run(operations.query(self._conversation, request))
+        return self._session.run(operations.query(self._conversation, request))
 
     def get_only_partition_result(
         self,
@@ -291,100 +285,3 @@ class Store:
         """The one result of a query that is not null; raises a partition's failure."""
         result = self.query(type, options=options, **fields)
         return result.get_only_partition_result()
-
-    # --- Exchanges
-
-    def _scanned(self, scan: Scan[RowType], limit: int | None) -> Scanned[RowType]:
-        return Scanned(self._pages(scan, limit), lambda: self._tables(scan, limit))
-
-    def _tables(self, scan: Scan[Any], limit: int | None) -> "Iterator[pa.Table]":
-        definition = self._definition()
-        cursor, left = None, limit
-        while True:
-            rows = min(TABLE_ROWS, scan.rows_max, TABLE_ROWS if left is None else left)
-            table, cursor = self._run(
-                operations.table_page(self._conversation, definition, scan, rows, cursor)
-            )
-            yield table
-            left = None if left is None else left - table.num_rows
-            if cursor is None or left == 0:
-                return
-
-    def _pages(self, scan: Scan[RowType], limit: int | None) -> Iterator[RowType]:
-        definition = self._definition()
-        cursor = None
-        left = limit
-        while left is None or left > 0:
-            page = self._run(
-                operations.page(
-                    self._conversation,
-                    definition,
-                    scan,
-                    PAGE_ROWS if left is None else min(PAGE_ROWS, left),
-                    cursor,
-                )
-            )
-            yield from page.rows
-            left = None if left is None else left - len(page.rows)
-            cursor = page.cursor
-            if cursor is None:
-                return
-
-    def _run(self, exchange: Exchange[Result]) -> Result:
-        try:
-            request = next(exchange)
-            while True:
-                if request.after is None:
-                    patience = Patience(self._limits.within(request.timeout_s))
-                try:
-                    answer = self._ask(request, patience)
-                except StoreError as error:
-                    request = exchange.throw(error)
-                else:
-                    request = exchange.send(answer)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-
-    def _ask(self, request: HttpRequest, patience: Patience) -> HttpAnswer:
-        failure = request.after
-        while True:
-            if failure is not None and (patience.after(failure)).refresh:
-                self._discover()
-            try:
-                return self._http.request(
-                    request.method,
-                    self._conversation.target(request),
-                    body=self._conversation.data(request),
-                    headers=_headers_of(request),
-                    timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
-                )
-            except StoreError as error:
-                failure = error
-
-    def _definition(self) -> StoreDefinition:
-        return (self.metadata()).definition
-
-    def _discover(self) -> None:
-        patience = Patience(self._limits)
-        while True:
-            failures: list[StoreError] = []
-            for url in self._conversation.discovery_urls:
-                try:
-                    answer = self._http.request("GET", url, timeout_s=_ANSWER_MARGIN_S)
-                except StoreError as error:
-                    failures.append(error)
-                else:
-                    self._conversation.metadata = decode(answer.body, StoreMetadata)
-                    return
-            # Pods that serve other stores will not serve this one later.
-            if all(isinstance(one, StoreNotFoundError) for one in failures):
-                raise failures[-1]
-            patience.after(failures[-1])
-
-
-def _headers_of(request: HttpRequest) -> dict[str, str] | None:
-    headers = dict(_JSON) if request.body is not None else {}
-    if request.accept is not None:
-        headers["Accept"] = request.accept
-    return headers or None

@@ -87,8 +87,8 @@ async def test_any_key_has_its_versions(
 async def test_a_history_of_pages_is_whole(
     start_cluster: StartCluster, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qss_client.store.PAGE_ROWS", 2)
-    monkeypatch.setattr("qss_client.async_store.PAGE_ROWS", 2)
+    monkeypatch.setattr("qss_client.session.PAGE_ROWS", 2)
+    monkeypatch.setattr("qss_client.async_session.PAGE_ROWS", 2)
     client = await connect(await filled(start_cluster))
     for key in ("k1", "a/b", ""):
         assert await client.all("versions", key, order="ASCENDING") == versions_of(key)

@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-import qss_client.async_store
-import qss_client.store
+import qss_client.async_session
+import qss_client.session
 from qss_client import AsyncStore, Store
 from qss_client.operations import failed_keys
 from qss_client.requests import PAGE_ROWS
@@ -191,7 +191,7 @@ async def test_a_client_takes_tables_page_by_page(
 ) -> None:
     cluster = await start_cluster(3, value_serde="int64")
     await cluster.put([Put(b"k%03d" % n, n.to_bytes(8, "big"), n) for n in range(300)])
-    for module in (qss_client.store, qss_client.async_store):
+    for module in (qss_client.session, qss_client.async_session):
         monkeypatch.setattr(module, "TABLE_ROWS", 120)
 
     def ask(limit: int | None) -> list[list[int]]:

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import qss_client
 
 PACKAGE = Path(qss_client.__file__).parent
@@ -13,6 +15,7 @@ RENAMED = {
     "AsyncHttp": "SyncHttp",
     "AsyncFound": "Found",
     "AsyncScanned": "Scanned",
+    "AsyncSession": "Session",
     "AsyncStore": "Store",
     "http_async": "http_sync",
     "__aenter__": "__enter__",
@@ -28,12 +31,13 @@ def program(text: str) -> str:
     return ast.unparse(tree)
 
 
-def test_the_async_store_is_the_sync_one_with_awaits() -> None:
-    text = (PACKAGE / "async_store.py").read_text()
-    for name, other in RENAMED.items():
-        text = text.replace(name, other)
+@pytest.mark.parametrize("name", ["store", "session"])
+def test_the_async_program_is_the_sync_one_with_awaits(name: str) -> None:
+    text = (PACKAGE / f"async_{name}.py").read_text()
+    for old, new in RENAMED.items():
+        text = text.replace(old, new)
     text = re.sub(r"\b(async|await) ", "", text)
     # Only a coroutine cannot `yield from`.
     text = text.replace("for row in page.rows:\n                yield row", "yield from page.rows")
-    sync = (PACKAGE / "store.py").read_text()
+    sync = (PACKAGE / f"{name}.py").read_text()
     assert program(text) == program(sync)
