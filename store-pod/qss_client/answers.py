@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from qss_client.json_values import JsonReader, read_json
 from qss_core.errors import MalformedRequestError, StoreError, TooLargeError
 from qss_core.positions import Position, parse_bound
 from qss_core.wire import Problem, decode, error_of
@@ -15,6 +16,9 @@ Headers = tuple[tuple[str, str | None], ...]  # Values as base64.
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row: key and value as JSON of their types, bytes as base64.
+
+    A client with `decimal=True` has a Decimal for each number with a point or an exponent; one with
+    `raw=True` has a msgspec.Raw for a key and a value: `bytes(row.value)` is the JSON as it came.
 
     `timestamp` (milliseconds since 1970) and `headers` only where the store's format keeps them,
     `index_key` only where an index was asked.
@@ -256,17 +260,11 @@ def _headers_of(document: Mapping[str, Any]) -> Headers | None:
     return None if headers is None else tuple((one["key"], one["value"]) for one in headers)
 
 
-def read_json(body: bytes) -> Any:
-    """The JSON of an answer."""
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        raise StoreError(f"the answer is no JSON: {error}") from error
-
-
-def read_query_answer(body: bytes, limit: int | None = None) -> StateQueryResult:
+def read_query_answer(
+    body: bytes, limit: int | None = None, read: JsonReader = read_json
+) -> StateQueryResult:
     """The answer of `POST /state/query` to a query with that limit."""
-    document = read_json(body)
+    document = read(body)
     results = {
         int(partition): _partition_result(int(partition), one)
         for partition, one in document["partitionResults"].items()

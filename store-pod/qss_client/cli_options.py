@@ -73,8 +73,9 @@ class Place:
 
 @contextmanager
 def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
-    """A client of the store."""
-    with way_of(store, place) as way, way.client(RetryLimits(deadline_s=timeout_s)) as client:
+    """A client of the store; keys and values are the JSON that it sent, to be printed as it is."""
+    limits = RetryLimits(deadline_s=timeout_s)
+    with way_of(store, place) as way, way.client(limits, raw=True) as client:
         yield client
 
 

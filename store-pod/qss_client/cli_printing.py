@@ -6,6 +6,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, TypeVar
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Column, Table
@@ -38,7 +39,7 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
         return
     everything = list(documents)
     if output is Output.JSON:
-        typer.echo(json.dumps(everything, indent=2, ensure_ascii=False))
+        typer.echo(_indented(everything))
         return
     found = [name for name in names if any(name in document for document in everything)]
     shown = found or [name for name in names if name not in _BESIDE]
@@ -161,7 +162,7 @@ def print_results(results: list[PartitionResult], output: Output) -> None:
             typer.echo(_line(document))
         return
     if output is Output.JSON:
-        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        typer.echo(_indented(documents))
         return
     table = _table("PARTITION", "RESULT", "SEQUENCE", "SERVED BY")
     for result, document in zip(results, documents, strict=True):
@@ -199,9 +200,17 @@ def _result_document(result: PartitionResult) -> dict[str, Any]:
 
 
 def _line(document: Any) -> str:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    """JSON in one line; what the store sent is in it as it came."""
+    return msgspec.json.encode(document).decode()
+
+
+def _indented(document: Any) -> str:
+    """The same, indented: only the space between its parts is another one."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 def _cell(value: Any) -> Text:
     """A text as it is, unless a terminal would take it for something else."""
+    if isinstance(value, msgspec.Raw) and bytes(value).startswith(b'"'):
+        value = json.loads(bytes(value))
     return Text(value if isinstance(value, str) and value.isprintable() else _line(value))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from qss_client.json_values import JsonReader, read_json
 from qss_client.requests import HttpRequest
 from qss_client.routing import active_of
 from qss_core.errors import MalformedRequestError
@@ -20,6 +21,7 @@ class Conversation:
     store: str
     monotonic: bool
     only_url: bool = False  # The pods' own addresses cannot be reached from here.
+    read: JsonReader = read_json
     metadata: StoreMetadata | None = None
     position: Position = field(default_factory=Position.empty)
     _turn: int = 0

@@ -60,14 +60,16 @@ class Way:
         """Connections that are made that way."""
         return SyncHttp(server_hostname=self.server_hostname, **self.shown.members)
 
-    def client(self, limits: RetryLimits) -> Store:
-        """A client that asks that way."""
+    def client(self, limits: RetryLimits, *, decimal: bool = False, raw: bool = False) -> Store:
+        """A client that asks that way; decimal, raw: as `Store` takes them."""
         return Store(
             self.url,
             self.store,
             direct=self.direct,
             server_hostname=self.server_hostname,
             limits=limits,
+            decimal=decimal,
+            raw=raw,
             **self.shown.members,
         )
 
@@ -81,16 +83,20 @@ def store_on_kubernetes(
     token: str | None = None,
     token_file: str | Path | None = None,
     ca_file: str | Path | None = None,
+    decimal: bool = False,
     limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
 ) -> Iterator[Store]:
     """The store NAMESPACE/STORE, for as long as the block runs.
 
     In a pod: by the Service, over https where `ca_file` is given, with the pod's own token.
     Elsewhere: by `kubectl port-forward`, with a token of `service_account` where one is needed. A
-    `token` or a `token_file` that is given is shown instead.
+    `token` or a `token_file` that is given is shown instead. decimal: as `Store` takes it.
     """
     shown = Shown(token=token, token_file=token_file, ca_file=ca_file)
-    with way_to(name, context, service_account, shown) as way, way.client(limits) as store:
+    with (
+        way_to(name, context, service_account, shown) as way,
+        way.client(limits, decimal=decimal) as store,
+    ):
         yield store
 
 

@@ -18,7 +18,6 @@ from qss_client.answers import (
     WindowRow,
     failure_of,
     merged,
-    read_json,
     read_query_answer,
     row_of,
     session_row_of,
@@ -27,6 +26,7 @@ from qss_client.answers import (
 )
 from qss_client.conversation import Conversation
 from qss_client.http_answer import HttpAnswer
+from qss_client.json_values import JsonReader
 from qss_client.requests import (
     BATCH_KEYS_MAX,
     PAGE_ROWS,
@@ -100,7 +100,7 @@ def _get_some(
     options: ReadOptions,
 ) -> Exchange[list[Row | None]]:
     request = many_request(definition, keys, options)
-    document = yield from _whole(request, lambda document: document["results"])
+    document = yield from _whole(conversation, request, lambda document: document["results"])
     _saw_partitions(conversation, document)
     return [row_of(one) if one["status"] == "FOUND" else None for one in document["results"]]
 
@@ -116,7 +116,7 @@ def many_table(
     for start in range(0, max(1, len(keys)), BATCH_KEYS_MAX):
         some = keys[start : start + BATCH_KEYS_MAX]
         request = replace(many_request(definition, some, options), accept=ARROW)
-        document = yield from _whole(request, failed_keys, read_stream)
+        document = yield from _whole(conversation, request, failed_keys, read_stream)
         _saw_partitions(conversation, document)
         tables.append(document["table"].drop_columns(["failure"]))
     return joined(tables)
@@ -142,7 +142,9 @@ def page(
         parts = results["partitionResults"].values()
         document = {**results, "rows": [row for one in parts for row in one["result"]]}
     else:
-        document = yield from _whole(request, lambda document: document["partitions"].values())
+        document = yield from _whole(
+            conversation, request, lambda document: document["partitions"].values()
+        )
         _saw_partitions(conversation, document)
     return Page(tuple(scan.row_of(row) for row in document["rows"]), document.get("cursor"))
 
@@ -160,7 +162,7 @@ def table_page(
     """
     request = replace(scan.request(definition, max(1, limit), cursor), accept=ARROW)
     document = yield from _whole(
-        request, lambda document: document["partitions"].values(), read_stream
+        conversation, request, lambda document: document["partitions"].values(), read_stream
     )
     _saw_partitions(conversation, document)
     if limit == 0:
@@ -251,7 +253,7 @@ def version(
 def _results(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any]]:
     """The answer to a whole IQv2 request, without failures."""
     document: Mapping[str, Any] = yield from _whole(
-        request, lambda document: document["partitionResults"].values()
+        conversation, request, lambda document: document["partitionResults"].values()
     )
     conversation.saw(Position.from_json(document["position"]))
     return document
@@ -263,39 +265,42 @@ def _one(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[s
     except KeyNotFoundError:
         return None
     conversation.saw_token(answer.headers.get("queryable-state-position"))
-    document: Mapping[str, Any] = read_json(answer.body)
+    document: Mapping[str, Any] = conversation.read(answer.body)
     return document
 
 
 def query(conversation: Conversation, request: HttpRequest) -> Exchange[StateQueryResult]:
     """Any query (`query_request`); each partition's failure is a value in the result."""
     answer = yield request
-    result = read_query_answer(answer.body, request.body.get("limit"))
+    result = read_query_answer(answer.body, request.body.get("limit"), conversation.read)
     conversation.saw(result.position)
     return result
 
 
 def count(
-    conversation: Conversation,  # noqa: ARG001 every exchange has one.
+    conversation: Conversation,
     definition: StoreDefinition,
     options: ReadOptions,
 ) -> Exchange[int]:
     """About how many entries the store has; raises the failure of a partition."""
     request = count_request(definition, options)
-    document = yield from _whole(request, lambda document: document["partitions"].values())
+    document = yield from _whole(
+        conversation, request, lambda document: document["partitions"].values()
+    )
     counted: int = document["count"]
     return counted
 
 
 def _whole(
+    conversation: Conversation,
     request: HttpRequest,
     parts: Callable[[Any], Iterable[Mapping[str, Any]]],
-    read: Callable[[bytes], Any] = read_json,
+    read: JsonReader | None = None,
 ) -> Exchange[Any]:
     """An answer without a failure in its parts: while they have one, it is asked for again."""
     while True:
         answer = yield request
-        document = read(answer.body)
+        document = (read or conversation.read)(answer.body)
         failed = next((part["failure"] for part in parts(document) if "failure" in part), None)
         if failed is None:
             return document

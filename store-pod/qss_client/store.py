@@ -17,6 +17,7 @@ from qss_client.answers import (
 from qss_client.conversation import Conversation, checked_url
 from qss_client.credentials import Token
 from qss_client.http_sync import SyncHttp
+from qss_client.json_values import reader_of
 from qss_client.requests import DEFAULTS, ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.scans import (
@@ -47,6 +48,8 @@ class Store:
     direct: whether the pods' own addresses can be reached; if not (a forwarded port, a gateway),
         everything is asked at `url`, and whichever pod is behind it asks the others.
     server_hostname: whom the certificate has to name, where that is not the URL's host.
+    decimal: numbers with a point or an exponent are Decimal, which is exact, and no float.
+    raw: keys and values are msgspec.Raw, the JSON as it came, for programs that hand it on.
     """
 
     def __init__(
@@ -60,10 +63,18 @@ class Store:
         direct: bool = True,
         server_hostname: str | None = None,
         monotonic: bool = True,
+        decimal: bool = False,
+        raw: bool = False,
         limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     ) -> None:
         """Asks nothing yet."""
-        self._conversation = Conversation(checked_url(url), store, monotonic, only_url=not direct)
+        self._conversation = Conversation(
+            checked_url(url),
+            store,
+            monotonic,
+            only_url=not direct,
+            read=reader_of(decimal=decimal, raw=raw),
+        )
         http = SyncHttp(
             token, token_file=token_file, ca_file=ca_file, server_hostname=server_hostname
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from qss_client.chunks import Slice, encode_slice
@@ -11,7 +12,7 @@ from qss_client.http_sync import SyncHttp
 from qss_client.writing import WRITE_LIMITS, Run, commit, discover, open_writer, stage
 from qss_core.model import StoreDefinition
 from qss_core.partitioning import partition_of
-from qss_core.serdes import serde_of
+from qss_core.serdes import Serde, serde_of
 from qss_core.wire import PositionJson
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -20,7 +21,10 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row to write: key and value as JSON of their types; a None value deletes."""
+    """A row to write: key and value as JSON of their types; a None value deletes.
+
+    A msgspec.Raw is stored byte for byte.
+    """
 
     key: Any
     value: Any
@@ -78,16 +82,22 @@ def slices(definition: StoreDefinition, rows: Iterable[Record]) -> list[Slice]:
     key, value = serde_of(definition.key_serde), serde_of(definition.value_serde)
     by_partition: dict[int, list[tuple[bytes, bytes | None, Record]]] = {}
     for row in rows:
-        data = key.encode(key.from_json(row.key))
+        data = _encoded(key, row.key)
         partition = row.partition
         if partition is None:
             partition = partition_of(data, definition.partitions)
-        encoded = None if row.value is None else value.encode(value.from_json(row.value))
+        encoded = None if row.value is None else _encoded(value, row.value)
         by_partition.setdefault(partition, []).append((data, encoded, row))
     return [
         encode_slice(partition, _table(sorted(found, key=lambda one: one[0])))
         for partition, found in by_partition.items()
     ]
+
+
+def _encoded(serde: Serde, value: Any) -> bytes:
+    if isinstance(value, msgspec.Raw):
+        return bytes(value)
+    return serde.encode(serde.from_json(value))
 
 
 def _table(rows: list[tuple[bytes, bytes | None, Record]]) -> pa.Table:

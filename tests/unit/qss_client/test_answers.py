@@ -11,7 +11,6 @@ from qss_client.answers import (
     StateQueryResult,
     failure_of,
     merged,
-    read_json,
     read_query_answer,
     row_of,
 )
@@ -187,8 +186,3 @@ def test_positions_are_merged_by_the_largest_offsets() -> None:
     assert merged([]) == Position.empty()
     first, second = Position.of({"a": {0: 3}}), Position.of({"a": {0: 1, 1: 2}})
     assert encode_token(merged([first, second])) == encode_token(Position.of({"a": {0: 3, 1: 2}}))
-
-
-def test_an_answer_that_is_no_json_is_told() -> None:
-    with pytest.raises(StoreError, match="the answer is no JSON"):
-        read_json(b"<html>")
