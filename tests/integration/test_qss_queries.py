@@ -203,8 +203,10 @@ def test_a_query_may_be_limited_and_explained(terminal: Terminal) -> None:
     assert len(done.out.splitlines()) > 2
 
 
-def test_a_query_of_which_a_partition_fails_ends_with_1(terminal: Terminal) -> None:
-    done = terminal.run("query", "words", "RangeQuery", "--partitions", "0,99", "-o", "ndjson")
+@pytest.mark.parametrize("missing", ["99", "70000"])
+def test_a_query_of_which_a_partition_fails_ends_with_1(terminal: Terminal, missing: str) -> None:
+    partitions = f"0,{missing}"
+    done = terminal.run("query", "words", "RangeQuery", "--partitions", partitions, "-o", "ndjson")
     assert done.code == 1
     first, second = map(json.loads, done.out.splitlines())
     assert "result" in first

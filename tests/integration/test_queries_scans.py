@@ -14,6 +14,7 @@ from qss_testing.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
+QUERY = "/state/query/words"
 SCAN = "/state/stores/words"
 KEYS = [f"{letter}{number:02}" for letter in "abc" for number in range(20)]
 
@@ -128,6 +129,24 @@ async def test_a_partition_that_there_is_not_is_told_from_one_that_is_elsewhere(
     assert answer["partitions"]["9"]["failure"]["reason"] == "DOES_NOT_EXIST"
     left = (await api(cluster).get(f"{SCAN}?cursor={answer['cursor']}")).json()
     assert list(left["partitions"]) == ["1"], "what there is not is not left to read"
+
+
+@pytest.mark.parametrize("number", [9, 65_535, 65_536, 70_000, 2**40])
+async def test_a_partition_that_there_is_not_is_told_in_the_first_page_of_any_query(
+    start_cluster: StartCluster, api: MakeApi, number: int
+) -> None:
+    cluster = await filled(start_cluster)
+    asked = {"query": {"type": "RangeQuery"}, "partitions": [0, number, 2]}
+    whole = (await api(cluster).post(QUERY, asked)).json()
+    assert list(whole["partitionResults"]) == ["0", "2", str(number)]
+    cut = (await api(cluster).post(QUERY, {**asked, "limit": 1})).json()
+    for answer in (whole, cut):
+        failure = answer["partitionResults"][str(number)]["failure"]
+        assert failure["reason"] == "DOES_NOT_EXIST"
+    more = (await api(cluster).post(QUERY, {**asked, "cursor": cut["cursor"]})).json()
+    results = [cut["partitionResults"]["0"], *more["partitionResults"].values()]
+    rows = [row for one in results for row in one["result"]]
+    assert rows == [row for name in "02" for row in whole["partitionResults"][name]["result"]]
 
 
 # --- Pages

@@ -127,7 +127,10 @@ class ScanApi:
         """What is to be read, by a cursor or from the start. Raises MalformedCursorError."""
         if cursor is None:
             partitions = self._reader.partitions(options, codec)
-            return tuple(Piece(partition) for partition in partitions)
+            # A cursor cannot go on with a partition that the store does not have: the first page
+            # tells of it, whatever its limit is.
+            missing_first = sorted(partitions, key=lambda number: number < codec.partitions)
+            return tuple(Piece(partition) for partition in missing_first)
         pieces = decode_cursor(cursor, plan, codec)
         wanted = options.partitions
         if wanted is not None and any(piece.partition not in wanted for piece in pieces):

@@ -84,6 +84,7 @@ async def collect(scan: EventSource) -> Collected:
                 if event.answer.failure is not None:
                     collected.rows.pop(event.partition, None)  # No position is true of them.
                 collected.cursor = event.cursor
+    collected.answers = dict(sorted(collected.answers.items()))
     return collected
 
 

@@ -123,7 +123,8 @@ class Scan:
         return self.pod.clock.monotonic()
 
     def _cursor(self, pieces: Iterable[Piece]) -> str | None:
-        return encode_cursor(pieces, self.plan, self.codec)
+        there = (piece for piece in pieces if piece.partition < self.codec.partitions)
+        return encode_cursor(there, self.plan, self.codec)
 
     async def _open(self, piece: Piece) -> Source:
         """The first of the partition's replicas that answers."""
