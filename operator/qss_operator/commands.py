@@ -31,7 +31,12 @@ Files = Annotated[
     typer.Argument(help="YAML files with QueryableStateStore resources.", show_default=False),
 ]
 StateOption = Annotated[
-    Path, typer.Option("--state-dir", help="Where resources, status, data and logs are kept.")
+    Path,
+    typer.Option(
+        "--state-dir",
+        envvar="QSS_STATE_DIR",
+        help="Where resources, status, data and logs are kept.",
+    ),
 ]
 
 

@@ -3,6 +3,7 @@
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
+from qss_client.addresses import find_urls
 from qss_client.writing import WRITE_LIMITS, discover
 from qss_core.model import StoreDefinition
 from qss_spark.options import (
@@ -25,7 +26,8 @@ class QueryableStateSource(DataSource):
     Options of a read: url, store, and one of key, prefix, or from and to; index, whose keys from
     and to then are; keyFrom, keyTo, and the times of windows (from, to) and sessions (endFrom,
     startTo); partitions ("0,3"), positionBound (a token or JSON), isolation.
-    Of both: tokenFile, caFile, paths on every machine.
+    Of both: tokenFile, caFile, paths on every machine. url is one or several, with commas; without
+    it, QSS_URL or the local cluster of the driver's machine is asked.
     """
 
     options: CaseInsensitiveDict
@@ -43,7 +45,8 @@ class QueryableStateSource(DataSource):
         """Reads the columns of `schema`: a user's own schema is a projection."""
         check_names(self.options, READ_OPTIONS)
         access = Access.of(self.options)
-        return StoreReader(dict(self.options), self._definition(), schema, access)
+        urls, _ = self._place()
+        return StoreReader(dict(self.options), urls, self._definition(), schema, access)
 
     def writer(self, schema: StructType, overwrite: bool) -> StoreWriter:  # noqa: FBT001 Spark's.
         """Writes one batch: StoreSink's, or one of its own."""
@@ -53,14 +56,19 @@ class QueryableStateSource(DataSource):
             batch = SinkBatch.decode(given)
         else:
             check_names(self.options, WRITE_OPTIONS)
-            url, store = required(self.options, "url"), required(self.options, "store")
-            batch = one_off_batch(url, store, access, replace=overwrite)
+            urls, store = self._place()
+            batch = one_off_batch(urls, store, access, replace=overwrite)
         return StoreWriter(batch, columns, schema.names, access)
 
     def _definition(self) -> StoreDefinition:
         http = Access.of(self.options).http()
         try:
-            url, store = required(self.options, "url"), required(self.options, "store")
-            return discover(http, url, store, WRITE_LIMITS).definition
+            urls, store = self._place()
+            return discover(http, urls, store, WRITE_LIMITS).definition
         finally:
             http.close()
+
+    def _place(self) -> tuple[tuple[str, ...], str]:
+        """Where the store is, and its name."""
+        store = required(self.options, "store")
+        return find_urls(store, self.options.get("url") or None), store

@@ -107,13 +107,14 @@ class StoreReader(DataSourceReader):
     def __init__(
         self,
         options: Mapping[str, str],
+        urls: tuple[str, ...],
         definition: StoreDefinition,
         schema: StructType,
         access: Access,
     ) -> None:
         """Refuses columns that the store does not have and options that do not go together."""
         _check_columns(schema, definition)
-        self._url = options["url"]
+        self._urls = urls
         self._access = access
         self._definition = definition
         self._schema = schema
@@ -158,7 +159,7 @@ class StoreReader(DataSourceReader):
     def _store(self) -> Store:
         access = self._access
         name = self._definition.name
-        return Store(self._url, name, token_file=access.token_file, ca_file=access.ca_file)
+        return Store(self._urls, name, token_file=access.token_file, ca_file=access.ca_file)
 
     def _tables(self, store: Store, partition: int, limit: int | None = None) -> Iterator[pa.Table]:
         is_timed = self._definition.row_type is not StoreType.KEY_VALUE

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 the field's own habit.
 
-from qss_client.conversation import checked_url
+from qss_client.addresses import Urls, checked_name, find_urls
 from qss_client.writing import (
     WRITE_LIMITS,
     Run,
@@ -47,7 +47,8 @@ Collect = Literal["auto", "always", "never"]
 class StoreSink:
     """Give it to `foreachBatch`: `writeStream.foreachBatch(StoreSink("word-counts", url=...))`.
 
-    url: the query or the internal port of any pod of the store.
+    url: the query or the internal port of any pod of the store, or of several: a list, or a text
+        with commas. By default QSS_URL, or the local cluster in QSS_STATE_DIR, `.qss`.
     writer: a name of its own for each query that writes the store; by default the store's name.
     onNewCheckpoint: what to do when the writer belongs to another checkpoint: "refuse", or
         "takeOver", which starts a new generation and fences the older query for good.
@@ -57,14 +58,15 @@ class StoreSink:
     tokenFile, caFile: a bearer token, read again when it changes, and the authorities by which
         https is checked; both are paths, on the driver's machine and on the executors'.
 
-    Raises what the store answers (qss_core.errors), which ends the query: started again, it goes on
-    with the same batch.
+    Made, it raises UnreachableError within 5 s where no pod answers. Called, it raises what the
+    store answers (qss_core.errors), which ends the query: started again, it goes on with the same
+    batch.
     """
 
     def __init__(
         self,
         store: str,
-        url: str | None = None,
+        url: Urls | None = None,
         writer: str | None = None,
         onNewCheckpoint: OnNewCheckpoint = "refuse",  # noqa: N803 Spark's options look like this.
         *,
@@ -75,17 +77,13 @@ class StoreSink:
         tokenFile: str | None = None,  # noqa: N803
         caFile: str | None = None,  # noqa: N803
     ) -> None:
-        """Remembers; the store is asked when the first batch comes."""
-        if url is None:
-            raise MalformedRequestError(
-                "StoreSink needs url=...: the address of any pod of the store, either port"
-            )
+        """Looks whether the store is there: a query that starts would tell it in pages of Java."""
         _check_choice("onNewCheckpoint", onNewCheckpoint, ("refuse", "takeOver"))
         _check_choice("collect", collect, ("auto", "always", "never"))
         _check_names("keyColumns", keyColumns)
         _check_names("valueColumns", valueColumns)
-        self._store = store
-        self._url = checked_url(url)
+        self._store = checked_name(store)
+        self._urls = find_urls(store, url)
         self._writer = store if writer is None else check_writer_name(writer)
         self._take_over = onNewCheckpoint == "takeOver"
         self._replace = replace
@@ -95,6 +93,7 @@ class StoreSink:
         self._http = self._access.http()
         self._query: _OpenQuery | None = None
         self._last_records: int | None = None
+        discover(self._http, self._urls, store, WRITE_LIMITS)
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Writes one micro-batch; Spark calls it."""
@@ -146,7 +145,7 @@ class StoreSink:
         checkpoint = query.offset_log().directory
         if checkpoint is not None:
             check_is_shared(session, checkpoint)
-        metadata = discover(self._http, self._url, self._store, WRITE_LIMITS)
+        metadata = discover(self._http, self._urls, self._store, WRITE_LIMITS)
         run = open_writer(
             self._http,
             metadata,
@@ -183,7 +182,7 @@ class StoreSink:
             rows.observe(counted, F.count(F.lit(1)).alias("records"))
             .write.format("queryablestate")
             .option("store", self._store)
-            .option("url", self._url)
+            .option("url", ",".join(self._urls))
             .option("keyColumns", ",".join(columns.key))
             .option("valueColumns", ",".join(columns.value))
             .option(BATCH_OPTION, batch.encode())

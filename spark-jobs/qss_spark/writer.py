@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from qss_client.addresses import Urls
 from qss_client.batch_bodies import CARRIED_ROWS_BYTES_MAX
 from qss_client.chunks import Slice
 from qss_client.http_sync import SyncHttp
@@ -162,11 +163,11 @@ def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None
     )
 
 
-def one_off_batch(url: str, store: str, access: Access, *, replace: bool) -> SinkBatch:
+def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> SinkBatch:
     """Opens a writer for one `df.write`: it has one batch, and nobody will open it again."""
     http = access.http()
     try:
-        metadata = discover(http, url, store, WRITE_LIMITS)
+        metadata = discover(http, urls, store, WRITE_LIMITS)
         identity = uuid.uuid4().hex
         run = open_writer(
             http,

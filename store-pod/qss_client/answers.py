@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qss_client.json_values import JsonReader, read_json
-from qss_core.errors import MalformedRequestError, StoreError, TooLargeError
+from qss_core.errors import StoreError, TooLargeError
 from qss_core.positions import Position, parse_bound
 from qss_core.wire import Problem, decode, error_of
 
@@ -309,10 +309,3 @@ def merged(positions: Iterable[Position]) -> Position:
     for position in positions:
         merged_position = merged_position.merge(position)
     return merged_position
-
-
-def check_text(name: str, value: object) -> str:
-    """A store's name or a URL; MalformedRequestError for anything else."""
-    if not isinstance(value, str) or not value:
-        raise MalformedRequestError(f"{name} is a text, not {value!r}")
-    return value

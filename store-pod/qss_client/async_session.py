@@ -9,7 +9,7 @@ from qss_client.http_answer import HttpAnswer
 from qss_client.http_async import AsyncHttp, AsyncPatience
 from qss_client.operations import Exchange, Result
 from qss_client.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest
-from qss_client.routing import RetryLimits
+from qss_client.routing import RetryLimits, no_answer
 from qss_client.scans import RowType, Scan
 from qss_client.tables import AsyncScanned
 from qss_core.errors import StoreError, StoreNotFoundError
@@ -38,7 +38,7 @@ class AsyncSession:
     async def metadata(self) -> StoreMetadata:
         """The store's pods and partitions, as discovered when they were last needed."""
         if self.conversation.metadata is None:
-            await self._discover()
+            await self._discover(AsyncPatience(self._limits))
         assert self.conversation.metadata is not None
         return self.conversation.metadata
 
@@ -103,7 +103,7 @@ class AsyncSession:
         failure = request.after
         while True:
             if failure is not None and (await patience.after(failure)).refresh:
-                await self._discover()
+                await self._discover(patience)
             try:
                 return await self._http.request(
                     request.method,
@@ -119,13 +119,19 @@ class AsyncSession:
         """What the store is."""
         return (await self.metadata()).definition
 
-    async def _discover(self) -> None:
-        patience = AsyncPatience(self._limits)
+    async def _discover(self, patience: AsyncPatience) -> None:
+        """Asks the pods, one after the other, where the store is; again, while none tells."""
+        is_first = self.conversation.metadata is None
         while True:
             failures: list[StoreError] = []
-            for url in self.conversation.discovery_urls:
+            urls = self.conversation.discovery_urls
+            for number, url in enumerate(urls):
+                timeout_s = _ANSWER_MARGIN_S
+                if is_first:
+                    left = len(urls) - number
+                    timeout_s = self._limits.share_of_first_contact(patience.elapsed_s, left)
                 try:
-                    answer = await self._http.request("GET", url, timeout_s=_ANSWER_MARGIN_S)
+                    answer = await self._http.request("GET", url, timeout_s=timeout_s)
                 except StoreError as error:
                     failures.append(error)
                 else:
@@ -134,4 +140,8 @@ class AsyncSession:
             # Pods that serve other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):
                 raise failures[-1]
-            await patience.after(failures[-1])
+            if is_first:
+                failure = no_answer(self.conversation.store, failures)
+                await patience.after(failure, self._limits.of_first_contact(failures))
+            else:
+                await patience.after(failures[-1])

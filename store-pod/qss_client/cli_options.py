@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
+from qss_client.addresses import find_urls
 from qss_client.cli_printing import ROWS_SHOWN, Output
-from qss_client.conversation import checked_url
 from qss_client.on_kubernetes import Shown, Way, way_to
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
-from qss_core.errors import MalformedRequestError, StoreNotFoundError, UnreachableError
+from qss_core.errors import MalformedRequestError
 from qss_core.model import Isolation
 from qss_core.positions import parse_bound
 from qss_core.serdes import Serde, serde_of
 
 Name = Annotated[str, typer.Argument(help="the store")]
-Url = Annotated[str | None, typer.Option(help="any pod of the store; or set QSS_URL")]
+Url = Annotated[
+    str | None, typer.Option(help="any pod of the store, or many, with commas; or set QSS_URL")
+]
 TokenPath = Annotated[
     Path | None,
     typer.Option("--token-file", help="a bearer token; or set QSS_TOKEN_FILE or QSS_TOKEN"),
@@ -40,7 +41,10 @@ Context = Annotated[str | None, typer.Option(help="of the kubeconfig, with --kub
 ServiceAccount = Annotated[
     str, typer.Option(help="whose token is asked for, in the store's namespace, with --kube")
 ]
-StateDir = Annotated[Path, typer.Option(help="the local cluster to look in when no URL is given")]
+StateDir = Annotated[
+    Path,
+    typer.Option(envvar="QSS_STATE_DIR", help="the local cluster to look in when no URL is given"),
+]
 Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
 RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
 ExecutionInfo = Annotated[bool, typer.Option("--execution-info", help="tell how it was answered")]
@@ -93,25 +97,8 @@ def way_of(store: str, place: Place) -> Iterator[Way]:
         with way_to(store, place.context, place.service_account, shown) as way:
             yield way
         return
-    found = place.url or environment.get("QSS_URL") or _local_url(store, place.state_dir)
-    yield Way(url=checked_url(found), store=store, shown=shown)
-
-
-def _local_url(store: str, state_dir: Path) -> str:
-    status = state_dir / store / "status.yaml"
-    try:
-        document = yaml.safe_load(status.read_text()) or {}
-    except OSError as error:
-        raise StoreNotFoundError(
-            f"no local cluster in {state_dir} has a store {store}: give --url, or run `qss up`"
-        ) from error
-    for condition in document.get("conditions", ()):
-        if condition.get("reason") == "Stopped":
-            raise UnreachableError(f"store {store}: {condition['message']}")
-    found = document.get("endpoints", {}).get("query")
-    if not found:
-        raise StoreNotFoundError(f"store {store} has no address yet: see `qss status {store}`")
-    return str(found)
+    urls = find_urls(store, place.url, place.state_dir, environment)
+    yield Way(urls=urls, store=store, shown=shown)
 
 
 def key_serde(client: Store) -> Serde:

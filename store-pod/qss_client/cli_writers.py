@@ -39,10 +39,10 @@ def writers(
         http = way.http()
         try:
             if delete is None:
-                found = list_writers(http, way.url, way.store, limits)
+                found = list_writers(http, way.urls, way.store, limits)
                 print_rows([_document(one) for one in found], output, _COLUMNS)
                 return
-            gone = delete_writer(http, way.url, way.store, delete, force=force, limits=limits)
+            gone = delete_writer(http, way.urls, way.store, delete, force=force, limits=limits)
         finally:
             http.close()
     if output is not Output.TABLE:

@@ -1,12 +1,10 @@
 """What a client of one store remembers between requests. Pure: the shells do the talking."""
 
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from qss_client.json_values import JsonReader, read_json
 from qss_client.requests import HttpRequest
 from qss_client.routing import active_of
-from qss_core.errors import MalformedRequestError
 from qss_core.positions import BATCH_TOPICS, Position, decode_token
 from qss_core.wire import StoreMetadata
 
@@ -17,7 +15,7 @@ _COMPONENTS_KEPT = 256
 class Conversation:
     """Routes, and the newest position seen: handing it on is what keeps reads from going back."""
 
-    url: str
+    urls: tuple[str, ...]
     store: str
     monotonic: bool
     only_url: bool = False  # The pods' own addresses cannot be reached from here.
@@ -28,10 +26,12 @@ class Conversation:
 
     @property
     def discovery_urls(self) -> list[str]:
-        """Where to discover: the pods that are known, then the address that was given."""
+        """Where to discover: the pods that are known, then the addresses that were given."""
         instances = self.metadata.instances if self.metadata and not self.only_url else ()
         known = [one.query for one in instances]
-        return [f"{base}/state/instances/{self.store}" for base in (*known, self.url)]
+        return [
+            f"{base}/state/instances/{self.store}" for base in dict.fromkeys((*known, *self.urls))
+        ]
 
     def target(self, request: HttpRequest) -> str:
         """The URL to ask: the active of the request's partition, or the pods in turn."""
@@ -40,11 +40,11 @@ class Conversation:
         return self._base(self.metadata, request) + bounded.target
 
     def _base(self, metadata: StoreMetadata, request: HttpRequest) -> str:
-        if self.only_url:
-            return self.url
-        if request.partition is not None:
+        if request.partition is not None and not self.only_url:
             return active_of(metadata, request.partition).query
         self._turn += 1
+        if self.only_url:
+            return self.urls[self._turn % len(self.urls)]
         return metadata.instances[self._turn % len(metadata.instances)].query
 
     def data(self, request: HttpRequest) -> bytes | None:
@@ -74,11 +74,3 @@ def _without_forgotten(position: Position, newest: Position) -> Position:
         one for one in position.topics if one[0] in there or not one[0].startswith(BATCH_TOPICS)
     )
     return Position(tuple(kept))
-
-
-def checked_url(url: str) -> str:
-    """A base URL without a trailing slash; MalformedRequestError for what is none."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise MalformedRequestError(f"a URL like http://127.0.0.1:8080 is needed, not {url!r}")
-    return url.rstrip("/")

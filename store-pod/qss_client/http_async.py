@@ -1,6 +1,7 @@
 """HTTP for programs with an event loop: pooled connections, typed errors, bounded answers."""
 
 import asyncio
+import logging
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better.
 
@@ -9,10 +10,18 @@ from yarl import URL
 
 from qss_client.credentials import Credentials, Token, certificate_refused, trusted_by
 from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
-from qss_client.routing import Again, RetryLimits, after_failure
-from qss_core.errors import StoreError, UnauthenticatedError, UnreachableError
+from qss_client.routing import (
+    Again,
+    RetryLimits,
+    after_failure,
+    still_trying,
+)
+from qss_client.unreachable import unreachable
+from qss_core.errors import StoreError, UnauthenticatedError
 
+_LOG = logging.getLogger(__name__)
 CONNECTIONS_MAX = 64
+CONNECT_TIMEOUT_S = 5.0
 _HEADER_BYTES_MAX = 65536
 
 
@@ -33,7 +42,7 @@ class AsyncHttp:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=trusted_by(ca_file) or True),
             auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             # A position of many topics is a long header.
             max_line_size=_HEADER_BYTES_MAX,
             max_field_size=_HEADER_BYTES_MAX,
@@ -80,7 +89,9 @@ class AsyncHttp:
             refused = certificate_refused(url, error)
             if refused is not None:
                 raise refused from error
-            raise UnreachableError(f"{url} did not answer: {type(error).__name__}") from error
+            is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
+            waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
+            raise unreachable(url, error, waited_s) from error
         check_status(response.status, data)
         names = {name.lower(): value for name, value in response.headers.items()}
         return HttpAnswer(response.status, names, data)
@@ -110,13 +121,23 @@ class AsyncPatience:
         self._limits = limits
         self._started = asyncio.get_running_loop().time()
         self._attempt = 0
+        self._has_told = False
 
-    async def after(self, error: StoreError) -> Again:
-        """Waits as the rules say; raises the error where they say to give up."""
-        elapsed_s = asyncio.get_running_loop().time() - self._started
-        again = after_failure(error, self._attempt, elapsed_s, random(), self._limits)
+    @property
+    def elapsed_s(self) -> float:
+        """Since it was made."""
+        return asyncio.get_running_loop().time() - self._started
+
+    async def after(self, error: StoreError, limits: RetryLimits | None = None) -> Again:
+        """As `Patience.after`."""
+        elapsed_s = self.elapsed_s
+        again = after_failure(error, self._attempt, elapsed_s, random(), limits or self._limits)
         if again is None:
             raise error
         self._attempt += 1
+        is_long = elapsed_s + again.wait_s >= self._limits.tell_after_s
+        if limits is None and is_long and not self._has_told:
+            self._has_told = True
+            _LOG.warning("%s", still_trying(error, elapsed_s, self._limits))
         await asyncio.sleep(again.wait_s)
         return again

@@ -1,5 +1,6 @@
 """HTTP for programs without an event loop: pooled connections, typed errors, bounded answers."""
 
+import logging
 import time
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
@@ -9,9 +10,17 @@ import urllib3
 
 from qss_client.credentials import Credentials, Token, certificate_refused, trusted_by
 from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
-from qss_client.routing import Again, RetryLimits, after_failure
-from qss_core.errors import StoreError, UnauthenticatedError, UnreachableError
+from qss_client.routing import (
+    Again,
+    RetryLimits,
+    after_failure,
+    still_trying,
+)
+from qss_client.unreachable import unreachable
+from qss_core.errors import StoreError, UnauthenticatedError
 from qss_core.wire import decode, encode
+
+_LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 CONNECT_TIMEOUT_S = 5.0
@@ -79,12 +88,14 @@ class SyncHttp:
                 return self._exchange(method, url, body, headers, timeout_s)
             except urllib3.exceptions.ProtocolError as error:
                 if last:
-                    raise UnreachableError(f"{url} closed the connection") from error
+                    raise unreachable(url, error, timeout_s) from error
             except urllib3.exceptions.HTTPError as error:
                 refused = certificate_refused(url, error)
                 if refused is not None:
                     raise refused from error
-                raise UnreachableError(f"{url} did not answer: {_reason(error)}") from error
+                is_connecting = isinstance(error, urllib3.exceptions.ConnectTimeoutError)
+                waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
+                raise unreachable(url, error, waited_s) from error
         raise AssertionError("the loop returns or raises")
 
     def _exchange(
@@ -129,11 +140,6 @@ class SyncHttp:
         return decode(self.request("GET", url, timeout_s=timeout_s).body, kind)
 
 
-def _reason(error: urllib3.exceptions.HTTPError) -> str:
-    inner = getattr(error, "reason", None)
-    return type(inner or error).__name__
-
-
 class Patience:
     """Counts one request's attempts and waits between them."""
 
@@ -142,13 +148,27 @@ class Patience:
         self._limits = limits
         self._started = time.monotonic()
         self._attempt = 0
+        self._has_told = False
 
-    def after(self, error: StoreError) -> Again:
-        """Waits as the rules say; raises the error where they say to give up."""
-        elapsed_s = time.monotonic() - self._started
-        again = after_failure(error, self._attempt, elapsed_s, random(), self._limits)
+    @property
+    def elapsed_s(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self._started
+
+    def after(self, error: StoreError, limits: RetryLimits | None = None) -> Again:
+        """Waits as the rules say; raises the error where they say to give up.
+
+        Says once that it goes on, where it takes longer. limits: those of a first contact, which is
+        over soon, and of which nothing is said.
+        """
+        elapsed_s = self.elapsed_s
+        again = after_failure(error, self._attempt, elapsed_s, random(), limits or self._limits)
         if again is None:
             raise error
         self._attempt += 1
+        is_long = elapsed_s + again.wait_s >= self._limits.tell_after_s
+        if limits is None and is_long and not self._has_told:
+            self._has_told = True
+            _LOG.warning("%s", still_trying(error, elapsed_s, self._limits))
         time.sleep(again.wait_s)  # noqa: TID251 this is the wait between two attempts.
         return again

@@ -50,7 +50,7 @@ class Shown:
 class Way:
     """How a store is reached; the members are those of `Store`."""
 
-    url: str
+    urls: tuple[str, ...]
     store: str
     shown: Shown
     direct: bool = True
@@ -63,7 +63,7 @@ class Way:
     def client(self, limits: RetryLimits, *, decimal: bool = False, raw: bool = False) -> Store:
         """A client that asks that way; decimal, raw: as `Store` takes them."""
         return Store(
-            self.url,
+            self.urls,
             self.store,
             direct=self.direct,
             server_hostname=self.server_hostname,
@@ -106,7 +106,7 @@ def way_to(name: str, context: str | None, service_account: str, shown: Shown) -
     place = KubernetesPlace.parse(name, context)
     is_tls = shown.ca_file is not None
     if is_in_cluster() and context is None:
-        yield Way(url=service_url(place, tls=is_tls), store=place.store, shown=shown)
+        yield Way(urls=(service_url(place, tls=is_tls),), store=place.store, shown=shown)
         return
     with forwarded(place, None if shown.has_token else service_account) as found:
         if found.server_hostname is not None and not is_tls:
@@ -115,7 +115,7 @@ def way_to(name: str, context: str | None, service_account: str, shown: Shown) -
                 f"`kubectl get secret` shows the ca.crt of the Secret in spec.access.tlsSecretName"
             )
         yield Way(
-            url=found.url,
+            urls=(found.url,),
             store=place.store,
             shown=shown if shown.has_token else replace(shown, token=found.token),
             direct=False,

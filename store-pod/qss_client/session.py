@@ -9,7 +9,7 @@ from qss_client.http_answer import HttpAnswer
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.operations import Exchange, Result
 from qss_client.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest
-from qss_client.routing import RetryLimits
+from qss_client.routing import RetryLimits, no_answer
 from qss_client.scans import RowType, Scan
 from qss_client.tables import Scanned
 from qss_core.errors import StoreError, StoreNotFoundError
@@ -38,7 +38,7 @@ class Session:
     def metadata(self) -> StoreMetadata:
         """The store's pods and partitions, as discovered when they were last needed."""
         if self.conversation.metadata is None:
-            self._discover()
+            self._discover(Patience(self._limits))
         assert self.conversation.metadata is not None
         return self.conversation.metadata
 
@@ -102,7 +102,7 @@ class Session:
         failure = request.after
         while True:
             if failure is not None and (patience.after(failure)).refresh:
-                self._discover()
+                self._discover(patience)
             try:
                 return self._http.request(
                     request.method,
@@ -118,13 +118,19 @@ class Session:
         """What the store is."""
         return self.metadata().definition
 
-    def _discover(self) -> None:
-        patience = Patience(self._limits)
+    def _discover(self, patience: Patience) -> None:
+        """Asks the pods, one after the other, where the store is; again, while none tells."""
+        is_first = self.conversation.metadata is None
         while True:
             failures: list[StoreError] = []
-            for url in self.conversation.discovery_urls:
+            urls = self.conversation.discovery_urls
+            for number, url in enumerate(urls):
+                timeout_s = _ANSWER_MARGIN_S
+                if is_first:
+                    left = len(urls) - number
+                    timeout_s = self._limits.share_of_first_contact(patience.elapsed_s, left)
                 try:
-                    answer = self._http.request("GET", url, timeout_s=_ANSWER_MARGIN_S)
+                    answer = self._http.request("GET", url, timeout_s=timeout_s)
                 except StoreError as error:
                     failures.append(error)
                 else:
@@ -133,4 +139,8 @@ class Session:
             # Pods that serve other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):
                 raise failures[-1]
-            patience.after(failures[-1])
+            if is_first:
+                failure = no_answer(self.conversation.store, failures)
+                patience.after(failure, self._limits.of_first_contact(failures))
+            else:
+                patience.after(failures[-1])

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from qss_client import operations, requests
+from qss_client.addresses import Urls, checked_name, find_urls
 from qss_client.answers import (
     PartitionResult,
     Row,
@@ -14,7 +15,7 @@ from qss_client.answers import (
     VersionRow,
     WindowRow,
 )
-from qss_client.conversation import Conversation, checked_url
+from qss_client.conversation import Conversation
 from qss_client.credentials import Token
 from qss_client.http_sync import SyncHttp
 from qss_client.json_values import reader_of
@@ -38,7 +39,10 @@ from qss_core.wire import StoreMetadata
 class Store:
     """A client of one store: finds the pods, asks the right one, tries again where that may help.
 
-    url: the query or internal port of any pod. With `monotonic` (the default) every request is
+    url: the query or internal port of any pod; a list, or a text with commas, names several. By
+        default QSS_URL, or the local cluster in QSS_STATE_DIR, `.qss`: Store(store="words").
+
+    With `monotonic` (the default) every request is
     bounded by the newest position seen: this client's reads never go back. Methods raise
     qss_core.errors.StoreError; its `code` is stable.
 
@@ -54,8 +58,8 @@ class Store:
 
     def __init__(
         self,
-        url: str,
-        store: str,
+        url: Urls | None = None,
+        store: str | None = None,
         *,
         token: Token | None = None,
         token_file: str | Path | None = None,
@@ -68,9 +72,10 @@ class Store:
         limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     ) -> None:
         """Asks nothing yet."""
+        name = checked_name(store)
         self._conversation = Conversation(
-            checked_url(url),
-            store,
+            find_urls(name, url),
+            name,
             monotonic,
             only_url=not direct,
             read=reader_of(decimal=decimal, raw=raw),

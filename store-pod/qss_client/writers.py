@@ -2,6 +2,8 @@
 
 from urllib.parse import quote
 
+from qss_client.addresses import Urls, checked_urls
+from qss_client.first_contact import first_answer
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits
 from qss_core.errors import StoreError, UnknownWriterError
@@ -13,18 +15,19 @@ _TIMEOUT_S = 35.0  # A pod passes the request on, and waits for its coordinator.
 
 def list_writers(
     http: SyncHttp,
-    url: str,
+    url: Urls,
     store: str,
     limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
 ) -> tuple[WriterReport, ...]:
-    """All writers, by name; `url` is the query or the internal port of any pod.
+    """All writers, by name; `url` is the query or the internal port of any pod, or of many.
 
     Needs the right to write where the store checks its callers.
     """
+    path = _path(http, url, store, limits)
     patience = Patience(limits)
     while True:
         try:
-            answer = http.get(_path(url, store), WritersAnswer, _TIMEOUT_S)
+            answer = http.get(path, WritersAnswer, _TIMEOUT_S)
         except StoreError as error:
             patience.after(error)
         else:
@@ -33,7 +36,7 @@ def list_writers(
 
 def delete_writer(
     http: SyncHttp,
-    url: str,
+    url: Urls,
     store: str,
     writer: str,
     *,
@@ -47,8 +50,9 @@ def delete_writer(
     are then written once more. Raises UnknownWriterError, and WriterOpenError for a writer whose
     run may be alive, unless it is forced.
     """
+    path = _path(http, url, store, limits)
     patience = Patience(limits)
-    target = f"{_path(url, store)}/{quote(writer, safe='')}?force={str(force).lower()}"
+    target = f"{path}/{quote(writer, safe='')}?force={str(force).lower()}"
     is_repeated = False
     while True:
         try:
@@ -64,5 +68,13 @@ def delete_writer(
             return decode(answer.body, WriterReport)
 
 
-def _path(url: str, store: str) -> str:
-    return f"{url}/changelog/stores/{quote(store, safe='')}/writers"
+def _path(http: SyncHttp, url: Urls, store: str, limits: RetryLimits) -> str:
+    """Of the writers, at the first of the addresses that answers for the store."""
+    name = quote(store, safe="")
+
+    def reached(base: str, timeout_s: float) -> str:
+        http.request("GET", f"{base}/state/instances/{name}", timeout_s=timeout_s)
+        return base
+
+    base = first_answer(reached, checked_urls(url), store, limits)
+    return f"{base}/changelog/stores/{name}/writers"

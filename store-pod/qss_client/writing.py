@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlencode
 
+from qss_client.addresses import Urls, checked_urls
 from qss_client.batch_bodies import BATCH_MEDIA, encode_batch
 from qss_client.chunks import Slice
-from qss_client.conversation import checked_url
+from qss_client.first_contact import first_answer
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits, active_of
 from qss_core.chunk_ids import encode_chunk_id
-from qss_core.errors import Retry, StoreError, StoreNotFoundError
+from qss_core.errors import Retry, StoreError
 from qss_core.model import PartitionId
 from qss_core.wire import (
     AbortAnswer,
@@ -62,20 +63,20 @@ class Run:
     opened: WriterOpened
 
 
-def discover(http: SyncHttp, url: str, store: str, limits: RetryLimits) -> StoreMetadata:
-    """The store's pods and partitions; `url` is the query or the internal port of any pod.
+def discover(http: SyncHttp, url: Urls, store: str, limits: RetryLimits) -> StoreMetadata:
+    """The store's pods and partitions; `url` is the query or the internal port of any pod, or many.
 
-    Raises MalformedRequestError for what is no URL.
+    Raises MalformedRequestError for what is no URL, and UnreachableError after
+    `limits.first_contact_s` where nobody answers.
     """
-    url = checked_url(url)
-    patience = Patience(limits)
-    while True:
-        try:
-            return http.get(f"{url}/state/instances/{store}", StoreMetadata)
-        except StoreNotFoundError:
-            raise  # A pod that serves another store will not serve this one later.
-        except StoreError as error:
-            patience.after(error)
+    return first_answer(
+        lambda base, timeout_s: http.get(
+            f"{base}/state/instances/{store}", StoreMetadata, timeout_s=timeout_s
+        ),
+        checked_urls(url),
+        store,
+        limits,
+    )
 
 
 def open_writer(

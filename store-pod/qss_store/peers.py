@@ -9,7 +9,8 @@ from typing import Any, Self, TypeVar
 import aiohttp
 from yarl import URL
 
-from qss_core.errors import StoreError, UnreachableError
+from qss_client.unreachable import unreachable
+from qss_core.errors import StoreError
 from qss_core.wire import Problem, decode, encode, error_of
 
 Answer = TypeVar("Answer")
@@ -98,7 +99,7 @@ class Peers:
                         return decode(body, kind)
                     raise refusal_of(response.status, body)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise UnreachableError(f"{url} did not answer: {type(error).__name__}") from error
+            raise unreachable(url, error, timeout_s) from error
 
 
 async def read_answer(response: aiohttp.ClientResponse) -> bytes:

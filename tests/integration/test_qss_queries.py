@@ -328,7 +328,7 @@ def test_the_local_cluster_is_found_by_its_directory(tmp_path: Path) -> None:
     assert len(gone.err.splitlines()) == 1
     nowhere = Qss(tmp_path / "nowhere").run("get", "words", "a")
     assert nowhere.code == 3
-    assert "give --url, or run `qss up`" in nowhere.err
+    assert "give its URL (qss: --url" in nowhere.err
 
 
 def test_a_locale_without_a_letter_shows_its_escape(cluster: PodCluster) -> None:

@@ -238,7 +238,7 @@ def test_overwrite_replaces_all_rows_and_keeps_the_streams_positions(
         ({"positionBound": "{no"}, "MALFORMED_REQUEST: positionBound"),
         ({"positionBound": "!"}, "MALFORMED_REQUEST: positionBound"),
         ({"store": "word"}, "STORE_NOT_FOUND: this pod serves store words"),
-        ({"url": ""}, "MALFORMED_REQUEST: option 'url' is missing"),
+        ({"url": ""}, "STORE_NOT_FOUND: no local cluster in .* has a store words: give its URL"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )

@@ -15,9 +15,9 @@ DEFAULTS = ReadOptions()
 class AnyClient:
     """`Store` or `AsyncStore`."""
 
-    def __init__(self, kind: str, url: str, store: str, **options: Any) -> None:
-        self.sync = Store(url, store, **options) if kind == "sync" else None
-        self.other = AsyncStore(url, store, **options) if kind == "async" else None
+    def __init__(self, kind: str, *place: Any, **options: Any) -> None:
+        self.sync = Store(*place, **options) if kind == "sync" else None
+        self.other = AsyncStore(*place, **options) if kind == "async" else None
 
     @property
     def position(self) -> Position:

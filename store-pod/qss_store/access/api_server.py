@@ -9,6 +9,7 @@ from typing import Self
 import aiohttp
 
 from qss_client.credentials import TokenFile
+from qss_client.unreachable import why_unreachable
 from qss_core.errors import StoreError
 from qss_store.access.reviews import NoReviewError
 
@@ -56,7 +57,8 @@ class ApiServer:
             except _MayPassError as error:
                 why = str(error)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                why = f"{self._url} did not answer: {type(error).__name__}"
+                words = why_unreachable(error, self._timeout_s / _TRIES)
+                why = f"{self._url} did not answer: {words}"
                 self._trust = None  # Its authority may have been replaced.
             if left > 1:
                 await asyncio.sleep(_PAUSE_S)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import aiohttp
 from yarl import URL
 
+from qss_client.unreachable import why_unreachable
 from qss_core.errors import DeadlineExceededError, UnreachableError
 from qss_core.model import PodAddress
 from qss_store.peers import PeerSession, read_answer, refusal_of
@@ -134,7 +135,7 @@ class _translated:  # noqa: N801 a context manager, used like a function.
         # A connection that takes too long to open is both of the first two kinds.
         if isinstance(error, aiohttp.ClientError):
             raise UnreachableError(
-                f"pod {self._pod.name} did not answer: {type(error).__name__}"
+                f"pod {self._pod.name} did not answer: {why_unreachable(error, self._timeout_s)}"
             ) from error
         if isinstance(error, TimeoutError):
             raise DeadlineExceededError(

@@ -6,7 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from qss_client.conversation import Conversation, checked_url
+from qss_client.addresses import checked_urls
+from qss_client.conversation import Conversation
 from qss_client.requests import DEFAULTS, ReadOptions, count_request, get_request, many_request
 from qss_core.errors import MalformedBytesError, MalformedRequestError
 from qss_core.positions import Position, decode_token, encode_token
@@ -24,7 +25,7 @@ def cluster(tmp_path: Path) -> PodCluster:
 
 @pytest.fixture
 def conversation(cluster: PodCluster) -> Conversation:
-    return Conversation("http://given:1", "words", monotonic=True, metadata=cluster.metadata)
+    return Conversation(("http://given:1",), "words", monotonic=True, metadata=cluster.metadata)
 
 
 def bound_of(url: str) -> Position | None:
@@ -103,13 +104,13 @@ def test_a_position_that_is_none_is_refused(conversation: Conversation) -> None:
 
 @pytest.mark.parametrize("url", ["http://a:1", "http://a:1/", "https://a/b//"])
 def test_a_url_has_no_slash_at_its_end(url: str) -> None:
-    assert checked_url(url) == url.rstrip("/")
+    assert checked_urls(url) == (url.rstrip("/"),)
 
 
 @pytest.mark.parametrize("url", ["", "a:1", "//a", "http:", "ftp://a", "http:///x"])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(MalformedRequestError, match="a URL like"):
-        checked_url(url)
+        checked_urls(url)
 
 
 def test_writers_that_the_store_forgot_are_forgotten_where_they_are_many(

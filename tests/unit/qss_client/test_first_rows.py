@@ -32,7 +32,7 @@ def read(exchange: operations.Exchange[Any], *pages: HttpAnswer) -> tuple[list[s
 
 @pytest.fixture
 def conversation() -> Conversation:
-    return Conversation(STORE, "words", monotonic=True)
+    return Conversation((STORE,), "words", monotonic=True)
 
 
 def test_a_window_behind_a_page_without_rows_is_found(conversation: Conversation) -> None:

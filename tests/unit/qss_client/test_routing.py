@@ -2,11 +2,19 @@
 
 import pytest
 
-from qss_client.routing import Again, RetryLimits, active_of, after_failure
+from qss_client.routing import (
+    Again,
+    RetryLimits,
+    active_of,
+    after_failure,
+    no_answer,
+    still_trying,
+)
 from qss_core.errors import (
     BatchInProgressError,
     KeyNotFoundError,
     NotPresentError,
+    NotReadyError,
     NotUpToBoundError,
     StoreError,
     UnreachableError,
@@ -16,6 +24,8 @@ from qss_core.wire import metadata_of
 from qss_testing.pod_process import PodCluster
 
 LIMITS = RetryLimits(deadline_s=10.0, first_wait_s=0.1, longest_wait_s=1.0)
+
+TINY = RetryLimits(deadline_s=0.0)
 
 
 def waits(error: StoreError, jitter: float) -> list[float]:
@@ -70,6 +80,37 @@ def test_routes_are_refreshed_where_the_pod_may_be_another(
 def test_limits_end_with_the_request() -> None:
     assert LIMITS.within(3.0).deadline_s == 3.0
     assert LIMITS.within(30.0) == LIMITS
+
+
+def test_a_first_contact_without_any_answer_is_over_within_5_s() -> None:
+    gone, starting = UnreachableError("gone"), NotReadyError("no assignment yet")
+    limits = RetryLimits(deadline_s=120.0)
+    assert after_failure(gone, 3, 4.6, 0.0, limits.of_first_contact([gone, gone])) is None
+    assert after_failure(gone, 3, 4.0, 0.0, limits.of_first_contact([gone])) is not None
+    assert limits.of_first_contact([gone, starting]) == limits, "somebody is there"
+    assert TINY.of_first_contact([gone]).deadline_s == 0.0
+
+
+def test_addresses_share_the_time_of_a_first_contact() -> None:
+    limits = RetryLimits(first_contact_s=4.0)
+    assert limits.share_of_first_contact(0.0, 1) == 4.0
+    assert limits.share_of_first_contact(1.0, 3) == 1.0
+    assert limits.share_of_first_contact(9.0, 1) > 0, "an address is asked once at least"
+
+
+def test_a_first_contact_tells_of_each_address_in_one_sentence() -> None:
+    silence = [UnreachableError("http://a: connection refused"), UnreachableError("http://b: gone")]
+    assert no_answer("words", [*silence, silence[0]]).message == (
+        "no pod of store words answers (http://a: connection refused; http://b: gone): check the "
+        "URL, and that the store runs"
+    )
+    told = NotReadyError("no assignment yet")
+    assert no_answer("words", [*silence, told]) is told
+
+
+def test_what_goes_on_is_said_with_its_end() -> None:
+    told = still_trying(UnreachableError("http://a: connection refused"), 2.2, LIMITS)
+    assert told == "http://a: connection refused; asked again for up to 8 s"
 
 
 def test_the_active_is_where_the_assignment_says(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -13,7 +13,6 @@ URL = "http://words:8081"
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "needs url"),
         ({"url": "words:8081"}, "a URL like"),
         ({"url": URL, "writer": "a/b"}, "name"),
         ({"url": URL, "writer": ""}, "name"),

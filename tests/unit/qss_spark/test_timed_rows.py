@@ -25,8 +25,7 @@ def encoded(definition: StoreDefinition, **columns: Any) -> pa.RecordBatch:
 
 def reader(definition: StoreDefinition, **options: str) -> StoreReader:
     schema = schema_of(definition)
-    given = {"url": "http://pod", **options}
-    return StoreReader(given, definition, schema, Access())
+    return StoreReader(options, ("http://pod",), definition, schema, Access())
 
 
 def test_times_are_milliseconds_or_timestamps() -> None:

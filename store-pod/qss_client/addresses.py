@@ -1,0 +1,100 @@
+"""Where a store is: the URLs that are given, those of the environment, or a local cluster's.
+
+Without a URL the environment's QSS_URL is taken, and without that the local cluster in the
+directory QSS_STATE_DIR, by default `.qss`, as `qss up` makes it.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from qss_core.errors import MalformedRequestError, StoreError, StoreNotFoundError, UnreachableError
+
+STATE_DIR = Path(".qss")
+Urls = str | Sequence[str]
+
+
+def find_urls(
+    store: str,
+    given: Urls | None = None,
+    state_dir: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> tuple[str, ...]:
+    """The base URLs of a store's pods, the best one first.
+
+    Raises MalformedRequestError for what is no URL, StoreNotFoundError where there is none, and
+    UnreachableError for a store of a local cluster that was stopped.
+    """
+    found = (environment.get("QSS_URL") or None) if given is None else given
+    if found is not None:
+        return checked_urls(found)
+    return _local_urls(store, state_dir or Path(environment.get("QSS_STATE_DIR") or STATE_DIR))
+
+
+def checked_name(store: object) -> str:
+    """The name of a store. Raises MalformedRequestError for what is none."""
+    if not isinstance(store, str) or not store:
+        raise MalformedRequestError(
+            f'the store\'s name is needed, as store="words" or behind its URL, not {store!r}'
+        )
+    return store
+
+
+def checked_urls(given: Urls) -> tuple[str, ...]:
+    """Base URLs without a trailing slash, each once: of a list, or of a text with commas."""
+    texts = given.split(",") if isinstance(given, str) else given
+    if not texts or isinstance(texts, bytes):
+        raise MalformedRequestError(f"url: one URL or more, not {given!r}")
+    return tuple(dict.fromkeys(_checked(text) for text in texts))
+
+
+def _checked(text: str) -> str:
+    if not isinstance(text, str):
+        raise MalformedRequestError(f"url: a text like http://127.0.0.1:8080, not {text!r}")
+    url = text.strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or parts.query or parts.fragment or not url.isprintable() or " " in url:
+        raise MalformedRequestError(
+            f"a URL like http://127.0.0.1:8080 is needed, not {text!r}; a store of the local "
+            'cluster is found by its name alone: store="..." and no url'
+        )
+    return url
+
+
+def _local_urls(store: str, state_dir: Path) -> tuple[str, ...]:
+    yaml = _yaml()
+    try:
+        document = yaml.safe_load((state_dir / store / "status.yaml").read_text()) or {}
+    except (OSError, ValueError) as error:
+        raise StoreNotFoundError(
+            f"no local cluster in {state_dir} has a store {store}: give its URL (qss: --url, "
+            "programs: url=...), set QSS_URL, or run `qss up`"
+        ) from error
+    except yaml.YAMLError as error:
+        raise StoreError(f"{state_dir / store / 'status.yaml'} is damaged: run `qss up`") from error
+    for condition in document.get("conditions", ()):
+        if condition.get("reason") == "Stopped":
+            raise UnreachableError(f"store {store}: {condition['message']}")
+    endpoints = document.get("endpoints") or {}
+    pods = [pod.get("query") for pod in endpoints.get("pods", ())]
+    urls = [url for url in (endpoints.get("query"), *pods) if url]
+    if not urls:
+        raise StoreNotFoundError(f"store {store} has no address yet: see `qss status {store}`")
+    return checked_urls(urls)
+
+
+def _yaml() -> Any:
+    try:
+        return import_module("yaml")
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            "a store of the local cluster is found by PyYAML: give the store's URL, or "
+            "pip install 'queryable-state[cli]'"
+        ) from error

@@ -1,0 +1,41 @@
+"""Why a request had no answer, in the words of a person."""
+
+import socket
+from urllib.parse import urlsplit
+
+from qss_core.errors import UnreachableError
+
+_CAUSES_MAX = 20
+
+
+def unreachable(url: str, error: BaseException, timeout_s: float) -> UnreachableError:
+    """The failure of a request to `url`, which had `timeout_s` for what did not happen."""
+    parts = urlsplit(url)
+    return UnreachableError(f"{parts.scheme}://{parts.netloc}: {why_unreachable(error, timeout_s)}")
+
+
+def why_unreachable(error: BaseException, timeout_s: float) -> str:
+    """Libraries wrap the system's errors in different ways: the innermost one tells."""
+    causes = _causes(error)
+    for kind, words in (
+        (socket.gaierror, "no such host"),
+        (ConnectionRefusedError, "connection refused"),
+        (TimeoutError, f"no answer within {timeout_s:.3g} s"),
+    ):
+        if any(isinstance(one, kind) for one in causes):
+            return words
+    told = next((one.strerror for one in causes if isinstance(one, OSError) and one.strerror), None)
+    return told.lower() if told else "the connection was closed before an answer came"
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    waiting: list[object] = [error]
+    while waiting and len(found) < _CAUSES_MAX:
+        one = waiting.pop(0)
+        if not isinstance(one, BaseException) or one in found:
+            continue
+        found.append(one)
+        waiting += [one.__cause__, *one.args]
+        waiting += [getattr(one, "reason", None), getattr(one, "os_error", None)]
+    return found

@@ -1,0 +1,154 @@
+"""A store that is not there is told soon and in words; one that was there is waited for."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qss_client import RetryLimits
+from qss_client.http_sync import SyncHttp
+from qss_client.writers import list_writers
+from qss_client.writing import WRITE_LIMITS, discover
+from qss_core.errors import StoreNotFoundError, UnreachableError
+from qss_spark import StoreSink
+from qss_spark.datasource import QueryableStateSource
+from qss_testing.clients import AnyClient
+from qss_testing.pod_process import PodCluster
+from qss_testing.ports import free_ports
+from qss_testing.qss_command import REAL_POD, Qss
+from qss_testing.waiting import wait_until
+from qss_testing.writer import write_values
+
+Connect = Callable[..., Awaitable[AnyClient]]
+NOBODY = "http://127.0.0.1:1"
+# Patient with what has answered once; nothing here waits for it.
+SOON = RetryLimits(deadline_s=3600.0, first_contact_s=0.3)
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    with PodCluster(tmp_path_factory.mktemp("pods"), pods=2) as cluster:
+        write_values(cluster.url, cluster.store, {"a": 1})
+        yield cluster
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The URL of a port that takes connections and never answers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture(params=["sync", "async"])
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
+    clients: list[AnyClient] = []
+
+    async def make(*arguments: Any, **options: Any) -> AnyClient:
+        clients.append(AnyClient(request.param, *arguments, **options))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        await client.close()
+
+
+async def test_a_dead_url_is_told_soon_in_one_sentence(connect: Connect) -> None:
+    client = await connect(NOBODY, "words", limits=SOON)
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(UnreachableError) as told:
+            await client.get("a")
+    assert told.value.message == (
+        "no pod of store words answers (http://127.0.0.1:1: connection refused): "
+        "check the URL, and that the store runs"
+    )
+
+
+async def test_a_host_that_there_is_not_is_told(connect: Connect) -> None:
+    client = await connect("http://nobody.invalid:1", "words", limits=SOON)
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(UnreachableError, match=r"http://nobody.invalid:1: no such host"):
+            await client.get("a")
+
+
+async def test_an_address_that_never_answers_is_told(connect: Connect, silent: str) -> None:
+    client = await connect(silent, "words", limits=SOON)
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(UnreachableError, match=rf"{silent}: no answer within 0.[0-9]+ s"):
+            await client.get("a")
+
+
+async def test_any_of_several_urls_will_do(
+    connect: Connect, cluster: PodCluster, silent: str
+) -> None:
+    urls = [NOBODY, silent, cluster.url]
+    for given in (urls, ",".join(urls)):
+        client = await connect(given, cluster.store, limits=SOON)
+        row = await client.get("a")
+        assert row is not None
+        assert row.value == 1
+    http = SyncHttp()
+    with closing(http):
+        found = discover(http, urls, cluster.store, SOON)
+        assert found == cluster.metadata
+        assert [one.name for one in list_writers(http, urls, cluster.store, SOON)] == ["test"]
+
+
+async def test_what_had_answered_is_waited_for_and_that_is_said(
+    connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = RetryLimits(first_contact_s=0.3, tell_after_s=0.0)
+    with PodCluster(tmp_path) as pods:
+        write_values(pods.url, pods.store, {"a": 1})
+        client = await connect(pods.url, pods.store, limits=limits)
+        assert await client.get("a") is not None
+        pods.pods[0].kill()
+        waiting = asyncio.create_task(client.get("b"))
+        await asyncio.to_thread(wait_until, lambda: caplog.records)
+        await asyncio.to_thread(pods.pods[0].start)
+        await asyncio.to_thread(pods.assign, pods.pods[0])
+        assert await waiting is None
+    said = f"{pods.url}: connection refused; asked again for up to 10 s"
+    assert [one.getMessage() for one in caplog.records] == [said]
+
+
+def test_the_words_of_a_run_of_spark_come_before_it_starts() -> None:
+    with pytest.raises(UnreachableError, match=r"connection refused.*check the URL"):
+        StoreSink("words", NOBODY)
+
+
+async def test_a_local_store_is_found_by_its_name(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Qss(tmp_path, REAL_POD)
+    monkeypatch.delenv("QSS_URL", raising=False)
+    monkeypatch.setenv("QSS_STATE_DIR", str(local.state.path))
+    try:
+        assert (await asyncio.to_thread(local.up)).code == 0
+        StoreSink("word-counts")
+        assert QueryableStateSource({"store": "word-counts"}).schema().names[0] == "key"
+        client = await connect(store="word-counts")
+        assert await client.get("a") is None
+    finally:
+        await asyncio.to_thread(local.down)
+    with pytest.raises(UnreachableError, match=r"store word-counts: .*stopped"):
+        await connect(store="word-counts")
+    with pytest.raises(StoreNotFoundError, match=r"no local cluster in .* has a store other"):
+        await connect(store="other")
+
+
+def test_a_command_that_finds_nobody_ends_with_one_line(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    for command in (("get", "words", "a"), ("writers", "words")):
+        done = Qss(tmp_path).run(*command, "--url", f"http://127.0.0.1:{port}")
+        assert (done.code, done.out) == (4, "")
+        assert done.err.startswith("error: UNREACHABLE: no pod of store words answers (http:")
+        assert len(done.err.splitlines()) == 1
+
+
+def test_a_writer_asks_a_store_that_starts_for_longer() -> None:
+    assert WRITE_LIMITS.deadline_s > WRITE_LIMITS.first_contact_s
