@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import (
 
 
 class ProgressLines(StreamingQueryListener):
-    """Prints `{"batch": 3, "rows": 4500, "keys": 2800, "seconds": 0.6}`."""
+    """Prints `{"batch": 3, "rows": 4500, "seconds": 0.6}`."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 Spark's name.
         """Nothing to tell."""
@@ -30,7 +30,6 @@ class ProgressLines(StreamingQueryListener):
         line = {
             "batch": progress.batchId,
             "rows": progress.numInputRows,
-            "keys": sum(operator.numRowsTotal for operator in progress.stateOperators),
             "seconds": progress.batchDuration / 1000,
         }
         sys.stdout.write(json.dumps(line) + "\n")

@@ -256,10 +256,27 @@ class AsyncStore:
             operations.version(self._conversation, definition, key, as_of, options)
         )
 
-    async def count(self, options: ReadOptions = DEFAULTS) -> int:
-        """About how many entries the store has (RocksDB's estimate)."""
-        definition = await self._session.definition()
-        return await self._session.run(operations.count(self._conversation, definition, options))
+    async def count(
+        self,
+        options: ReadOptions = DEFAULTS,
+        *,
+        exact: bool = False,
+        partitions: Sequence[int] | None = None,
+    ) -> int:
+        """About how many entries the store has, or how many it has.
+
+        By default it is RocksDB's estimate of what is committed, which counts a key again each time
+        that it is written, until a compaction. exact: every row is looked at, of a Versioned store
+        every key that has a value now; a large store needs a longer `timeout_s`.
+        """
+        counting = operations.count(
+            self._conversation,
+            await self._session.definition(),
+            options,
+            exact=exact,
+            partitions=partitions,
+        )
+        return await self._session.run(counting)
 
     async def query(
         self,

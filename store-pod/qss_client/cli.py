@@ -82,7 +82,7 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     """
     import typer
 
-    from qss_client import cli_queries, cli_timed, cli_writers
+    from qss_client import cli_count, cli_queries, cli_timed, cli_writers
 
     app = typer.Typer(
         name="qss",
@@ -95,6 +95,7 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
     app.callback()(_no_options)
     cli_queries.register(app)
     cli_timed.register(app)
+    cli_count.register(app)
     cli_writers.register(app)
     own = {entry.callback.__name__ for entry in app.registered_commands if entry.callback}
     if own & set(wanted):

@@ -52,6 +52,11 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
     console.print(table)
 
 
+def print_document(document: Mapping[str, Any], output: Output) -> None:
+    """Prints one JSON object."""
+    typer.echo(_indented(document) if output is Output.JSON else _line(document))
+
+
 def told_of_more(rows: Iterable[AnyRow], limit: int | None) -> Iterator[AnyRow]:
     """The rows to print: where no limit was said, so many, and a word where there are more."""
     rows = iter(rows)

@@ -281,12 +281,16 @@ def count(
     conversation: Conversation,
     definition: StoreDefinition,
     options: ReadOptions,
+    *,
+    exact: bool = False,
+    partitions: Sequence[int] | None = None,
 ) -> Exchange[int]:
-    """About how many entries the store has; raises the failure of a partition."""
-    request = count_request(definition, options)
+    """How many entries the store has: about, or exactly; raises the failure of a partition."""
+    request = count_request(definition, options, exact=exact, partitions=partitions)
     document = yield from _whole(
         conversation, request, lambda document: document["partitions"].values()
     )
+    _saw_partitions(conversation, document)
     counted: int = document["count"]
     return counted
 

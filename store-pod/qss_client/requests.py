@@ -246,12 +246,24 @@ def query_request(
     )
 
 
-def count_request(definition: StoreDefinition, options: ReadOptions) -> HttpRequest:
-    """About how many entries the store has."""
+def count_request(
+    definition: StoreDefinition,
+    options: ReadOptions,
+    *,
+    exact: bool = False,
+    partitions: Sequence[int] | None = None,
+) -> HttpRequest:
+    """How many entries the store has: about, or exactly."""
+    parameters = option_parameters(options)
+    if exact:
+        parameters["exact"] = "true"
+    if partitions is not None:
+        parameters["partitions"] = ",".join(str(partition) for partition in partitions)
     return HttpRequest(
         method="GET",
         path=f"/state/count/{definition.name}",
-        parameters=option_parameters(options),
+        parameters=parameters,
+        partition=only_partition(definition, partitions),
         timeout_s=options.timeout_s,
     )
 

@@ -254,10 +254,27 @@ class Store:
             operations.version(self._conversation, definition, key, as_of, options)
         )
 
-    def count(self, options: ReadOptions = DEFAULTS) -> int:
-        """About how many entries the store has (RocksDB's estimate)."""
-        definition = self._session.definition()
-        return self._session.run(operations.count(self._conversation, definition, options))
+    def count(
+        self,
+        options: ReadOptions = DEFAULTS,
+        *,
+        exact: bool = False,
+        partitions: Sequence[int] | None = None,
+    ) -> int:
+        """About how many entries the store has, or how many it has.
+
+        By default it is RocksDB's estimate of what is committed, which counts a key again each time
+        that it is written, until a compaction. exact: every row is looked at, of a Versioned store
+        every key that has a value now; a large store needs a longer `timeout_s`.
+        """
+        counting = operations.count(
+            self._conversation,
+            self._session.definition(),
+            options,
+            exact=exact,
+            partitions=partitions,
+        )
+        return self._session.run(counting)
 
     def query(
         self,

@@ -59,7 +59,7 @@ PARAMETERS: dict[str, Parameter] = {
     "isolation": Parameter(
         description="Which rows are seen; by default as the store says. READ_UNCOMMITTED: also "
         "those that the open batch of each writer has staged. Position, sequence and a position "
-        "bound are about the committed ones. Counts are of committed rows.",
+        "bound are about the committed ones. Counts that are not exact are of committed rows.",
         schema={"type": "string", "enum": [level.value for level in Isolation]},
     ),
     "timeout": Parameter(
@@ -90,6 +90,11 @@ PARAMETERS: dict[str, Parameter] = {
     "partitions": Parameter(
         description="Only these partitions: numbers with commas between.",
         schema={"type": "string", "pattern": "^[0-9]+(,[0-9]+)*$"},
+    ),
+    "exact": Parameter(
+        description="Count every row. By default the count is RocksDB's estimate, which counts a "
+        "key again each time that it is written, until a compaction.",
+        schema={"type": "boolean", "default": False},
     ),
     "from": Parameter(
         description="The smallest key, inclusive, as the text of its serde.",
@@ -127,8 +132,9 @@ _COMMON = (
     "scope",
 )
 POINT_PARAMETERS = (*_COMMON, "partition")
-COUNT_PARAMETERS = (*_COMMON, "partitions")
-SCAN_PARAMETERS = (*COUNT_PARAMETERS, "from", "to", "prefix", "order", "limit", "cursor")
+PARTITIONS_PARAMETERS = (*_COMMON, "partitions")
+COUNT_PARAMETERS = (*PARTITIONS_PARAMETERS, "exact")
+SCAN_PARAMETERS = (*PARTITIONS_PARAMETERS, "from", "to", "prefix", "order", "limit", "cursor")
 BODY_PARAMETERS = ("scope",)
 KEY_METADATA_PARAMETERS = ("partition",)
 
@@ -217,6 +223,11 @@ def options_of(parameters: dict[str, str]) -> ReadOptions:
 def order_of(parameters: dict[str, str]) -> Order:
     """The order that parameters ask for."""
     return one_of(Order, "order", parameters) or Order.ANY
+
+
+def is_exact(parameters: dict[str, str]) -> bool:
+    """Whether parameters ask for an exact count."""
+    return _truth("exact", parameters)
 
 
 def limit_of(parameters: dict[str, str]) -> int | None:

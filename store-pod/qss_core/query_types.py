@@ -76,7 +76,9 @@ class PrefixQuery(Member, frozen=True, tag_field="type", tag="PrefixQuery"):
 
 
 class CountQuery(Member, frozen=True, tag_field="type", tag="CountQuery"):
-    """About how many keys there are (IQv1's approximateNumEntries)."""
+    """About how many keys there are (IQv1's approximateNumEntries); `exact`: all are counted."""
+
+    exact: bool = False
 
 
 class IndexQuery(Member, frozen=True, tag_field="type", tag="IndexQuery"):

@@ -7,8 +7,8 @@ apart; the rest is parameters.py's.
 from enum import StrEnum
 
 from qss_core.parameters import (
-    COUNT_PARAMETERS,
     PARAMETERS,
+    PARTITIONS_PARAMETERS,
     POINT_PARAMETERS,
     Parameter,
     one_of,
@@ -88,9 +88,9 @@ OF_VERSIONS: dict[str, Parameter] = {
 
 _PAGED = ("order", "limit", "cursor", "times")
 _MANY_KEYS = ("keyFrom", "keyTo", "orderBy", *_PAGED)
-WINDOW_PARAMETERS = (*COUNT_PARAMETERS, "from", "to", *_MANY_KEYS)
+WINDOW_PARAMETERS = (*PARTITIONS_PARAMETERS, "from", "to", *_MANY_KEYS)
 WINDOW_KEY_PARAMETERS = (*POINT_PARAMETERS, "from", "to", "start", *_PAGED)
-SESSION_PARAMETERS = (*COUNT_PARAMETERS, "endFrom", "startTo", *_MANY_KEYS)
+SESSION_PARAMETERS = (*PARTITIONS_PARAMETERS, "endFrom", "startTo", *_MANY_KEYS)
 SESSION_KEY_PARAMETERS = (*POINT_PARAMETERS, "endFrom", "startTo", "start", "end", *_PAGED)
 HISTORY = ("from", "to", "order", "limit", "cursor")  # Each asks for a history, not for a version.
 VERSION_PARAMETERS = (*POINT_PARAMETERS, "asOf", *HISTORY, "times")

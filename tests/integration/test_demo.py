@@ -24,7 +24,7 @@ sys.path.insert(0, {tests!r})
 from qss_testing.writer import write_values
 url, store = sys.argv[sys.argv.index("--url") + 1], sys.argv[sys.argv.index("--store") + 1]
 write_values(url, store, {rows!r})
-print('{{"batch": 0, "rows": 300, "keys": 300, "seconds": 1.0}}')
+print('{{"batch": 0, "rows": 300, "seconds": 1.0}}')
 """
 
 
@@ -73,6 +73,7 @@ def test_the_verdict_is_what_the_store_holds(tmp_path: Path) -> None:
     code, said = stage.run(dict(EXPECTED))
     assert code == 0
     assert "aircraft-stats: 300 keys equal" in said
+    assert ", batch 0, 300 keys; " in said, "counted as the verdict counts"
     assert "qss get aircraft-stats N14228 --url http://127.0.0.1:" in said
     assert stage.seen_enough == 1
 

@@ -40,8 +40,8 @@ class AnyClient:
         rows: list[Row | None] = await self._call("get_many", keys, options)
         return rows
 
-    async def count(self, options: ReadOptions = DEFAULTS) -> int:
-        counted: int = await self._call("count", options)
+    async def count(self, options: ReadOptions = DEFAULTS, **how: Any) -> int:
+        counted: int = await self._call("count", options, **how)
         return counted
 
     async def query(self, kind: str, **fields: Any) -> StateQueryResult:

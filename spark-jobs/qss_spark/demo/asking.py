@@ -1,14 +1,17 @@
-"""The second live line: somebody asks all the time while the store fills."""
+"""Somebody asks all the time while the store fills, and counts its rows."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from qss_client import Store
 from qss_core.errors import StoreError
 
 _PAUSE_S = 0.125  # A terminal shows eight answers a second.
+_COUNT_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class Answered:
     count: int = 0
     failures: int = 0
     text: str = "waiting for the first answer"
+    rows: int | None = None  # How many the store has; None: not counted yet.
 
 
 class Asking:
@@ -45,8 +49,17 @@ class Asking:
 
     def _run(self) -> None:
         with Store(self._url, self._store) as store:
+            counted_at = -math.inf
             while not self._ended.wait(_PAUSE_S):
                 self._ask(store)
+                if time.monotonic() - counted_at >= _COUNT_INTERVAL_S:
+                    self._count(store)
+                    counted_at = time.monotonic()
+            self._count(store)
+
+    def _count(self, store: Store) -> None:
+        with suppress(StoreError):  # The next count tells.
+            self.newest = replace(self.newest, rows=store.count(exact=True))
 
     def _ask(self, store: Store) -> None:
         seen = self.newest
@@ -54,10 +67,10 @@ class Asking:
         try:
             said = self._ask_once(store)
         except StoreError as error:
-            self.newest = Answered(seen.count, seen.failures + 1, error.code)
+            self.newest = replace(seen, failures=seen.failures + 1, text=error.code)
             return
         milliseconds = (time.perf_counter() - started) * 1000
         batch = store.position.offset_of(self._topic, 1)
         at = "" if batch is None else f", at batch {batch}"
         text = f"{said} ({milliseconds:.1f} ms{at})"
-        self.newest = Answered(seen.count + 1, seen.failures, text)
+        self.newest = replace(seen, count=seen.count + 1, text=text)

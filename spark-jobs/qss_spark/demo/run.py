@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from qss_client import Store
-from qss_spark.demo.asking import Asking
+from qss_spark.demo.asking import Answered, Asking
 from qss_spark.demo.driver import Driver
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
@@ -153,11 +153,12 @@ class Demo:
         asked = play.parts[-1].store
         names = ", ".join(part.store for part in play.parts)
         self._console.print(f"Streaming {FLIGHTS:,} flights into {names} ...")
-        display = Display(self._console)
+        display = Display(self._console, play.parts[-1].unit)
         asking = Asking(urls[asked], asked, play.name, lambda store: play.ask(store, places))
-        with asking, display:
-            for line in driver.run(self._jobs / f"{play.file}.py", arguments):
-                display.show(line, asking, driver.starts)
+        with display:
+            with asking:
+                for line in driver.run(self._jobs / f"{play.file}.py", arguments):
+                    display.show(line, asking, driver.starts)
             display.finish(asking, driver.starts)
 
     # --- Comparing
@@ -197,19 +198,20 @@ def as_typed(command: str) -> str:
 class Display:
     """Two live lines on a terminal; a plain line now and then elsewhere."""
 
-    def __init__(self, console: Console) -> None:
-        """Shows nothing yet."""
+    def __init__(self, console: Console, unit: str) -> None:
+        """Shows nothing yet; `unit` is what the rows of the store are."""
         self._console = console
+        self._unit = unit
         self._progress = Progress(
             TextColumn("stream"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("flights  batch {task.fields[batch]}"),
-            TextColumn("{task.fields[rate]:>6,.0f} rows/s  {task.fields[keys]:,} keys"),
+            TextColumn("{task.fields[rate]:>6,.0f} rows/s  {task.fields[rows]}"),
             TimeElapsedColumn(),
             console=console,
         )
-        self._task = self._progress.add_task("stream", total=FLIGHTS, batch="-", rate=0.0, keys=0)
+        self._task = self._progress.add_task("stream", total=FLIGHTS, batch="-", rate=0.0, rows="")
         self._rows = 0
         self._live: Live | None = None
         self._started = time.monotonic()
@@ -239,9 +241,9 @@ class Display:
                 completed=self._rows,
                 batch=int(line["batch"]),
                 rate=rate,
-                keys=int(line["keys"]),
             )
         newest = asking.newest
+        self._progress.update(self._task, rows=self._counted(newest))
         answered = f"ask    {newest.count:,} answered  {newest.text}"
         if newest.failures:
             answered += f"  ({newest.failures} failed)"
@@ -253,7 +255,12 @@ class Display:
             grid.add_row(answered)
             self._live.update(grid)
         else:
-            self._plain(line, answered)
+            self._plain(line, asking, answered)
+
+    def _counted(self, newest: Answered) -> str:
+        """How many rows the store has, in the verdict's words."""
+        rows = "-" if newest.rows is None else f"{newest.rows:,}"
+        return f"{rows} {self._unit}"
 
     def finish(self, asking: Asking, starts: int) -> None:
         """The job has read everything.
@@ -267,14 +274,14 @@ class Display:
         newest = None if self._live or is_told else self._newest_line
         self.show(newest and {**newest, "rows": 0}, asking, starts)
 
-    def _plain(self, line: dict[str, float] | None, answered: str) -> None:
+    def _plain(self, line: dict[str, float] | None, asking: Asking, answered: str) -> None:
         now = time.monotonic()
         if line is None or (now - self._last_plain < 5.0 and self._rows < FLIGHTS):
             return
         self._last_plain = now
         self._console.print(
             f"stream {self._rows:,}/{FLIGHTS:,} flights, batch {int(line['batch'])}, "
-            f"{int(line['keys']):,} keys; {answered}",
+            f"{self._counted(asking.newest)}; {answered}",
             markup=False,
             highlight=False,
             soft_wrap=True,

@@ -165,10 +165,11 @@ _OPERATIONS = (
     ),
     _Operation(
         path="/state/count/{store}",
-        summary="About how many keys there are; null where a partition did not answer.",
+        summary="How many keys there are, by RocksDB's estimate or (exact) counted; null where a "
+        "partition did not answer.",
         answers={JSON: ref("Count")},
         parameters=COUNT_PARAMETERS,
-        statuses=_WHOLE,
+        statuses=(*_WHOLE, 429),
     ),
     _Operation(
         path="/state/get/{store}",

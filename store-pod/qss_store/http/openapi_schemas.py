@@ -134,7 +134,12 @@ def _answers() -> dict[str, Any]:
             },
         },
         "Count": _object(
-            {"count": {"type": ["integer", "null"]}, "partitions": _COUNTS}, "count", "partitions"
+            {
+                "count": {"type": ["integer", "null"]},
+                "exact": {"type": "boolean"},
+                "partitions": _COUNTS,
+            },
+            *("count", "exact", "partitions"),
         ),
         "Mark": {
             "description": "The line after a partition's rows; `cursor` goes on with what is left.",

@@ -1,5 +1,6 @@
 """IQv2 requests, counts and batch gets."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from qss_core.parameters import (
     COUNT_PARAMETERS,
     ReadOptions,
     Scope,
+    is_exact,
     options_of,
     options_of_body,
     parse_parameters,
@@ -21,6 +23,7 @@ from qss_core.parameters import (
 from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
 from qss_core.query_types import (
     QUERY_TYPES,
+    CountQuery,
     MultiVersionedKeyQuery,
     Query,
     SessionQuery,
@@ -37,7 +40,7 @@ from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_headers
 from qss_store.http.shell import BodyPace, read_json
 from qss_store.http.streams import collect, send_document
 from qss_store.reads.folds import plan_fold
-from qss_store.reads.gathering import COUNT_QUERY, Answers, Gathering, merged_position
+from qss_store.reads.gathering import Answers, Gathering, merged_position
 from qss_store.reads.many import ManyKeys, check_count
 from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import (
@@ -90,8 +93,15 @@ class QueryApi:
             forwarded_headers(request),
             message.times,
         )
-        answers = await gathering.answers(self._targets(plan, options, codec))
+        with self._slot(plan, options):
+            answers = await gathering.answers(self._targets(plan, options, codec))
         return json_response(_query_answer(answers))
+
+    def _slot(
+        self, plan: OnePlan | CountPlan, options: ReadOptions
+    ) -> AbstractContextManager[None]:
+        """An exact count is a scan, of which so many may run; other plans take no slot."""
+        return self._scans.slot(options) if plan == CountPlan(exact=True) else nullcontext()
 
     async def _fold(
         self,
@@ -155,17 +165,20 @@ class QueryApi:
             return await self._scans.answer(request, scan, encoder)
 
     async def count(self, request: web.Request) -> web.Response:
-        """About how many keys the store has."""
+        """How many keys the store has: about, or exactly."""
         codec = self._reader.codec(request.match_info["store"])
         check_countable(codec)
         parameters = parse_parameters(request.rel_url.raw_query_string, COUNT_PARAMETERS)
         options = options_of(parameters)
         negotiate(request, (JSON,))
-        gathering = Gathering(
-            self._reader, codec, CountPlan(), COUNT_QUERY, options, forwarded_headers(request)
+        plan = CountPlan(is_exact(parameters))
+        query = msgspec.Raw(msgspec.json.encode(CountQuery(exact=plan.exact)))
+        gathering = Gathering(self._reader, codec, plan, query, options, forwarded_headers(request))
+        with self._slot(plan, options):
+            answers = await gathering.answers(self._reader.partitions(options, codec))
+        return json_response(
+            {"count": _sum(answers), "exact": plan.exact, "partitions": _by_text(answers)}
         )
-        answers = await gathering.answers(self._reader.partitions(options, codec))
-        return json_response({"count": _sum(answers), "partitions": _by_text(answers)})
 
     async def get_many(self, request: web.Request) -> web.StreamResponse:
         """Many keys."""

@@ -17,6 +17,7 @@ from qss_core.queries import (
 )
 from qss_core.times import Times
 from qss_store.reads import local
+from qss_store.reads.counting import count_rows
 from qss_store.reads.execution import Execution
 from qss_store.reads.folds import FoldPlan, fold
 from qss_store.reads.peers import PeerRequest
@@ -28,7 +29,6 @@ from qss_store.reads.scatter import scatter
 from qss_store.reads.timed_rows import make_timed_writer
 from qss_store.reads.turns import Turn
 
-COUNT_QUERY = msgspec.Raw(b'{"type":"CountQuery"}')
 _ABSENT = msgspec.Raw(b"null")
 Answers = dict[PartitionId, PartitionAnswer]
 
@@ -73,9 +73,11 @@ class Gathering:
         self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
     ) -> dict[PartitionId, PartitionAnswer | StoreError]:
         if pod == self._reader.pod.ordinal:
+            until = self._reader.pod.clock.monotonic() + timeout_s
             if isinstance(self._plan, FoldPlan):
-                until = self._reader.pod.clock.monotonic() + timeout_s
                 return {one: await self._fold_here(one, self._plan, until) for one in partitions}
+            if self._plan == CountPlan(exact=True):
+                return {one: await self._count_here(one, until) for one in partitions}
             return {partition: await self._ask_here(partition) for partition in partitions}
         started = self._reader.pod.clock.monotonic()
         address = self._reader.pod.address(pod)
@@ -92,7 +94,7 @@ class Gathering:
 
     async def _open(self, partition: PartitionId) -> Reading:
         options = self._options
-        if isinstance(self._plan, CountPlan):
+        if self._plan == CountPlan():
             # The engine estimates what is committed.
             options = replace(options, isolation=Isolation.READ_COMMITTED)
         return await prepare_reading(self._reader.pod, partition, options, self._codec.format)
@@ -105,7 +107,7 @@ class Gathering:
             assert not isinstance(self._plan, FoldPlan), "it takes turns"
             if isinstance(self._plan, CountPlan):
                 with execution.layer("count"):
-                    result = msgspec.Raw(b"%d" % local.count(reading))
+                    result = msgspec.Raw(b"%d" % local.estimate_count(reading))
             else:
                 clock = self._reader.pod.clock
                 started = clock.monotonic()
@@ -116,6 +118,24 @@ class Gathering:
             return error
         return msgspec.structs.replace(
             reading.answer(), result=result, execution_info=execution.lines()
+        )
+
+    async def _count_here(
+        self, partition: PartitionId, until: float
+    ) -> PartitionAnswer | StoreError:
+        pod = self._reader.pod
+        execution = Execution(pod.clock, wanted=self._options.execution_info)
+        started = pod.clock.monotonic()
+        try:
+            reading = await self._open(partition)
+            counted, told = await count_rows(reading, self._codec, pod.metrics, pod.clock, until)
+        except StoreError as error:
+            return error
+        execution.add("count", pod.clock.monotonic() - started, f", {told}")
+        return msgspec.structs.replace(
+            reading.answer(),
+            result=msgspec.Raw(b"%d" % counted),
+            execution_info=execution.lines(),
         )
 
     async def _fold_here(

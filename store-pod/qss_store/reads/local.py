@@ -53,7 +53,7 @@ def read_bytes(reading: Reading, plan: OnePlan, split: RowSplitter) -> bytes | N
         raise unreadable(error) from error
 
 
-def count(reading: Reading) -> int:
+def estimate_count(reading: Reading) -> int:
     """About how many keys there are."""
     return reading.replica.approximate_count()
 

@@ -100,7 +100,9 @@ class ScanPlan:
 
 @dataclass(frozen=True, slots=True)
 class CountPlan:
-    """About how many keys."""
+    """How many keys: about, or exactly."""
+
+    exact: bool = False
 
 
 OnePlan = PointPlan | VersionPlan  # What answers one row.
@@ -135,7 +137,7 @@ def plan_query(query: KeyValueQuery, codec: Codec) -> PointPlan | ScanPlan | Cou
         case PrefixQuery():
             return _prefix(_prefix_of_json(query.prefix, codec), query.order, shape)
         case CountQuery():
-            return CountPlan()
+            return CountPlan(query.exact)
     assert_never(query)
 
 

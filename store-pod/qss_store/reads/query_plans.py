@@ -56,7 +56,7 @@ def plan_of(query: Query, codec: Codec, times: Times | None = None) -> QueryPlan
             f"{codec.type} store{INSTEAD.get(codec.type, '')}"
         )
     if isinstance(query, CountQuery) and codec.type in _COUNTED:
-        plan: QueryPlan = CountPlan()
+        plan: QueryPlan = CountPlan(query.exact)
     elif isinstance(query, IndexQuery):
         plan = plan_index_query(query, codec)
     elif isinstance(query, SessionQuery):

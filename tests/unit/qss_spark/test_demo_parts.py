@@ -29,7 +29,7 @@ starts = pathlib.Path(sys.argv[2])
 number = int(starts.read_text()) if starts.exists() else 0
 starts.write_text(str(number + 1))
 print("Using Spark's default log4j profile")
-print(json.dumps({"batch": number, "rows": 10, "keys": 5, "seconds": 0.5}))
+print(json.dumps({"batch": number, "rows": 10, "seconds": 0.5}))
 print('{"batch": ', end="", flush=True)
 print("something went wrong", file=sys.stderr, flush=True)
 end = sys.argv[3].split(",")[number]
@@ -200,14 +200,14 @@ def test_the_jobs_are_beside_the_package() -> None:
 
 
 def line(rows: int, batch: int) -> dict[str, Any]:
-    return {"rows": rows, "batch": batch, "keys": 7, "seconds": 0.0}
+    return {"rows": rows, "batch": batch, "seconds": 0.0}
 
 
 def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
     out = io.StringIO()
     asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
-    asking.newest = Answered(3, 2, "[a] -> {'n': 1}")
-    with Display(Console(file=out, width=40)) as display:
+    asking.newest = Answered(3, 2, "[a] -> {'n': 1}", 7)
+    with Display(Console(file=out, width=40), "keys") as display:
         display.show(None, asking, 1)
         assert out.getvalue() == ""
         display.show(line(1000, 0), asking, 1)
@@ -223,7 +223,7 @@ def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
 def test_the_last_plain_line_tells_of_every_flight_even_those_that_spark_did_not_count() -> None:
     out = io.StringIO()
     asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
-    with Display(Console(file=out, width=40)) as display:
+    with Display(Console(file=out, width=40), "keys") as display:
         display.show(line(1000, 0), asking, 1)
         display.show(line(FLIGHTS - 3512, 1), asking, 1)
         display.finish(asking, 1)
@@ -236,7 +236,7 @@ def test_on_a_terminal_two_lines_stay() -> None:
     out = io.StringIO()
     asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
     console = Console(file=out, width=120, force_terminal=True)
-    with Display(console) as display:
+    with Display(console, "keys") as display:
         display.show(line(1000, 4), asking, 1)
     assert f"1000/{FLIGHTS}" in out.getvalue()
     assert "waiting for the first answer" in out.getvalue()
