@@ -34,10 +34,10 @@ class RunningQuery:
         return str(self._query.outputMode()).lower()
 
     @property
-    def is_active(self) -> bool:
-        """Whether it has not ended, and its Spark neither."""
+    def has_ended(self) -> bool:
+        """Whether its Spark says that it has ended; a Spark that says nothing may come back."""
         try:
-            return bool(self._query.isActive())
+            return not self._query.isActive()
         except (Py4JError, OSError):
             return False
 

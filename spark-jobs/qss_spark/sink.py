@@ -5,8 +5,11 @@ them with their commit; others are staged by the executors through the data sour
 driver commits, with the position that Spark wrote to its offset log before the batch began.
 """
 
+import atexit
 import logging
 import threading
+import time
+from contextlib import closing
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -33,12 +36,13 @@ from qss_spark.offset_log import RunningQuery
 from qss_spark.options import BATCH_OPTION, Access, SinkBatch
 from qss_spark.positions import read_offsets
 from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder
-from qss_spark.writer import commit_batch, give_up, is_small, stage_groups, write_rows
+from qss_spark.writer import close, commit_batch, give_up, is_small, stage_groups, write_rows
 
 _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000
 _COLLECT_BELOW_BYTES = 8 * 1024 * 1024
 _RENEW_INTERVAL_S = 60.0
+_LOOK_INTERVAL_S = 2.0  # Whether the query has ended.
 
 OnNewCheckpoint = Literal["refuse", "takeOver"]
 Collect = Literal["auto", "always", "never"]
@@ -98,6 +102,7 @@ class StoreSink:
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Writes one micro-batch; Spark calls it."""
         query = self._opened(rows)
+        query.newest_batch = batch
         offsets = read_offsets(query.log.raw(batch), self._writer)
         sink_batch = SinkBatch(
             store=self._store,
@@ -130,7 +135,7 @@ class StoreSink:
             raise MalformedRequestError("a StoreSink is called by foreachBatch, not by a program")
         if self._query is None or self._query.run_id != run_id:
             if self._query is not None:
-                self._query.stop_renewing()
+                self._query.let_go()
             self._query = self._open(session, query_id, run_id)
             self._last_records = None
         return self._query
@@ -248,30 +253,49 @@ class StoreSink:
 
 
 class _OpenQuery:
-    """A run of a query and its opened writer, which a thread keeps open while the run lasts."""
+    """A run of a query and its opened writer, which a thread keeps open while the run lasts.
+
+    It closes the writer where the query has ended, also with the program.
+    """
 
     def __init__(self, query: RunningQuery, run_id: str, run: Run, access: Access) -> None:
         self.run_id = run_id
         self.run = run
         self.log = query.offset_log()
         self.has_begun = False
+        self.newest_batch = -1
         self._query = query
         self._access = access
         self._ended = threading.Event()
+        atexit.register(self._close)
         threading.Thread(target=self._renew, name="qss-renew", daemon=True).start()
 
     @property
     def definition(self) -> StoreDefinition:
         return self.run.opened.metadata.definition
 
-    def stop_renewing(self) -> None:
+    def let_go(self) -> None:
+        """A younger run has the writer."""
         self._ended.set()
+        atexit.unregister(self._close)
+
+    def _close(self) -> None:
+        """The writer is shown as closed, and may be deleted at once."""
+        self.let_go()
+        http = self._access.http()
+        with closing(http):
+            close(http, self.run, self.newest_batch)
 
     def _renew(self) -> None:
         http = self._access.http()
-        while not self._ended.wait(_RENEW_INTERVAL_S):
-            if not self._query.is_active:
+        renewed_at = time.monotonic()
+        while not self._ended.wait(_LOOK_INTERVAL_S):
+            if self._query.has_ended:
+                self._close()
                 return
+            if time.monotonic() - renewed_at < _RENEW_INTERVAL_S:
+                continue
+            renewed_at = time.monotonic()
             try:
                 renew(http, self.run)
             except StoreError as error:

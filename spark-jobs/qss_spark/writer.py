@@ -20,6 +20,7 @@ from qss_client.http_sync import SyncHttp
 from qss_client.routing import RetryLimits
 from qss_client.writing import (
     WRITE_LIMITS,
+    Run,
     Staged,
     abort,
     commit,
@@ -35,6 +36,7 @@ from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 
 _ABORT_LIMITS = RetryLimits(deadline_s=5.0)
+_CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 
 
 @dataclass
@@ -148,6 +150,12 @@ def give_up(http: SyncHttp, batch: SinkBatch) -> None:
     """A hint, which must not hide why: what does not hear of it is swept later."""
     with suppress(StoreError):
         abort(http, batch.run, batch.batch, _ABORT_LIMITS)
+
+
+def close(http: SyncHttp, run: Run, newest_batch: int) -> None:
+    """Closes the run of a query that has ended; no batch of it was begun after the newest one."""
+    with suppress(StoreError):  # A run that is not closed is, when it was silent for an hour.
+        abort(http, run, newest_batch + 1, _CLOSE_LIMITS)
 
 
 def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None:

@@ -1,5 +1,6 @@
 """`qss writers`: who writes a store, and forgetting who will not come back."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,7 @@ def writers(
         str | None, typer.Option(help="forget this writer and its batches; no row goes")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="also where its run may be alive")] = False,  # noqa: FBT002
+    everyone: Annotated[bool, typer.Option("--all", help="also batch jobs that are done")] = False,  # noqa: FBT002
     *,
     reached: Reaching,
 ) -> None:
@@ -40,7 +42,7 @@ def writers(
         try:
             if delete is None:
                 found = list_writers(http, way.urls, way.store, limits)
-                print_rows([_document(one) for one in found], output, _COLUMNS)
+                _print(found, output, everyone=everyone)
                 return
             gone = delete_writer(http, way.urls, way.store, delete, force=force, limits=limits)
         finally:
@@ -52,15 +54,32 @@ def writers(
     typer.echo(f"writer {delete} is forgotten" + ("" if last is None else f", after batch {last}"))
 
 
+def _print(found: Sequence[WriterReport], output: Output, *, everyone: bool) -> None:
+    shown = [one for one in found if everyone or not _is_done(one)]
+    print_rows([_document(one) for one in shown], output, _COLUMNS)
+    if hidden := len(found) - len(shown):
+        typer.echo(f"batch jobs that are done: {hidden}; --all shows them", err=True)
+
+
+def _is_done(one: WriterReport) -> bool:
+    """Whether it is a batch job that will not write again: it has one batch."""
+    return one.one_off and (one.last_batch is not None or one.silent_s is None)
+
+
 def _document(one: WriterReport) -> dict[str, Any]:
     """A writer as it is shown."""
-    is_open = one.silent_s is not None
-    state = f"open, {one.silent_s:.0f} s silent" if is_open else "closed"
     return {
         "name": one.name,
-        "state": f"{state}, one-off" if one.one_off else state,
+        "state": _state(one),
         "lastBatch": one.last_batch,
         "generation": one.generation,
         "openedAt": time_text(one.opened_at_ms // 1000 * 1000),
         "queryId": one.query_id,
     }
+
+
+def _state(one: WriterReport) -> str:
+    if one.one_off and one.last_batch is not None:
+        return "batch job, done"
+    state = "closed" if one.silent_s is None else f"open, {one.silent_s:.0f} s silent"
+    return f"batch job, {state}" if one.one_off else state

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain, groupby, takewhile
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from qss_client import Store
+from qss_client.http_sync import SyncHttp
+from qss_client.writers import list_writers
 from qss_core.model import StoreType
 from qss_spark.demo.expected import (
     GAP_MS,
@@ -117,6 +119,9 @@ def test_a_job_equals_the_batch_computation_over_the_same_days(tmp_path: Path, p
             timeout=180,
         )
         assert ended.returncode == 0, ended.stderr
+        with closing(SyncHttp()) as http:
+            (writer,) = list_writers(http, cluster.url, cluster.store)
+        assert writer.silent_s is None, "the program closed it at its end"
         with Store(cluster.url, cluster.store) as store:
             held = list(play.parts[0].rows(store))
             last = store.position.offset_of(f"@batch.{play.name}", 1)

@@ -3,6 +3,7 @@
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from qss_client import Store
+from qss_client.http_sync import SyncHttp
+from qss_client.writers import list_writers
 from qss_core.errors import MalformedRequestError, StoreNotFoundError
 from qss_spark import StoreSink
 from qss_spark.checkpoints import blind_hosts
 from qss_testing.pod_process import PodCluster
 from qss_testing.proxy import WriterProxy
 from qss_testing.streams import JsonStream, held, run_query
+from qss_testing.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -84,6 +88,25 @@ def test_a_null_value_deletes(spark: SparkSession, words: PodCluster, tmp_path: 
     )
     stream.run(StoreSink("words", words.url, "null"))
     assert held(words, "null/") == {"null/b": 2}
+
+
+def test_a_query_that_has_ended_is_closed_while_its_program_goes_on(
+    spark: SparkSession, words: PodCluster, tmp_path: Path
+) -> None:
+    stream = JsonStream(spark, tmp_path, KEY_VALUE)
+    stream.write([{"key": "ended/a", "value": "1"}])
+    stream.run(StoreSink("words", words.url, "ended"))
+    http = SyncHttp()
+    with closing(http):
+        wait_until(lambda: is_closed(http, words, "ended"))
+    stream.write([{"key": "ended/b", "value": "2"}])
+    stream.run(StoreSink("words", words.url, "ended"))
+    assert held(words, "ended/") == {"ended/a": 1, "ended/b": 2}, "it may go on"
+
+
+def is_closed(http: SyncHttp, cluster: PodCluster, writer: str) -> bool:
+    found = list_writers(http, cluster.url, cluster.store)
+    return next(one.silent_s for one in found if one.name == writer) is None
 
 
 def test_update_mode_sends_what_changed(

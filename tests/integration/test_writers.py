@@ -9,6 +9,7 @@ import pytest
 
 from qss_client.http_sync import SyncHttp
 from qss_client.writers import delete_writer, list_writers
+from qss_client.writing import WRITE_LIMITS, abort, commit, discover, open_writer
 from qss_core.errors import UnknownWriterError, WriterOpenError
 from qss_store.settings import Settings
 from qss_testing.pod_process import PodCluster
@@ -203,3 +204,30 @@ def test_a_person_shows_and_deletes_writers(pods: PodCluster, tmp_path: Path) ->
     assert [(one["name"], one["queryId"]) for one in json.loads(run("-o", "json").out)] == [
         ("first", "first")
     ]
+
+
+def test_batch_jobs_that_are_done_say_so_and_are_hidden(tmp_path: Path) -> None:
+    qss = Qss(tmp_path)
+    http = SyncHttp()
+    with PodCluster(tmp_path / "pods") as pods:
+        metadata = discover(http, pods.url, pods.store, WRITE_LIMITS)
+        for name in ("batch-done", "batch-gone", "batch-open"):
+            run = open_writer(http, metadata, name, query_id=name, run_id=name, one_off=True)
+            if name == "batch-done":
+                commit(http, run, 0, [], position={}, fingerprint="f")
+            elif name == "batch-gone":
+                abort(http, run, 0)
+        with SyncWriter(pods.url, pods.store, "x" * 150) as writer:
+            writer.write([Record("k", "v")])
+        shown = qss.run("writers", pods.store, "--url", pods.url, "-o", "json")
+        everyone = qss.run("writers", pods.store, "--url", pods.url, "-o", "json", "--all")
+        table = qss.run("writers", pods.store, "--url", pods.url)
+    http.close()
+    assert [one["name"] for one in json.loads(shown.out)] == ["batch-open", "x" * 150]
+    assert shown.err == "batch jobs that are done: 2; --all shows them\n"
+    states = {one["name"]: one["state"] for one in json.loads(everyone.out)}
+    assert states["batch-done"] == "batch job, done"
+    assert states["batch-gone"] == "batch job, closed"
+    assert states["batch-open"].startswith("batch job, open, ")
+    assert everyone.err == ""
+    assert "x" * 150 in table.out, "a name is never cut"

@@ -289,7 +289,9 @@ class Participant:
         `forgotten` are writers that it takes away.
         """
         last = None if writer in forgotten else self.last.get(writer)
-        kept = without_writers(self.position, forgotten)
+        # A one-off has one batch, and all partitions have it before the next one is decided.
+        done = (name for name, one in self.last.items() if one.one_off and name != writer)
+        kept = without_writers(self.position, {*forgotten, *done})
         if replace:
             kept = only_batches(kept)  # The rows that the inputs had made are gone.
         elif last is not None and ordinal[0] > last.generation:
@@ -340,7 +342,7 @@ class Participant:
         )
 
     def _forget_one_offs(self) -> Changes:
-        """Keeps the youngest: each has a component of the position, which has a limit."""
+        """Keeps the youngest: a late task attempt of theirs is told that its batch is closed."""
         one_offs = [(last.sequence, name) for name, last in self.last.items() if last.one_off]
         old = [name for _, name in sorted(one_offs)[:-ONE_OFFS_MAX]]
         return self._forget(old) | {LAST + writer.encode(): None for writer in old}

@@ -223,13 +223,17 @@ def test_replacing_all_rows_takes_back_what_their_inputs_were(participant: Parti
     assert set(participant.position.to_json()) == {"@batch.job", "@batch.batch-1"}
 
 
-def test_one_off_writers_do_not_fill_the_position(participant: Participant) -> None:
-    for number in range(ONE_OFFS_MAX + 5):
-        applied(participant, commit(number + 1, writer=f"batch-{number}", one_off=True))
-    topics = participant.position.to_json()
-    assert len(topics) == ONE_OFFS_MAX
-    assert "@batch.batch-4" not in topics
-    assert "@batch.batch-5" in topics
+def test_a_one_off_leaves_the_position_with_the_next_batch(participant: Participant) -> None:
+    applied(participant, commit(1, position={"flights": {"0": 9}}))
+    for number in range(2, ONE_OFFS_MAX + 5):
+        name = f"batch-{number}"
+        applied(participant, commit(number, writer=name, one_off=True))
+        topics = {"@batch.job", f"@batch.{name}", "flights"}
+        assert set(participant.position.to_json()) == topics, "the newest one is in it"
+    one_offs = [name for name in participant.last if name.startswith("batch-")]
+    assert len(one_offs) == ONE_OFFS_MAX, "late attempts of theirs are refused"
+    applied(participant, commit(ONE_OFFS_MAX + 5, batch=1))
+    assert set(participant.position.to_json()) == {"@batch.job", "flights"}
 
 
 def test_a_writer_that_was_deleted_is_forgotten_with_the_next_batch(

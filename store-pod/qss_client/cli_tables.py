@@ -1,0 +1,69 @@
+"""Tables as text: a line a row, aligned; whole in a pipe, cut with an ellipsis on a terminal."""
+
+import shutil
+import sys
+from collections.abc import Collection, Sequence
+
+from rich.cells import cell_len
+
+_BETWEEN = "  "
+_WIDTH_MIN = 6  # Of a column that is cut.
+_ELLIPSIS = "…"
+
+
+def table_lines(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int | None = None,
+    whole: Collection[str] = (),
+) -> list[str]:
+    """The lines of a table, the headings first.
+
+    width: that of the terminal, where cells are cut to fit; None: they are not. `whole` are the
+    headings of columns that are never cut, as names and times, which a person copies.
+    """
+    everything = [headings, *rows]
+    widths = [max(cell_len(row[column]) for row in everything) for column in range(len(headings))]
+    if width is not None:
+        widths = _fitted(headings, widths, width, whole)
+    return [
+        _BETWEEN.join(_padded(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip()
+        for row in everything
+    ]
+
+
+def terminal_width() -> int | None:
+    """How wide the terminal is that is written to; None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _fitted(
+    headings: Sequence[str], widths: Sequence[int], width: int, whole: Collection[str]
+) -> list[int]:
+    """The widths with one bound for all that may be cut, the largest that fits."""
+    kept = [heading in whole for heading in headings]
+    gaps = len(_BETWEEN) * (len(widths) - 1)
+
+    def bounded(most: int) -> list[int]:
+        return [
+            size if keep else min(size, most) for size, keep in zip(widths, kept, strict=True)
+        ]
+
+    bound = max(widths)
+    while bound > _WIDTH_MIN and sum(bounded(bound)) + gaps > width:
+        bound -= 1
+    return bounded(bound)
+
+
+def _padded(cell: str, size: int) -> str:
+    length = cell_len(cell)
+    if length <= size:
+        return cell + " " * (size - length)
+    kept, used = "", 0
+    for letter in cell:
+        used += cell_len(letter)
+        if used > size - 1:
+            break
+        kept += letter
+    return kept + _ELLIPSIS + " " * (size - 1 - cell_len(kept))
