@@ -9,8 +9,8 @@ import io
 import json
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.metadata import entry_points, version
+from typing import Annotated, Any
 
 from qss_core.errors import Retry, StoreError
 
@@ -91,8 +91,25 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_no_options)
+
+    def tell_version(asked: bool) -> None:  # noqa: FBT001 typer's.
+        if asked:
+            typer.echo(f"qss {version('queryable-state')}")
+            raise typer.Exit
+
+    @app.callback()
+    def only_version(
+        _: Annotated[  # noqa: FBT002 an option of a command.
+            bool,
+            typer.Option(
+                "--version", callback=tell_version, is_eager=True, help="tell it, and end"
+            ),
+        ] = False,
+    ) -> None:
+        """Make `qss` a group of commands even while it has only one."""
+
     cli_queries.register(app)
     cli_timed.register(app)
     cli_count.register(app)
@@ -110,10 +127,6 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
         else:
             register(app)
     return app
-
-
-def _no_options() -> None:
-    """Make `qss` a group of commands even while it has only one."""
 
 
 def _register_missing(app: Any, part: str, module: str) -> None:

@@ -20,6 +20,7 @@ from qss_core.errors import MalformedRequestError
 from qss_core.model import Isolation
 from qss_core.positions import parse_bound
 from qss_core.serdes import Serde, serde_of
+from qss_core.times import Times
 
 Name = Annotated[str, typer.Argument(help="the store")]
 Url = Annotated[
@@ -57,6 +58,9 @@ Bound = Annotated[
 Partitions = Annotated[str | None, typer.Option(help="only these, as 0,3")]
 Staleness = Annotated[
     float | None, typer.Option(help="seconds since a standby that answers was level")
+]
+ShownTimes = Annotated[
+    Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="so many rows; without it, 1000")]
 Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]

@@ -1,6 +1,7 @@
 """How answers are printed: as a table, as JSON, or as JSON a line."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import islice
@@ -8,11 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
 from qss_client.answers import Headers, PartitionResult, Row, SessionRow, VersionRow, WindowRow
+from qss_client.cli_tables import table_lines, terminal_width
 from qss_core.times import Times, time_text
 
 ROWS_SHOWN = 1000  # Where nobody says how many.
@@ -43,13 +42,13 @@ def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: li
         return
     found = [name for name in names if any(name in document for document in everything)]
     shown = found or [name for name in names if name not in _BESIDE]
-    console = Console()
     rows = [[_cell(document.get(name)) for name in shown] for document in everything]
-    whole = _whole_columns(shown, rows, console.width)
-    table = _table(*[heading_of(name) for name in shown], whole=whole)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    _print_table([heading_of(name) for name in shown], rows)
+
+
+def _print_table(headings: list[str], rows: list[list[str]]) -> None:
+    for line in table_lines(headings, rows, width=terminal_width(), whole=_WHOLE):
+        sys.stdout.write(f"{line}\n")
 
 
 def print_document(document: Mapping[str, Any], output: Output) -> None:
@@ -82,47 +81,47 @@ def heading_of(name: str) -> str:
     return "".join(f" {letter}" if letter.isupper() else letter for letter in name).upper()
 
 
-_TIMES = frozenset(
-    ("windowStart", "windowEnd", "sessionStart", "sessionEnd", "validFrom", "validTo", "timestamp")
-)
-_FOLDED_WIDTH_MIN = 12  # Of a column beside times that are not folded.
-_BETWEEN_COLUMNS = 2
-
-
-def _whole_columns(names: list[str], rows: list[list[Text]], width: int) -> frozenset[str]:
-    """The headings of times, where they leave room for the others: what is cut cannot be copied."""
-    times = [number for number, name in enumerate(names) if name in _TIMES]
-    needed = sum(
-        max([len(heading_of(names[number])), *(row[number].cell_len for row in rows)])
-        for number in times
+# What is cut cannot be copied.
+_WHOLE = frozenset(
+    heading_of(name)
+    for name in (
+        *("name", "windowStart", "windowEnd", "sessionStart", "sessionEnd"),
+        *("validFrom", "validTo", "timestamp", "openedAt"),
     )
-    needed += _FOLDED_WIDTH_MIN * (len(names) - len(times)) + _BETWEEN_COLUMNS * len(names)
-    return frozenset(heading_of(names[number]) for number in times if needed <= width)
+)
 
 
-def _table(*headers: str, whole: frozenset[str] = frozenset()) -> Table:
-    """Long cells are folded, except those of `whole` columns."""
-    columns = [Column(header, overflow="fold", no_wrap=header in whole) for header in headers]
-    return Table(*columns, box=None)
+def times_shown(given: Times | None, output: Output) -> Times:
+    """How times are printed where nobody says: a table is for people."""
+    if given is not None:
+        return given
+    return Times.RFC3339 if output is Output.TABLE else Times.MILLIS
 
 
-def key_document(row: Row) -> dict[str, Any]:
+def shown_time(time: int, times: Times) -> int | str:
+    """A time in milliseconds as it is printed."""
+    text = time_text(time) if times is Times.RFC3339 else None
+    return time if text is None else text
+
+
+def key_document(row: Row, times: Times) -> dict[str, Any]:
     """A key's row."""
+    timestamp = None if row.timestamp is None else shown_time(row.timestamp, times)
     found = {} if row.index_key is None else {"indexKey": row.index_key}
     document: dict[str, Any] = {"key": row.key, **found, "value": row.value}
-    return {**document, **_beside(row.timestamp, row.headers)}
+    return {**document, **_beside(timestamp, row.headers)}
 
 
 def window_document(row: WindowRow, times: Times) -> dict[str, Any]:
     """A window's row."""
     document = {
         "key": row.key,
-        "windowStart": _shown(row.start, times),
-        "windowEnd": _shown(row.end, times),
+        "windowStart": shown_time(row.start, times),
+        "windowEnd": shown_time(row.end, times),
         **({} if row.sequence is None else {"sequence": row.sequence}),
         "value": row.value,
     }
-    timestamp = None if row.timestamp is None else _shown(row.timestamp, times)
+    timestamp = None if row.timestamp is None else shown_time(row.timestamp, times)
     return {**document, **_beside(timestamp, row.headers)}
 
 
@@ -130,8 +129,8 @@ def session_document(row: SessionRow, times: Times) -> dict[str, Any]:
     """A session."""
     document = {
         "key": row.key,
-        "sessionStart": _shown(row.start, times),
-        "sessionEnd": _shown(row.end, times),
+        "sessionStart": shown_time(row.start, times),
+        "sessionEnd": shown_time(row.end, times),
         "value": row.value,
     }
     return {**document, **_beside(None, row.headers)}
@@ -141,8 +140,8 @@ def version_document(row: VersionRow, times: Times) -> dict[str, Any]:
     """A version; one that is still valid has no end."""
     return {
         "key": row.key,
-        "validFrom": _shown(row.valid_from, times),
-        "validTo": None if row.valid_to is None else _shown(row.valid_to, times),
+        "validFrom": shown_time(row.valid_from, times),
+        "validTo": None if row.valid_to is None else shown_time(row.valid_to, times),
         "value": row.value,
     }
 
@@ -152,11 +151,6 @@ def _beside(timestamp: int | str | None, headers: Headers | None) -> dict[str, A
     if headers is not None:
         members["headers"] = [{"key": key, "value": value} for key, value in headers]
     return members
-
-
-def _shown(time: int, times: Times) -> int | str:
-    text = time_text(time) if times is Times.RFC3339 else None
-    return time if text is None else text
 
 
 def print_results(results: list[PartitionResult], output: Output) -> None:
@@ -169,18 +163,15 @@ def print_results(results: list[PartitionResult], output: Output) -> None:
     if output is Output.JSON:
         typer.echo(_indented(documents))
         return
-    table = _table("PARTITION", "RESULT", "SEQUENCE", "SERVED BY")
+    rows: list[list[str]] = []
     for result, document in zip(results, documents, strict=True):
         answer = document.get("failure", document.get("result"))
         for number, one in enumerate(answer if isinstance(answer, list) else [answer]):
             first = number == 0
-            table.add_row(
-                str(result.partition) if first else "",
-                _cell(one),
-                str(result.sequence or "") if first else "",
-                result.served_by or "" if first else "",
-            )
-    Console().print(table)
+            beside = str(result.sequence or ""), result.served_by or ""
+            shown = (str(result.partition), *beside) if first else ("", "", "")
+            rows.append([shown[0], _cell(one), *shown[1:]])
+    _print_table(["PARTITION", "RESULT", "SEQUENCE", "SERVED BY"], rows)
     for result in results:
         for line in result.execution_info:
             typer.echo(f"{result.partition}: {line}")
@@ -214,8 +205,8 @@ def _indented(document: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-def _cell(value: Any) -> Text:
+def _cell(value: Any) -> str:
     """A text as it is, unless a terminal would take it for something else."""
     if isinstance(value, msgspec.Raw) and bytes(value).startswith(b'"'):
         value = json.loads(bytes(value))
-    return Text(value if isinstance(value, str) and value.isprintable() else _line(value))
+    return value if isinstance(value, str) and value.isprintable() else _line(value)

@@ -1,6 +1,7 @@
 """`qss get`, `qss scan`, `qss query`: asks a store from a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from qss_client.cli_options import (
     Limit,
     Name,
     Partitions,
+    ShownTimes,
     key_of,
     key_serde,
     numbers,
@@ -23,8 +25,10 @@ from qss_client.cli_printing import (
     print_results,
     print_rows,
     tell_of_cut,
+    times_shown,
     told_of_more,
 )
+from qss_client.key_order import merge_by_key
 from qss_core.errors import KeyNotFoundError, MalformedRequestError
 from qss_core.serde_json import json_or_text
 from qss_core.serdes import Serde
@@ -46,6 +50,7 @@ def register(app: typer.Typer) -> None:
 def get(
     store: Name,
     keys: Annotated[list[str], typer.Argument(help="one key or more")],
+    times: ShownTimes = None,
     *,
     asked: Asking,
 ) -> None:
@@ -59,7 +64,7 @@ def get(
             rows = client.get_many(wanted, asked.options)
     found = [row for row in rows if row is not None]
     if found or len(keys) > 1:
-        _print_rows(found, asked.output)
+        _print_rows(found, times, asked.output)
     if missing := [key for key, row in zip(keys, rows, strict=True) if row is None]:
         raise KeyNotFoundError(f"store {store} has no {', '.join(map(repr, missing))}")
 
@@ -74,37 +79,53 @@ def scan(
     ] = None,
     prefix: Annotated[str | None, typer.Option(help="only keys that begin with it")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="from the last key on")] = False,  # noqa: FBT002
+    is_sorted: Annotated[  # noqa: FBT002
+        bool, typer.Option("--sorted", help="by key over all partitions, not one after the other")
+    ] = False,
     limit: Limit = None,
     partitions: Partitions = None,
+    times: ShownTimes = None,
     *,
     asked: Asking,
 ) -> None:
     """Print a range, a prefix, or everything: partition by partition, each in key order."""
     if prefix is not None and (lower, upper, index) != (None, None, None):
         raise MalformedRequestError("give either --prefix, or --from, --to and --index")
+    if is_sorted and index is not None:
+        raise MalformedRequestError("--sorted is by key: it goes without --index")
     order = "DESCENDING" if descending else "ASCENDING"
-    chosen = numbers(partitions)
+    most = rows_to_ask(limit)
     with asked.store(store) as client:
-        serde = None if index else key_serde(client)
-        if prefix is not None:
-            rows = client.prefix(
-                _key(serde, prefix),
-                order=order,
-                limit=rows_to_ask(limit),
-                partitions=chosen,
-                options=asked.options,
-            )
-        else:
-            rows = client.range(
-                None if lower is None else _key(serde, lower),
-                None if upper is None else _key(serde, upper),
+        serde = key_serde(client)
+        own = None if index else serde  # Of the bounds.
+
+        def scanned(chosen: Sequence[int] | None) -> Iterator[Row]:
+            if prefix is not None:
+                return client.prefix(
+                    _key(serde, prefix),
+                    order=order,
+                    limit=most,
+                    partitions=chosen,
+                    options=asked.options,
+                )
+            return client.range(
+                None if lower is None else _key(own, lower),
+                None if upper is None else _key(own, upper),
                 index=index,
                 order=order,
-                limit=rows_to_ask(limit),
+                limit=most,
                 partitions=chosen,
                 options=asked.options,
             )
-        _print_rows(told_of_more(rows, limit), asked.output)
+
+        chosen = numbers(partitions)
+        if is_sorted:
+            everything = range(client.metadata().definition.partitions)
+            parts = [scanned([number]) for number in chosen or everything]
+            rows: Iterator[Row] = islice(merge_by_key(parts, serde, reverse=descending), most)
+        else:
+            rows = scanned(chosen)
+        _print_rows(told_of_more(rows, limit), times, asked.output)
 
 
 @asking
@@ -141,8 +162,9 @@ def query(
         raise typer.Exit(1)
 
 
-def _print_rows(rows: Iterable[Row], output: Output) -> None:
-    print_rows(map(key_document, rows), output, _COLUMNS)
+def _print_rows(rows: Iterable[Row], times: Times | None, output: Output) -> None:
+    shown = times_shown(times, output)
+    print_rows((key_document(row, shown) for row in rows), output, _COLUMNS)
 
 
 def _fields(serde: Serde | None, texts: list[str]) -> dict[str, Any]:

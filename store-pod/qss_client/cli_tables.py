@@ -46,9 +46,7 @@ def _fitted(
     gaps = len(_BETWEEN) * (len(widths) - 1)
 
     def bounded(most: int) -> list[int]:
-        return [
-            size if keep else min(size, most) for size, keep in zip(widths, kept, strict=True)
-        ]
+        return [size if keep else min(size, most) for size, keep in zip(widths, kept, strict=True)]
 
     bound = max(widths)
     while bound > _WIDTH_MIN and sum(bounded(bound)) + gaps > width:

@@ -11,15 +11,16 @@ from qss_client.cli_options import (
     Limit,
     Name,
     Partitions,
+    ShownTimes,
     key_of,
     key_serde,
     numbers,
     rows_to_ask,
 )
 from qss_client.cli_printing import (
-    Output,
     print_rows,
     session_document,
+    times_shown,
     told_of_more,
     version_document,
     window_document,
@@ -28,7 +29,6 @@ from qss_client.store import Store
 from qss_core.errors import KeyNotFoundError, MalformedRequestError
 from qss_core.query_types import Order
 from qss_core.timed_parameters import OrderBy
-from qss_core.times import Times
 
 _WINDOW = ["key", "windowStart", "windowEnd", "sequence", "value", "timestamp", "headers"]
 _SESSION = ["key", "sessionStart", "sessionEnd", "value", "headers"]
@@ -39,9 +39,6 @@ KeyFrom = Annotated[str | None, typer.Option(help="the first key")]
 KeyTo = Annotated[str | None, typer.Option(help="the last key")]
 InOrder = Annotated[Order, typer.Option("--order", help="forward or backward")]
 By = Annotated[OrderBy, typer.Option(help="partition by partition, or over all of them by time")]
-Shown = Annotated[
-    Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +60,7 @@ def windows(
     order_by: By = OrderBy.KEY,
     limit: Limit = None,
     partitions: Partitions = None,
-    times: Shown = None,
+    times: ShownTimes = None,
     *,
     asked: Asking,
 ) -> None:
@@ -79,7 +76,7 @@ def windows(
             partitions=numbers(partitions),
             options=asked.options,
         )
-        shown = _times(times, asked.output)
+        shown = times_shown(times, asked.output)
         documents = (window_document(row, shown) for row in told_of_more(rows, limit))
         print_rows(documents, asked.output, _WINDOW)
 
@@ -96,7 +93,7 @@ def sessions(
     order_by: By = OrderBy.KEY,
     limit: Limit = None,
     partitions: Partitions = None,
-    times: Shown = None,
+    times: ShownTimes = None,
     *,
     asked: Asking,
 ) -> None:
@@ -112,7 +109,7 @@ def sessions(
             partitions=numbers(partitions),
             options=asked.options,
         )
-        shown = _times(times, asked.output)
+        shown = times_shown(times, asked.output)
         documents = (session_document(row, shown) for row in told_of_more(rows, limit))
         print_rows(documents, asked.output, _SESSION)
 
@@ -126,7 +123,7 @@ def versions(
     to: Annotated[str | None, typer.Option(help="those valid then or earlier")] = None,
     order: InOrder = Order.DESCENDING,
     limit: Limit = None,
-    times: Shown = None,
+    times: ShownTimes = None,
     *,
     asked: Asking,
 ) -> None:
@@ -150,7 +147,7 @@ def versions(
             if found is None:
                 raise KeyNotFoundError(f"store {store} has no {key!r} as of {as_of}")
             rows = iter((found,))
-        shown = _times(times, asked.output)
+        shown = times_shown(times, asked.output)
         documents = (version_document(row, shown) for row in told_of_more(rows, limit))
         print_rows(documents, asked.output, _VERSION)
 
@@ -162,9 +159,3 @@ def _keys(
     serde = key_serde(client)
     given = {"key": key, "key_from": key_from, "key_to": key_to}
     return {name: None if text is None else key_of(serde, text) for name, text in given.items()}
-
-
-def _times(given: Times | None, output: Output) -> Times:
-    if given is not None:
-        return given
-    return Times.RFC3339 if output is Output.TABLE else Times.MILLIS

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.cli_asking import Reaching, reaching
-from qss_client.cli_options import Name, way_of
-from qss_client.cli_printing import Output, print_rows
+from qss_client.cli_options import Name, ShownTimes, way_of
+from qss_client.cli_printing import Output, print_rows, shown_time, times_shown
 from qss_client.routing import RetryLimits
 from qss_client.writers import delete_writer, list_writers
 from qss_core.errors import MalformedRequestError
-from qss_core.times import time_text
+from qss_core.times import Times
 from qss_core.writer_reports import WriterReport
 
 _COLUMNS = ["name", "state", "lastBatch", "generation", "openedAt"]
@@ -30,6 +30,7 @@ def writers(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="also where its run may be alive")] = False,  # noqa: FBT002
     everyone: Annotated[bool, typer.Option("--all", help="also batch jobs that are done")] = False,  # noqa: FBT002
+    times: ShownTimes = None,
     *,
     reached: Reaching,
 ) -> None:
@@ -37,26 +38,27 @@ def writers(
     if force and delete is None:
         raise MalformedRequestError("--force goes with --delete WRITER")
     output, limits = reached.output, RetryLimits(deadline_s=reached.timeout_s)
+    shown = times_shown(times, output)
     with way_of(store, reached.place) as way:
         http = way.http()
         try:
             if delete is None:
                 found = list_writers(http, way.urls, way.store, limits)
-                _print(found, output, everyone=everyone)
+                _print(found, output, shown, everyone=everyone)
                 return
             gone = delete_writer(http, way.urls, way.store, delete, force=force, limits=limits)
         finally:
             http.close()
     if output is not Output.TABLE:
-        print_rows([] if gone is None else [_document(gone)], output, _COLUMNS)
+        print_rows([] if gone is None else [_document(gone, shown)], output, _COLUMNS)
         return
     last = None if gone is None else gone.last_batch
     typer.echo(f"writer {delete} is forgotten" + ("" if last is None else f", after batch {last}"))
 
 
-def _print(found: Sequence[WriterReport], output: Output, *, everyone: bool) -> None:
+def _print(found: Sequence[WriterReport], output: Output, times: Times, *, everyone: bool) -> None:
     shown = [one for one in found if everyone or not _is_done(one)]
-    print_rows([_document(one) for one in shown], output, _COLUMNS)
+    print_rows([_document(one, times) for one in shown], output, _COLUMNS)
     if hidden := len(found) - len(shown):
         typer.echo(f"batch jobs that are done: {hidden}; --all shows them", err=True)
 
@@ -66,14 +68,14 @@ def _is_done(one: WriterReport) -> bool:
     return one.one_off and (one.last_batch is not None or one.silent_s is None)
 
 
-def _document(one: WriterReport) -> dict[str, Any]:
+def _document(one: WriterReport, times: Times) -> dict[str, Any]:
     """A writer as it is shown."""
     return {
         "name": one.name,
         "state": _state(one),
         "lastBatch": one.last_batch,
         "generation": one.generation,
-        "openedAt": time_text(one.opened_at_ms // 1000 * 1000),
+        "openedAt": shown_time(one.opened_at_ms // 1000 * 1000, times),
         "queryId": one.query_id,
     }
 

@@ -59,7 +59,7 @@ COMMANDS = [("get", "words", "a"), ("scan", "words"), ("query", "words", "KeyQue
 def test_qss_prints_what_came(
     cluster: PodCluster, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for output in ("ndjson", "json"):
+    for output in ("ndjson", "json", "table"):
         with pytest.raises(SystemExit) as ended:
             main([*command, "--url", cluster.url, "-o", output])
         out, err = capsys.readouterr()

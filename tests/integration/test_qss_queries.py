@@ -3,9 +3,12 @@
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +107,7 @@ def test_a_key_is_shown_as_a_table(terminal: Terminal) -> None:
     done = terminal.run("get", "words", "a1")
     assert (done.code, done.err) == (0, "")
     lines = [line.split() for line in done.out.splitlines()]
-    assert lines == [["KEY", "VALUE", "TIMESTAMP"], ["a1", '{"n":1}', "1000"]]
+    assert lines == [["KEY", "VALUE", "TIMESTAMP"], ["a1", '{"n":1}', "1970-01-01T00:00:01Z"]]
 
 
 def test_a_key_is_shown_as_json_and_as_lines(terminal: Terminal) -> None:
@@ -143,12 +146,33 @@ def test_of_many_keys_those_that_are_there_are_shown(terminal: Terminal) -> None
 # --- Tables
 
 
-def test_a_long_value_is_folded_and_not_cut(terminal: Terminal) -> None:
-    out = terminal.run("get", "words", "b1").out
-    assert out.count("x") == len(LONG)
-    assert "…" not in out
-    assert max(map(len, out.splitlines())) <= 60
-    assert terminal.run("query", "words", "KeyQuery", "key=b1").out.count("x") == len(LONG)
+def test_in_a_pipe_a_row_is_a_line_and_nothing_is_cut(terminal: Terminal) -> None:
+    lines = terminal.run("scan", "words").out.splitlines()
+    assert len(lines) == 1 + len(ROWS)
+    assert sum(LONG in line for line in lines) == 1
+    assert LONG in terminal.run("query", "words", "KeyQuery", "key=b1").out.splitlines()[1]
+
+
+def test_on_a_terminal_what_is_too_wide_ends_with_an_ellipsis(cluster: PodCluster) -> None:
+    def said(*arguments: str) -> list[str]:
+        parent, child = pty.openpty()
+        with closing(os.fdopen(parent, "rb", buffering=0)) as output:
+            with closing(os.fdopen(child, "wb", buffering=0)) as terminal:
+                command = [sys.executable, "-m", "qss_client", *arguments, "--url", cluster.url]
+                environment = {**os.environ, "COLUMNS": "60"}
+                process = subprocess.Popen(command, stdout=terminal, env=environment)
+            text = b""
+            with suppress(OSError):  # So a terminal ends.
+                while part := output.read(65536):
+                    text += part
+        assert process.wait(timeout=60) == 0
+        return text.decode().splitlines()
+
+    heading, row = said("get", "words", "b1")
+    assert heading.split() == ["KEY", "VALUE", "TIMESTAMP"]
+    assert row.split() == ["b1", "x" * 32 + "…", "1970-01-01T00:00:01Z"]
+    assert len(row) <= 60
+    assert LONG in said("get", "words", "b1", "-o", "ndjson")[0], "JSON is never cut"
 
 
 def test_a_value_is_no_markup_and_no_command_to_the_terminal(terminal: Terminal) -> None:
@@ -174,6 +198,21 @@ def test_a_scan_prints_everything_or_a_part(terminal: Terminal) -> None:
     assert scanned("--prefix", "zz") == []
     forwards = terminal.json("scan", "words", "--partitions", "0")
     assert terminal.json("scan", "words", "--partitions", "0", "--descending") == forwards[::-1]
+
+
+def test_a_sorted_scan_is_in_order_over_all_partitions(terminal: Terminal) -> None:
+    def scanned(*arguments: str) -> list[str]:
+        return [row["key"] for row in terminal.json("scan", "words", "--sorted", *arguments)]
+
+    assert scanned() == sorted(ROWS)
+    assert scanned("--descending") == sorted(ROWS, reverse=True)
+    assert scanned("--limit", "3") == sorted(ROWS)[:3]
+    assert scanned("--from", "a2", "--to", "b1", "--limit", "2") == ["a2", "b/2 %"]
+    assert scanned("--prefix", "a") == ["a1", "a2"]
+    some = terminal.json("scan", "words", "--partitions", "1,3")
+    assert scanned("--partitions", "1,3") == sorted(row["key"] for row in some)
+    refused = terminal.refused(2, "scan", "words", "--sorted", "--index", "by-value")
+    assert "--sorted is by key: it goes without --index" in refused
 
 
 def test_a_scan_that_finds_nothing_is_no_failure(terminal: Terminal) -> None:
@@ -265,7 +304,27 @@ def test_what_is_not_available_now_ends_with_4(terminal: Terminal) -> None:
     assert terminal.json("get", "words", "a1", "--position-bound", '{"in": {"0": 5}}')
 
 
+def test_times_are_shown_as_they_are_asked_for(terminal: Terminal) -> None:
+    for command in (("get", "words", "a1"), ("scan", "words", "--prefix", "a1")):
+        assert "1970-01-01T00:00:01Z" in terminal.run(*command).out
+        assert " 1000" in terminal.run(*command, "--times", "millis").out
+        (row,) = terminal.json(*command, "--times", "rfc3339")
+        assert row["timestamp"] == "1970-01-01T00:00:01Z"
+    (writer,) = terminal.json("writers", "words")
+    assert isinstance(writer["openedAt"], int)
+    (writer,) = terminal.json("writers", "words", "--times", "rfc3339")
+    assert writer["openedAt"].endswith("Z")
+
+
 # --- As processes
+
+
+def test_version_and_help() -> None:
+    out, _ = qss("--version").communicate(timeout=60)
+    assert out == f"qss {version('queryable-state')}\n"
+    for command in (("-h",), ("get", "-h")):
+        out, _ = qss(*command).communicate(timeout=60)
+        assert "Usage: qss" in out
 
 
 def qss(*arguments: str, **environment: str) -> "subprocess.Popen[str]":

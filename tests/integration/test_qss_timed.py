@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,10 +9,7 @@ import pytest
 
 import qss_client.cli_options
 import qss_client.cli_printing
-from qss_client.answers import WindowRow
 from qss_client.cli import main
-from qss_client.cli_printing import Output, heading_of, print_rows, window_document
-from qss_core.times import Times
 from qss_store.settings import Settings
 from qss_testing.qss_command import Finished
 from qss_testing.stores import Cluster, Put
@@ -204,35 +200,6 @@ async def test_a_field_that_is_called_like_an_option_is_a_field(
         done = await run(cluster, "query", "WindowRangeQuery", "timeFrom=0", field)
         assert done.code == 2
         assert f"unknown field `{field.split('=')[0]}`" in done.err
-
-
-def test_a_long_value_gives_way_to_times(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    row = WindowRow("JFK", NEW_YEAR_MS + 1, NEW_YEAR_MS + 3_600_001, "v" * 100)
-    document = window_document(row, Times.RFC3339)
-    print_rows([document], Output.TABLE, ["key", "windowStart", "windowEnd", "value"])
-    out = capsys.readouterr().out
-    assert document["windowStart"] in out
-    assert document["windowEnd"] in out
-    assert out.count("v") == 100
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_no_column_is_lost_in_a_narrow_terminal(
-    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    row = WindowRow("JFK", NEW_YEAR_MS, NEW_YEAR_MS + 3600_001, "v" * 30, NEW_YEAR_MS + 5, ())
-    names = ["key", "windowStart", "windowEnd", "value", "timestamp", "headers"]
-    document = window_document(row, Times.RFC3339)
-    print_rows([document], Output.TABLE, names)
-    out = capsys.readouterr().out
-    assert all(len(line) <= width for line in out.splitlines())
-    shown = Counter("".join(out.split()))
-    cells = [json.dumps(cell) if cell == [] else str(cell) for cell in document.values()]
-    assert shown == Counter("".join([*map(heading_of, names), *cells]).replace(" ", ""))
 
 
 async def test_a_query_by_name_takes_its_fields(start_cluster: StartCluster, run: Run) -> None:

@@ -1,15 +1,13 @@
 """The published status as people and programs read it."""
 
-import io
 import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
+from qss_client.cli_tables import table_lines
 from qss_core.errors import StoreNotFoundError
 from qss_core.model import StoreName
 from qss_operator.clock import SystemClock
@@ -17,7 +15,7 @@ from qss_operator.local.state import StateDirectory
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import stopped_status
 
-_WIDTH = 200
+_HEADINGS = ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT")
 
 
 class Output(StrEnum):
@@ -56,23 +54,21 @@ def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
 
 def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:
     """A table of stores."""
-    table = Table(box=None, pad_edge=False, header_style="")
-    for title in ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT"):
-        table.add_column(title, no_wrap=True)
+    rows = []
     for name, status in statuses.items():
         ready = status.condition(ConditionType.READY)
-        table.add_row(
-            name,
-            status.ready or "",
-            status.assigned or "",
-            ready.reason if ready else "",
-            _format_of(status),
-            (status.endpoints.query if status.endpoints else None) or "",
+        endpoint = (status.endpoints.query if status.endpoints else None) or ""
+        rows.append(
+            (
+                name,
+                status.ready or "",
+                status.assigned or "",
+                ready.reason if ready else "",
+                _format_of(status),
+                endpoint,
+            )
         )
-    console = Console(width=_WIDTH, file=io.StringIO(), color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
+    return "\n".join(table_lines(_HEADINGS, rows))
 
 
 def _format_of(status: StoreStatus) -> str:
