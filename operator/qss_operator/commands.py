@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qss_operator.local.cluster import POD_COMMAND
+from qss_operator.local.ports import moves
 from qss_operator.local.state import StateDirectory
 from qss_operator.local.stop import stop_stores
 from qss_operator.local.view import Output, show_statuses, statuses_table
@@ -69,9 +70,13 @@ def up(
     if detach:
         from qss_operator.local.background import start_in_background
 
+        ports = {name: state.read_ports(name) for name in state.stores()}
         options = ["--background", "--pod-command", shlex.join(command)]
         running = asyncio.run(start_in_background(files, state, options, timeout_s))
         typer.echo(statuses_table(running.statuses()))
+        for name, before in ports.items():
+            for line in moves(name, before, state.read_ports(name)):
+                typer.echo(line, err=True)
         typer.echo(f"running in the background: `qss down{_state_option(state_dir)}` stops it")
         return
     logging.basicConfig(

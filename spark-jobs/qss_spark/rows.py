@@ -49,6 +49,14 @@ class Columns:
     key: tuple[str, ...] = ("key",)
     value: tuple[str, ...] = ("value",)
 
+    def __post_init__(self) -> None:
+        """Refuses a column that would be taken twice."""
+        for name, columns in (("keyColumns", self.key), ("valueColumns", self.value)):
+            if twice := [one for one in columns if columns.count(one) > 1]:
+                raise MalformedRequestError(
+                    f"{name} has the column {twice[0]!r} twice: name it once"
+                )
+
     @classmethod
     def parse(cls, key: str | None, value: str | None) -> "Columns":
         """From comma-separated names."""

@@ -8,7 +8,7 @@ from qss_client.conversation import Conversation
 from qss_client.http_answer import HttpAnswer
 from qss_client.http_async import AsyncHttp, AsyncPatience
 from qss_client.operations import Exchange, Result
-from qss_client.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest
+from qss_client.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
 from qss_client.routing import RetryLimits, no_answer
 from qss_client.scans import RowType, Scan
 from qss_client.tables import AsyncScanned
@@ -30,13 +30,17 @@ class AsyncSession:
         self.conversation = conversation
         self._http = http
         self._limits = limits
+        self._is_closed = False
 
     async def close(self) -> None:
         """Closes all connections."""
+        self._is_closed = True
         await self._http.close()
 
     async def metadata(self) -> StoreMetadata:
         """The store's pods and partitions, as discovered when they were last needed."""
+        if self._is_closed:
+            raise StoreError("this client of the store was closed: make another one")
         if self.conversation.metadata is None:
             await self._discover(AsyncPatience(self._limits))
         assert self.conversation.metadata is not None
@@ -44,6 +48,7 @@ class AsyncSession:
 
     def scanned(self, scan: Scan[RowType], limit: int | None) -> AsyncScanned[RowType]:
         """The rows of a scan, read as they are taken; `limit`: so many at most."""
+        check_limit(limit)
         return AsyncScanned(self.pages(scan, limit), lambda: self.tables(scan, limit))
 
     async def tables(self, scan: Scan[Any], limit: int | None) -> "AsyncIterator[pa.Table]":

@@ -1,6 +1,6 @@
 """`AsyncStore`: asks one store from a program with an event loop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +20,7 @@ from qss_client.conversation import Conversation
 from qss_client.credentials import Token
 from qss_client.http_async import AsyncHttp
 from qss_client.json_values import reader_of
-from qss_client.requests import DEFAULTS, ReadOptions
+from qss_client.requests import DEFAULTS, ReadOptions, keys_of
 from qss_client.routing import RetryLimits
 from qss_client.scans import (
     Time,
@@ -85,6 +85,9 @@ class AsyncStore:
         )
         self._session = AsyncSession(self._conversation, http, limits)
 
+    def __repr__(self) -> str:
+        return f"AsyncStore({','.join(self._conversation.urls)!r}, {self._conversation.store!r})"
+
     async def __aenter__(self) -> Self:
         """Closes itself at the end of the block."""
         return self
@@ -118,9 +121,9 @@ class AsyncStore:
         definition = await self._session.definition()
         return await self._session.run(operations.get(self._conversation, definition, key, options))
 
-    async def get_many(self, keys: Sequence[Any], options: ReadOptions = DEFAULTS) -> AsyncFound:
+    async def get_many(self, keys: Iterable[Any], options: ReadOptions = DEFAULTS) -> AsyncFound:
         """The rows of many keys, in their order: a list, with None where there is none."""
-        asked = self._conversation, await self._session.definition(), keys, options
+        asked = self._conversation, await self._session.definition(), keys_of(keys), options
         rows = await self._session.run(operations.get_many(*asked))
         return AsyncFound(rows, lambda: self._session.run(operations.many_table(*asked)))
 
@@ -173,8 +176,9 @@ class AsyncStore:
     ) -> AsyncScanned[WindowRow]:
         """Windows with from_ <= start <= to: of a key, or of all with key_from <= key <= key_to.
 
-        Times are milliseconds since 1970, or RFC 3339. order_by: "key" (partition by partition, by
-        key and then time), or "time" (over all partitions; each page scans the rest of the range).
+        Times are milliseconds since 1970, RFC 3339, or a date (its midnight, UTC). order_by: "key"
+        (partition by partition, by key and then time), or "time" (over all partitions; each page
+        scans the rest of the range).
         """
         timed = Timed(
             times={"from": from_, "to": to},

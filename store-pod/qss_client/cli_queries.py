@@ -29,7 +29,7 @@ from qss_client.cli_printing import (
     told_of_more,
 )
 from qss_client.key_order import merge_by_key
-from qss_core.errors import KeyNotFoundError, MalformedRequestError
+from qss_core.errors import KeyNotFoundError, MalformedRequestError, RangeReversedError
 from qss_core.serde_json import json_or_text
 from qss_core.serdes import Serde
 from qss_core.times import Times
@@ -125,7 +125,18 @@ def scan(
             rows: Iterator[Row] = islice(merge_by_key(parts, serde, reverse=descending), most)
         else:
             rows = scanned(chosen)
-        _print_rows(told_of_more(rows, limit), times, asked.output)
+        try:
+            _print_rows(told_of_more(rows, limit), times, asked.output)
+        except RangeReversedError as error:
+            raise _reversed(descending=descending) from error
+
+
+def _reversed(*, descending: bool) -> RangeReversedError:
+    backward = "with --descending too" if descending else "for the reverse order add --descending"
+    return RangeReversedError(
+        f"--from lies above --to, in the order of the keys' bytes (negative numbers come after "
+        f"positive ones): --from is the smaller one, {backward}"
+    )
 
 
 @asking

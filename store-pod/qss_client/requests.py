@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -54,8 +54,9 @@ class ReadOptions:
         """Refuses times that no request can name."""
         for name in ("timeout_s", "max_staleness_s"):
             value = getattr(self, name)
-            if value is not None and not math.isfinite(value):
-                raise MalformedRequestError(f"{name}: seconds, not {value}")
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number and math.isfinite(value)):
+                raise MalformedRequestError(f"{name}: seconds, not {value!r}")
 
     @property
     def bound(self) -> Position | None:
@@ -122,8 +123,30 @@ class HttpRequest:
         return replace(self, parameters=bound) if self.body is None else replace(self, body=bound)
 
 
+def check_options(options: object) -> None:
+    """Refuses what is no ReadOptions."""
+    if not isinstance(options, ReadOptions):
+        raise MalformedRequestError(
+            f"options: a ReadOptions, as ReadOptions(timeout_s=3), not {options!r}"
+        )
+
+
+def check_limit(limit: object) -> None:
+    """Refuses what is no number of rows; None is no limit."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise MalformedRequestError(f"limit: a whole number of rows from 0, or None, not {limit!r}")
+
+
+def keys_of(keys: object) -> list[Any]:
+    """Many keys as a list; a text is one key and no list of its letters."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise MalformedRequestError(f"keys: a list of keys, as [{keys!r}], not {keys!r}")
+    return list(keys)
+
+
 def get_request(definition: StoreDefinition, key: Any, options: ReadOptions) -> HttpRequest:
     """A point query; by `POST /state/get` where the key cannot stand in a path."""
+    check_options(options)
     encoded = encoded_key(definition, key)
     partition = partition_of_encoded(definition, encoded, options.partition)
     text = path_text(definition, encoded)
@@ -145,6 +168,7 @@ def many_request(
     partition: PartitionId | None = None,
 ) -> HttpRequest:
     """A batch get of at most BATCH_KEYS_MAX keys."""
+    check_options(options)
     return HttpRequest(
         method="POST",
         path=f"/state/get/{definition.name}",
@@ -168,6 +192,7 @@ def page_request(
 
     By `POST /state/query`, which gives the same rows, where keys are too long for a line.
     """
+    check_options(options)
     serde = serde_of(definition.key_serde)
     given = {name: value for name, value in bounds.items() if value is not None}
     texts = {
@@ -225,6 +250,8 @@ def query_request(
     cursor: str | None = None,
 ) -> HttpRequest:
     """A whole IQv2 request (KIP-796)."""
+    check_options(options)
+    check_limit(limit)
     body: dict[str, Any] = {"query": dict(query), **_members(options)}
     if times is not None:
         body["times"] = times
@@ -254,6 +281,7 @@ def count_request(
     partitions: Sequence[int] | None = None,
 ) -> HttpRequest:
     """How many entries the store has: about, or exactly."""
+    check_options(options)
     parameters = option_parameters(options)
     if exact:
         parameters["exact"] = "true"

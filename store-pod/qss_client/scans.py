@@ -20,6 +20,7 @@ from qss_client.requests import (
     TABLE_ROWS,
     HttpRequest,
     ReadOptions,
+    check_options,
     encoded_key,
     only_partition,
     option_parameters,
@@ -33,7 +34,7 @@ from qss_core.model import StoreDefinition
 from qss_core.serdes import serde_of
 
 RowType = TypeVar("RowType")
-Time = int | str  # Milliseconds since 1970, or RFC 3339.
+Time = int | str  # Milliseconds since 1970, RFC 3339, or a date.
 # A store, so many rows at most, and the cursor of the page before.
 MakePage = Callable[[StoreDefinition, int, str | None], HttpRequest]
 
@@ -113,6 +114,7 @@ class Timed:
 
     def __post_init__(self) -> None:
         """Refuse what is for many keys beside one."""
+        check_options(self.options)
         others = (self.key_from, self.key_to, self.partitions)
         if self.key is not None and (self.order_by != "key" or any(o is not None for o in others)):
             raise MalformedRequestError(
@@ -249,6 +251,7 @@ def one_request(
 
     None where the key cannot be in a path.
     """
+    check_options(options)
     encoded = encoded_key(definition, key)
     text = path_text(definition, encoded)
     if text is None:

@@ -8,7 +8,7 @@ from qss_client.conversation import Conversation
 from qss_client.http_answer import HttpAnswer
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.operations import Exchange, Result
-from qss_client.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest
+from qss_client.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
 from qss_client.routing import RetryLimits, no_answer
 from qss_client.scans import RowType, Scan
 from qss_client.tables import Scanned
@@ -30,13 +30,17 @@ class Session:
         self.conversation = conversation
         self._http = http
         self._limits = limits
+        self._is_closed = False
 
     def close(self) -> None:
         """Closes all connections."""
+        self._is_closed = True
         self._http.close()
 
     def metadata(self) -> StoreMetadata:
         """The store's pods and partitions, as discovered when they were last needed."""
+        if self._is_closed:
+            raise StoreError("this client of the store was closed: make another one")
         if self.conversation.metadata is None:
             self._discover(Patience(self._limits))
         assert self.conversation.metadata is not None
@@ -44,6 +48,7 @@ class Session:
 
     def scanned(self, scan: Scan[RowType], limit: int | None) -> Scanned[RowType]:
         """The rows of a scan, read as they are taken; `limit`: so many at most."""
+        check_limit(limit)
         return Scanned(self.pages(scan, limit), lambda: self.tables(scan, limit))
 
     def tables(self, scan: Scan[Any], limit: int | None) -> "Iterator[pa.Table]":

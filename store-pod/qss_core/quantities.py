@@ -28,8 +28,10 @@ _SMALL_SCALE = {"m": Decimal("1e-3"), "u": Decimal("1e-6"), "n": Decimal("1e-9")
 def parse_duration_ms(text: str) -> int:
     """The milliseconds of a duration such as `1h30m` or `500ms`."""
     if re.fullmatch(DURATION_PATTERN, text) is None:
+        days = re.fullmatch("([0-9]{1,6})d", text)
+        instead = f"there are no days: write it as {int(days[1]) * 24}h" if days else ""
         raise MalformedRequestError(
-            f"{text!r} is no duration; write it as 500ms, 10s, 30m or 1h30m"
+            f"{text!r} is no duration; {instead or 'write it as 500ms, 10s, 30m or 1h30m'}"
         )
     return sum(int(count) * _UNIT_MS[unit] for count, unit in _DURATION_PART.findall(text))
 

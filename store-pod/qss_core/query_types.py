@@ -90,7 +90,7 @@ class IndexQuery(Member, frozen=True, tag_field="type", tag="IndexQuery"):
     order: Order = Order.ANY
 
 
-# --- Of windows and sessions. Times are milliseconds since 1970, or RFC 3339.
+# --- Of windows and sessions. Times are milliseconds since 1970, RFC 3339, or dates.
 
 
 class _WindowKeyMembers(Member, frozen=True):

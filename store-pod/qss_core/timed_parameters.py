@@ -23,7 +23,7 @@ class OrderBy(StrEnum):
     TIME = "time"
 
 
-_TIME = "milliseconds since 1970, or RFC 3339"
+_TIME = "milliseconds since 1970, RFC 3339, or a date (its midnight, UTC)"
 _TEXT = {"type": "string"}
 _KEYS_AND_ORDER: dict[str, Parameter] = {
     "keyFrom": Parameter(

@@ -1,4 +1,4 @@
-"""Times as people and programs write them: milliseconds since the epoch, or RFC 3339.
+"""Times as people and programs write them: milliseconds since the epoch, RFC 3339, or a date.
 
 Inside, a time is always a whole number of milliseconds since 1970 in UTC.
 """
@@ -17,8 +17,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_SHOWN = 253_402_300_799_999  # The end of the year 9999: RFC 3339 has no later one.
 _MILLIS = re.compile(r"-?[0-9]{1,19}")
 _RFC3339 = re.compile(
-    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
-    r"(?:\.(?P<fraction>[0-9]{1,9}))?(?P<zone>[Zz]|[+-][0-9]{2}:[0-9]{2})"
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:[Tt ](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
+    r"(?:\.(?P<fraction>[0-9]{1,9}))?(?P<zone>[Zz]|[+-][0-9]{2}:[0-9]{2}))?"
 )
 
 TimeWriter = Callable[[int], bytes]
@@ -32,19 +32,19 @@ class Times(StrEnum):
 
 
 def time_of_text(name: str, text: str) -> int:
-    """The time in a parameter, in milliseconds; parts of one are cut off.
+    """The time in a parameter, in milliseconds; parts of one are cut off. A date is its midnight.
 
     Raises MalformedRequestError, which says `name`, for what is neither a number of milliseconds
-    nor RFC 3339.
+    nor RFC 3339 nor a date.
     """
     if _MILLIS.fullmatch(text):
         return _checked(name, int(text))
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise _refused(name, text)
-    zone = found["zone"].upper().replace("Z", "+00:00")
+    zone = (found["zone"] or "Z").upper().replace("Z", "+00:00")
     try:
-        moment = datetime.fromisoformat(f"{found['date']}T{found['time']}{zone}")
+        moment = datetime.fromisoformat(f"{found['date']}T{found['time'] or '00:00:00'}{zone}")
         seconds = (moment - _EPOCH) // timedelta(seconds=1)
     except (ValueError, OverflowError) as error:
         raise _refused(name, text) from error
@@ -92,6 +92,6 @@ def _checked(name: str, time: int) -> int:
 
 def _refused(name: str, text: str) -> MalformedRequestError:
     return MalformedRequestError(
-        f"{name} is a time: milliseconds since 1970, or like 2013-01-01T05:00:00Z (in a URL, the "
-        f"+ of an offset is %2B), not {text[:40]!r}"
+        f"{name} is a time: milliseconds since 1970, like 2013-01-01T05:00:00Z (in a URL, the + of "
+        f"an offset is %2B), or like 2013-01-01 (midnight, UTC), not {text[:40]!r}"
     )

@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import takewhile
 from pathlib import Path
 
@@ -104,6 +106,21 @@ def test_down_stops_the_pods_also_where_it_cannot_write_that_it_did(qss: Qss) ->
     assert (down.code, qss.living_pods()) == (0, [])
     assert f"the status of store {STORE} still says what it was" in down.err
     hindrance.rmdir()
+
+
+def test_a_pod_that_moved_since_its_port_was_taken_says_where_it_is(qss: Qss) -> None:
+    assert qss.up().code == 0
+    (before, _) = qss.state.read_ports(STORE)
+    assert qss.down().code == 0
+    with closing(socket.create_server(("127.0.0.1", before.ops))):
+        up = qss.up()
+    assert up.code == 0
+    (after, _) = qss.state.read_ports(STORE)
+    assert up.err == (
+        f"pod {STORE}-0 answers at http://127.0.0.1:{after.query} now: another program has one of "
+        f"its ports {before.query}, {before.internal}, {before.ops}\n"
+    )
+    assert f"answers at http://127.0.0.1:{after.query} now" in qss.state.up_log.read_text()
 
 
 def test_down_where_nothing_runs_is_no_failure(qss: Qss) -> None:

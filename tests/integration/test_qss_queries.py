@@ -1,25 +1,22 @@
-"""`qss get`, `qss scan` and `qss query`: what they print, and how they end."""
+"""`qss get` and `qss query`: what they print, and how commands end."""
 
 import io
 import json
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import qss_client.cli_options
-import qss_client.cli_printing
-from qss_client.cli import main, write_what_cannot_be_shown_as_escapes
+from qss_client.cli import write_what_cannot_be_shown_as_escapes
 from qss_core.positions import Position, encode_token
 from qss_testing.pod_process import PodCluster
-from qss_testing.qss_command import REAL_POD, Finished, Qss
+from qss_testing.qss_command import REAL_POD, Qss
+from qss_testing.terminal import Terminal
 from qss_testing.writer import Record, Writer, write_values
 
 LONG = "x" * 300
@@ -44,37 +41,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
         yield cluster
 
 
-class Terminal:
-    """Runs commands against the store, in this process."""
-
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
-        self._url = url
-        self._capture = capture
-
-    def run(self, *arguments: str) -> Finished:
-        """With the store's URL, unless there is one already."""
-        url = () if "--url" in arguments else ("--url", self._url)
-        with pytest.raises(SystemExit) as ended:
-            main([*arguments, *url])
-        out, err = self._capture.readouterr()
-        code = ended.value.code
-        return Finished(code if isinstance(code, int) else 0, out, err)
-
-    def json(self, *arguments: str) -> Any:
-        """The JSON that a command prints."""
-        done = self.run(*arguments, "-o", "json")
-        assert (done.code, done.err) == (0, ""), done.err
-        return json.loads(done.out)
-
-    def refused(self, code: int, *arguments: str) -> str:
-        """What a command that fails says, in one line."""
-        done = self.run(*arguments)
-        assert done.code == code, (done.out, done.err)
-        assert done.out == ""
-        assert len(done.err.splitlines()) == 1
-        return done.err
-
-
 @pytest.fixture
 def terminal(
     cluster: PodCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -85,22 +51,6 @@ def terminal(
 
 
 # --- get
-
-
-def test_who_says_no_limit_is_told_of_more_rows(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (qss_client.cli_options, qss_client.cli_printing):
-        monkeypatch.setattr(module, "ROWS_SHOWN", 3)
-    some = terminal.run("scan", "words", "-o", "ndjson")
-    assert (some.code, len(some.out.splitlines())) == (0, 3)
-    assert some.err == "these are the first 3 rows: say --limit N for more\n"
-    asked = terminal.run("scan", "words", "--limit", "3", "-o", "ndjson")
-    assert (len(asked.out.splitlines()), asked.err) == (3, "")
-    monkeypatch.setattr(qss_client.cli_options, "ROWS_SHOWN", len(ROWS))
-    monkeypatch.setattr(qss_client.cli_printing, "ROWS_SHOWN", len(ROWS))
-    whole = terminal.run("scan", "words", "-o", "ndjson")
-    assert (len(whole.out.splitlines()), whole.err) == (len(ROWS), "")
 
 
 def test_a_key_is_shown_as_a_table(terminal: Terminal) -> None:
@@ -141,84 +91,6 @@ def test_of_many_keys_those_that_are_there_are_shown(terminal: Terminal) -> None
     assert done.code == 3
     assert [json.loads(line)["key"] for line in done.out.splitlines()] == ["a1", "a2"]
     assert done.err == "error: KEY_NOT_FOUND: store words has no 'nope', 'no'\n"
-
-
-# --- Tables
-
-
-def test_in_a_pipe_a_row_is_a_line_and_nothing_is_cut(terminal: Terminal) -> None:
-    lines = terminal.run("scan", "words").out.splitlines()
-    assert len(lines) == 1 + len(ROWS)
-    assert sum(LONG in line for line in lines) == 1
-    assert LONG in terminal.run("query", "words", "KeyQuery", "key=b1").out.splitlines()[1]
-
-
-def test_on_a_terminal_what_is_too_wide_ends_with_an_ellipsis(cluster: PodCluster) -> None:
-    def said(*arguments: str) -> list[str]:
-        parent, child = pty.openpty()
-        with closing(os.fdopen(parent, "rb", buffering=0)) as output:
-            with closing(os.fdopen(child, "wb", buffering=0)) as terminal:
-                command = [sys.executable, "-m", "qss_client", *arguments, "--url", cluster.url]
-                environment = {**os.environ, "COLUMNS": "60"}
-                process = subprocess.Popen(command, stdout=terminal, env=environment)
-            text = b""
-            with suppress(OSError):  # So a terminal ends.
-                while part := output.read(65536):
-                    text += part
-        assert process.wait(timeout=60) == 0
-        return text.decode().splitlines()
-
-    heading, row = said("get", "words", "b1")
-    assert heading.split() == ["KEY", "VALUE", "TIMESTAMP"]
-    assert row.split() == ["b1", "x" * 32 + "…", "1970-01-01T00:00:01Z"]
-    assert len(row) <= 60
-    assert LONG in said("get", "words", "b1", "-o", "ndjson")[0], "JSON is never cut"
-
-
-def test_a_value_is_no_markup_and_no_command_to_the_terminal(terminal: Terminal) -> None:
-    assert ":smile: [red]x[/red]" in terminal.run("get", "words", "b/2 %").out
-    done = terminal.run("get", "words", "c\x1b[31m\n")
-    assert "\x1b" not in done.out
-    assert r'"c\u001b[31m\n"' in done.out
-    assert r'"esc \u001b[31m"' in done.out
-
-
-# --- scan
-
-
-def test_a_scan_prints_everything_or_a_part(terminal: Terminal) -> None:
-    def scanned(*arguments: str) -> list[str]:
-        return sorted(row["key"] for row in terminal.json("scan", "words", *arguments))
-
-    assert scanned() == sorted(ROWS)
-    assert scanned("--prefix", "b") == ["b/2 %", "b1"]
-    assert scanned("--from", "a2", "--to", "b1") == ["a2", "b/2 %", "b1"]
-    assert len(scanned("--limit", "3")) == 3
-    assert sorted(scanned("--partitions", "0,1") + scanned("--partitions", "2,3")) == sorted(ROWS)
-    assert scanned("--prefix", "zz") == []
-    forwards = terminal.json("scan", "words", "--partitions", "0")
-    assert terminal.json("scan", "words", "--partitions", "0", "--descending") == forwards[::-1]
-
-
-def test_a_sorted_scan_is_in_order_over_all_partitions(terminal: Terminal) -> None:
-    def scanned(*arguments: str) -> list[str]:
-        return [row["key"] for row in terminal.json("scan", "words", "--sorted", *arguments)]
-
-    assert scanned() == sorted(ROWS)
-    assert scanned("--descending") == sorted(ROWS, reverse=True)
-    assert scanned("--limit", "3") == sorted(ROWS)[:3]
-    assert scanned("--from", "a2", "--to", "b1", "--limit", "2") == ["a2", "b/2 %"]
-    assert scanned("--prefix", "a") == ["a1", "a2"]
-    some = terminal.json("scan", "words", "--partitions", "1,3")
-    assert scanned("--partitions", "1,3") == sorted(row["key"] for row in some)
-    refused = terminal.refused(2, "scan", "words", "--sorted", "--index", "by-value")
-    assert "--sorted is by key: it goes without --index" in refused
-
-
-def test_a_scan_that_finds_nothing_is_no_failure(terminal: Terminal) -> None:
-    done = terminal.run("scan", "words", "--prefix", "zz")
-    assert (done.code, done.out.split()) == (0, ["KEY", "VALUE"])
-    assert terminal.run("scan", "words", "--prefix", "zz", "-o", "ndjson").out == ""
 
 
 # --- query
@@ -273,6 +145,18 @@ def test_a_query_of_which_a_partition_fails_ends_with_1(terminal: Terminal, miss
 )
 def test_wrong_input_ends_with_2(terminal: Terminal, arguments: Any, said: str) -> None:
     assert terminal.refused(2, *arguments).startswith(f"error: {said}")
+
+
+@pytest.mark.parametrize(
+    ("more", "advice"),
+    [((), "for the reverse order add --descending"), (("--descending",), "with --descending too")],
+)
+def test_a_range_upside_down_is_told_in_the_words_of_the_command(
+    terminal: Terminal, more: tuple[str, ...], advice: str
+) -> None:
+    said = terminal.refused(2, "scan", "words", "--from", "b", "--to", "a", *more)
+    assert said.startswith("error: RANGE_REVERSED: --from lies above --to")
+    assert said.endswith(f"--from is the smaller one, {advice}\n")
 
 
 @pytest.mark.parametrize(

@@ -250,3 +250,19 @@ async def test_keys_and_values_are_not_in_the_metrics(
     assert "secret" not in text
     route = 'qss_requests_total{listener="query",route="/state/stores/{store}/{key}",status="200"}'
     assert f"{route} 1.0" in text
+
+
+@pytest.mark.parametrize("way", ["fast", "ordinary"])
+async def test_a_member_that_is_given_twice_is_refused(
+    start_cluster: StartCluster, api: MakeApi, way: str
+) -> None:
+    cluster = await start_cluster(1, engine="memory")
+    headers = {} if way == "fast" else {"X_Other": "1"}
+    pod = api(cluster)
+    twice = b'{"keys": ["a"], "keys": ["b"]}'
+    problem = (await pod.post("/state/get/words", twice, **headers)).problem(
+        400, "MALFORMED_REQUEST"
+    )
+    assert problem["detail"] == "the body has the member 'keys' twice: give it once"
+    query = b'{"query": {"type": "KeyQuery", "key": "a", "key": "b"}}'
+    (await pod.post("/state/query/words", query, **headers)).problem(400, "MALFORMED_REQUEST")

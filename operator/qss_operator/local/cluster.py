@@ -1,6 +1,7 @@
 """Pods as child processes on the loopback address (the port Cluster)."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 
 from qss_core.model import Ordinal, PodAddress, PodName, StoreName
 from qss_operator.local.files import make_directory
-from qss_operator.local.ports import LOOPBACK, PodPorts, choose_ports
+from qss_operator.local.ports import LOOPBACK, PodPorts, choose_ports, moves
 from qss_operator.local.processes import end_process
 from qss_operator.local.state import StateDirectory
 from qss_operator.local.supervisor import STOP_GRACE_S, PodSupervisor
@@ -20,6 +21,7 @@ from qss_operator.planning.model import (
     PodState,
 )
 
+_LOG = logging.getLogger(__name__)
 POD_COMMAND = (sys.executable, "-m", "qss_store")
 
 
@@ -84,6 +86,8 @@ class LocalCluster:
         ports = recorded[:running] + chosen
         if ports != recorded[: len(ports)]:
             self._state.write_ports(store, ports + recorded[len(ports) :])
+            for line in moves(store, recorded, ports):
+                _LOG.warning("%s", line)
         pods.addresses = tuple(
             _address(store, Ordinal(number), entry) for number, entry in enumerate(ports[:replicas])
         )

@@ -49,6 +49,16 @@ def choose_ports(
     return tuple(chosen)
 
 
+def moves(store: str, before: Sequence[PodPorts], after: Sequence[PodPorts]) -> list[str]:
+    """What is said of pods whose ports are others than before."""
+    return [
+        f"pod {store}-{ordinal} answers at http://{LOOPBACK}:{new.query} now: another program has "
+        f"one of its ports {', '.join(map(str, old.all()))}"
+        for ordinal, (old, new) in enumerate(zip(before, after, strict=False))
+        if old != new
+    ]
+
+
 def is_free(port: int) -> bool:
     """Whether a pod could listen on a port of the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:

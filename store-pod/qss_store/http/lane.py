@@ -12,7 +12,7 @@ from typing import NamedTuple
 from qss_core.model import PartitionId
 from qss_core.parameters import ReadOptions, Scope, options_of_body
 from qss_core.queries import BatchRequest
-from qss_core.wire import decode
+from qss_core.request_bodies import decode_request
 from qss_store.access.guard import Guard
 from qss_store.http.media import JSON
 from qss_store.http.point import state_headers
@@ -183,7 +183,7 @@ class Lane:
         reader = self._reader
         codec = reader.codec(frame.target.decode())
         check_type(codec)
-        request = decode(frame.body, BatchRequest)
+        request = decode_request(frame.body, BatchRequest)
         check_count(request.keys, reader.settings.keys_per_request_max)
         options = options_of_body(request, Scope.ALL)
         body = ManyKeys(reader, codec, request, options, {}).answer_at_once()

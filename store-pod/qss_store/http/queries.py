@@ -31,13 +31,14 @@ from qss_core.query_types import (
     decode_query,
     query_type,
 )
+from qss_core.request_bodies import decode_request
 from qss_core.wire import encode
 from qss_store.extensions import Extensions
 from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.arrow import encode_found
 from qss_store.http.media import ARROW, JSON, negotiate
 from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_headers
-from qss_store.http.shell import BodyPace, read_json
+from qss_store.http.shell import BodyPace, read_body
 from qss_store.http.streams import collect, send_document
 from qss_store.reads.folds import plan_fold
 from qss_store.reads.gathering import Answers, Gathering, merged_position
@@ -206,7 +207,8 @@ class QueryApi:
     async def _read(self, request: web.Request, kind: type[_Message]) -> _Message:
         settings = self._reader.settings
         pace = BodyPace(total_s=settings.query_body_deadline_s)
-        return await read_json(request, settings.query_body_bytes_max, kind, pace)
+        body = await read_body(request, settings.query_body_bytes_max, pace)
+        return decode_request(body, kind)
 
 
 def _with_key_partition(

@@ -197,7 +197,10 @@ async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE
 
 
 async def read_json(
-    request: web.Request, limit: int, kind: type[Message], pace: BodyPace = BODY_PACE
+    request: web.Request,
+    limit: int,
+    kind: type[Message],
+    pace: BodyPace = BODY_PACE,
 ) -> Message:
     """The message in the body; MalformedRequestError says what is wrong with it."""
     return decode(await read_body(request, limit, pace), kind)

@@ -202,6 +202,11 @@ def test_anything_else_is_no_duration(text: str) -> None:
         parse_duration_ms(text)
 
 
+def test_days_are_told_in_hours() -> None:
+    with pytest.raises(MalformedRequestError, match="there are no days: write it as 168h"):
+        parse_duration_ms("7d")
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [

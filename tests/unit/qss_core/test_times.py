@@ -15,6 +15,7 @@ from qss_core.times import Times, time_of_json, time_of_text, time_text, time_wr
         ("-5", -5),
         (str(TIME_MAX), TIME_MAX),
         ("1970-01-01T00:00:00Z", 0),
+        ("2024-05-05", 1_714_867_200_000),
         ("2013-01-01T05:00:00Z", 1_357_016_400_000),
         ("2013-01-01t05:00:00z", 1_357_016_400_000),
         ("2013-01-01T06:00:00+01:00", 1_357_016_400_000),
@@ -25,7 +26,7 @@ from qss_core.times import Times, time_of_json, time_of_text, time_text, time_wr
         ("9999-12-31T23:59:59.999Z", 253_402_300_799_999),
     ],
 )
-def test_a_time_is_milliseconds_or_rfc_3339(text: str, time: int) -> None:
+def test_a_time_is_milliseconds_rfc_3339_or_a_date(text: str, time: int) -> None:
     assert time_of_text("from", text) == time
     assert time_of_json("from", text) == time
 
@@ -38,11 +39,13 @@ def test_a_time_is_milliseconds_or_rfc_3339(text: str, time: int) -> None:
         "1.5",
         "1e3",
         "+1",
-        "2013-01-01",
         "2013-01-01T05:00:00",
         "2013-01-01T05:00Z",
         "2013-13-01T05:00:00Z",
         "2013-02-30T05:00:00Z",
+        "2013-02-30",
+        "2013-1-1",
+        "2013-01-01Z",
         "2013-01-01T24:00:01Z",
         "2013-01-01T05:00:61Z",
         "2013-01-01T06:00:00 01:00",

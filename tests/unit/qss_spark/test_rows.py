@@ -319,3 +319,10 @@ def test_a_split_takes_a_single_row() -> None:
 def test_names_of_columns_are_read_from_an_option() -> None:
     assert Columns.parse(None, None) == Columns()
     assert Columns.parse(" a , b,", "c") == Columns(key=("a", "b"), value=("c",))
+
+
+def test_a_column_that_is_named_twice_is_refused() -> None:
+    with pytest.raises(MalformedRequestError, match="valueColumns has the column 'v' twice"):
+        Columns(value=("v", "w", "v"))
+    with pytest.raises(MalformedRequestError, match="keyColumns has the column 'k' twice"):
+        Columns.parse("k, k", None)

@@ -1,0 +1,90 @@
+"""What `Store` and `AsyncStore` say of arguments that are none, and of themselves."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from qss_client import ReadOptions
+from qss_core.errors import MalformedRequestError, StoreError
+from qss_testing.clients import AnyClient
+from qss_testing.pod_process import PodCluster
+from qss_testing.writer import write_values
+
+Connect = Callable[[], Awaitable[AnyClient]]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    with PodCluster(tmp_path_factory.mktemp("pods")) as cluster:
+        write_values(cluster.url, cluster.store, {"a1": 1})
+        yield cluster
+
+
+@pytest.fixture(params=["sync", "async"])
+async def connect(request: pytest.FixtureRequest, cluster: PodCluster) -> AsyncIterator[Connect]:
+    clients: list[AnyClient] = []
+
+    async def make() -> AnyClient:
+        clients.append(AnyClient(request.param, cluster.url, cluster.store))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        await client.close()
+
+
+async def test_a_limit_is_a_number_of_rows(connect: Connect) -> None:
+    client = await connect()
+    for limit in ("5", -1, 1.5, True):
+        with pytest.raises(MalformedRequestError, match=r"limit: a whole number of rows"):
+            await client.range(limit=limit)
+        with pytest.raises(MalformedRequestError, match=r"limit: a whole number of rows"):
+            await client.query("RangeQuery", limit=limit)
+    assert await client.range(limit=0) == []
+
+
+async def test_a_text_is_one_key_and_no_list_of_its_letters(connect: Connect) -> None:
+    client = await connect()
+    for keys in ("abc", b"abc", 7):
+        with pytest.raises(MalformedRequestError, match="keys: a list of keys"):
+            await client.get_many(keys)  # type: ignore[arg-type]
+    rows = await client.get_many(key for key in ("a1", "nope"))  # type: ignore[arg-type]
+    assert [row and row.key for row in rows] == ["a1", None]
+
+
+async def test_options_are_read_options(connect: Connect) -> None:
+    client = await connect()
+    wrong: Any = {"timeout_s": 3}
+    calls: list[Callable[[], Awaitable[Any]]] = [
+        lambda: client.get("a1", wrong),
+        lambda: client.get_many(["a1"], wrong),
+        lambda: client.count(wrong),
+        lambda: client.range(options=wrong),
+        lambda: client.query("RangeQuery", options=wrong),
+        lambda: client.all("windows", options=wrong),
+        lambda: client.call("window", "a1", 0, wrong),
+        lambda: client.call("version", "a1", 0, wrong),
+    ]
+    for call in calls:
+        with pytest.raises(MalformedRequestError, match=r"options: a ReadOptions"):
+            await call()
+    for seconds in ("3", True, float("nan")):
+        with pytest.raises(MalformedRequestError, match="timeout_s: seconds"):
+            ReadOptions(timeout_s=seconds)  # type: ignore[arg-type]
+
+
+async def test_a_client_that_was_closed_says_so(connect: Connect) -> None:
+    client = await connect()
+    assert await client.get("a1") is not None
+    await client.close()
+    with pytest.raises(StoreError, match="was closed: make another one"):
+        await client.get("a1")
+
+
+async def test_a_client_says_what_it_is(connect: Connect, cluster: PodCluster) -> None:
+    client = await connect()
+    assert repr(client.sync or client.other) in (
+        f"Store('{cluster.url}', 'words')",
+        f"AsyncStore('{cluster.url}', 'words')",
+    )

@@ -1,0 +1,140 @@
+"""`qss scan`, and the tables that commands print."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+import pytest
+
+import qss_client.cli_options
+import qss_client.cli_printing
+from qss_testing.pod_process import PodCluster
+from qss_testing.terminal import Terminal
+from qss_testing.writer import Record, Writer
+
+LONG = "x" * 300
+ROWS: dict[str, Any] = {
+    "a1": {"n": 1},
+    "a2": [1, "two", None],
+    "b1": LONG,
+    "b/2 %": ":smile: [red]x[/red]",
+    "c\x1b[31m\n": "esc \x1b[31m",
+    "": None,
+    "ä": True,
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    with PodCluster(tmp_path_factory.mktemp("pods"), pods=2, partitions=4) as cluster:
+        with Writer(cluster.url, cluster.store) as job:
+            rows = [Record(key, value, 1000) for key, value in ROWS.items() if value is not None]
+            job.write([*rows, Record("", "empty", 1000)], position={"in": {"0": 5}})
+        yield cluster
+
+
+@pytest.fixture
+def terminal(
+    cluster: PodCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("QSS_URL", raising=False)
+    return Terminal(cluster.url, capsys)
+
+
+# --- Tables
+
+
+def test_in_a_pipe_a_row_is_a_line_and_nothing_is_cut(terminal: Terminal) -> None:
+    lines = terminal.run("scan", "words").out.splitlines()
+    assert len(lines) == 1 + len(ROWS)
+    assert sum(LONG in line for line in lines) == 1
+    assert LONG in terminal.run("query", "words", "KeyQuery", "key=b1").out.splitlines()[1]
+
+
+def test_on_a_terminal_what_is_too_wide_ends_with_an_ellipsis(cluster: PodCluster) -> None:
+    def said(*arguments: str) -> list[str]:
+        parent, child = pty.openpty()
+        with closing(os.fdopen(parent, "rb", buffering=0)) as output:
+            with closing(os.fdopen(child, "wb", buffering=0)) as terminal:
+                command = [sys.executable, "-m", "qss_client", *arguments, "--url", cluster.url]
+                environment = {**os.environ, "COLUMNS": "60"}
+                process = subprocess.Popen(command, stdout=terminal, env=environment)
+            text = b""
+            with suppress(OSError):  # So a terminal ends.
+                while part := output.read(65536):
+                    text += part
+        assert process.wait(timeout=60) == 0
+        return text.decode().splitlines()
+
+    heading, row = said("get", "words", "b1")
+    assert heading.split() == ["KEY", "VALUE", "TIMESTAMP"]
+    assert row.split() == ["b1", "x" * 32 + "…", "1970-01-01T00:00:01Z"]
+    assert len(row) <= 60
+    assert LONG in said("get", "words", "b1", "-o", "ndjson")[0], "JSON is never cut"
+
+
+def test_a_value_is_no_markup_and_no_command_to_the_terminal(terminal: Terminal) -> None:
+    assert ":smile: [red]x[/red]" in terminal.run("get", "words", "b/2 %").out
+    done = terminal.run("get", "words", "c\x1b[31m\n")
+    assert "\x1b" not in done.out
+    assert r'"c\u001b[31m\n"' in done.out
+    assert r'"esc \u001b[31m"' in done.out
+
+
+# --- scan
+
+
+def test_a_scan_prints_everything_or_a_part(terminal: Terminal) -> None:
+    def scanned(*arguments: str) -> list[str]:
+        return sorted(row["key"] for row in terminal.json("scan", "words", *arguments))
+
+    assert scanned() == sorted(ROWS)
+    assert scanned("--prefix", "b") == ["b/2 %", "b1"]
+    assert scanned("--from", "a2", "--to", "b1") == ["a2", "b/2 %", "b1"]
+    assert len(scanned("--limit", "3")) == 3
+    assert sorted(scanned("--partitions", "0,1") + scanned("--partitions", "2,3")) == sorted(ROWS)
+    assert scanned("--prefix", "zz") == []
+    forwards = terminal.json("scan", "words", "--partitions", "0")
+    assert terminal.json("scan", "words", "--partitions", "0", "--descending") == forwards[::-1]
+
+
+def test_a_sorted_scan_is_in_order_over_all_partitions(terminal: Terminal) -> None:
+    def scanned(*arguments: str) -> list[str]:
+        return [row["key"] for row in terminal.json("scan", "words", "--sorted", *arguments)]
+
+    assert scanned() == sorted(ROWS)
+    assert scanned("--descending") == sorted(ROWS, reverse=True)
+    assert scanned("--limit", "3") == sorted(ROWS)[:3]
+    assert scanned("--from", "a2", "--to", "b1", "--limit", "2") == ["a2", "b/2 %"]
+    assert scanned("--prefix", "a") == ["a1", "a2"]
+    some = terminal.json("scan", "words", "--partitions", "1,3")
+    assert scanned("--partitions", "1,3") == sorted(row["key"] for row in some)
+    refused = terminal.refused(2, "scan", "words", "--sorted", "--index", "by-value")
+    assert "--sorted is by key: it goes without --index" in refused
+
+
+def test_a_scan_that_finds_nothing_is_no_failure(terminal: Terminal) -> None:
+    done = terminal.run("scan", "words", "--prefix", "zz")
+    assert (done.code, done.out.split()) == (0, ["KEY", "VALUE"])
+    assert terminal.run("scan", "words", "--prefix", "zz", "-o", "ndjson").out == ""
+
+
+def test_who_says_no_limit_is_told_of_more_rows(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (qss_client.cli_options, qss_client.cli_printing):
+        monkeypatch.setattr(module, "ROWS_SHOWN", 3)
+    some = terminal.run("scan", "words", "-o", "ndjson")
+    assert (some.code, len(some.out.splitlines())) == (0, 3)
+    assert some.err == "these are the first 3 rows: say --limit N for more\n"
+    asked = terminal.run("scan", "words", "--limit", "3", "-o", "ndjson")
+    assert (len(asked.out.splitlines()), asked.err) == (3, "")
+    monkeypatch.setattr(qss_client.cli_options, "ROWS_SHOWN", len(ROWS))
+    monkeypatch.setattr(qss_client.cli_printing, "ROWS_SHOWN", len(ROWS))
+    whole = terminal.run("scan", "words", "-o", "ndjson")
+    assert (len(whole.out.splitlines()), whole.err) == (len(ROWS), "")

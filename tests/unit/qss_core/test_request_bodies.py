@@ -1,0 +1,35 @@
+"""A member that is given twice is refused, wherever it stands."""
+
+import pytest
+
+from qss_core.errors import MalformedRequestError
+from qss_core.queries import BatchRequest, QueryRequest
+from qss_core.request_bodies import decode_request
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ('{"query": {"type": "KeyQuery"}, "limit": 1, "limit": 2}', "limit"),
+        ('{"query": {"type": "KeyQuery", "key": "a", "key" : "b"}}', "key"),
+        ('{"query": {"type": "KeyQuery", "key": "a", "k\\u0065y": "b"}}', "key"),
+        ('{"query": {"type": "KeyQuery", "key": {"n": {"m": 1, "m": 1}}}}', "m"),
+    ],
+)
+def test_a_member_that_is_twice_in_an_object_is_refused(body: str, name: str) -> None:
+    with pytest.raises(MalformedRequestError, match=f"the member '{name}' twice"):
+        decode_request(body.encode(), QueryRequest)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"keys": ["a", "a"]}',
+        '{"keys": [{"n": 1}, {"n": 1}, {"m": {"n": 1}}]}',
+        '{"keys": ["{\\"n\\": 1, \\"n\\": 1}", "x: y, x: z"]}',
+        '{"keys": [1.5, 1e99], "timeout": 3}',
+        '{"keys": [], "partition": 3}',
+    ],
+)
+def test_what_is_in_several_objects_or_in_texts_is_taken(body: str) -> None:
+    assert isinstance(decode_request(body.encode(), BatchRequest), BatchRequest)
