@@ -21,6 +21,7 @@ install: $(INSTALLED) ## Make .venv with everything, at the versions of requirem
 
 $(INSTALLED): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Making $(VENV): 1.4 GB on disk, one to ten minutes by the network; the next command finds it"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8,<1'
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --requirements requirements.lock

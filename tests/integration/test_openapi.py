@@ -23,7 +23,7 @@ StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
 DOCUMENT = make_document()
 OPERATIONS = [(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods]
-NOT_SERVED = ("/state/versions/{store}", "/state/changes/{store}", "/state/changes/{store}/{key}")
+NOT_SERVED = ("/state/versions/{store}",)
 SERVED = [one for one in OPERATIONS if one[0] not in NOT_SERVED and one[1] != "delete"]
 BODIES: dict[str, Any] = {
     "/state/get/{store}": {"keys": ["a"]},
@@ -36,6 +36,7 @@ VALID = {
     "timeout": "2.5",
     "maxStaleness": "1",
     "executionInfo": "true",
+    "exact": "true",
     "scope": "all",
     "partition": "1",
     "partitions": "0,1",

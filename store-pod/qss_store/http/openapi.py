@@ -203,15 +203,6 @@ _OPERATIONS = (
         described=_OF_WRITERS,
         statuses=(400, 404, 409, 503),
     ),
-    *(
-        _Operation(
-            path=f"/state/changes/{{store}}{rest}",
-            summary="Not served by this version: UNKNOWN_QUERY_TYPE.",
-            answers={},
-            statuses=(400, 404),
-        )
-        for rest in ("", "/{key}")
-    ),
 )
 
 

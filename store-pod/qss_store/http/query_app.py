@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
-from qss_core.errors import UnknownQueryTypeError
 from qss_store.access.guard import Guard
 from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.http import discovery, timed, versions
@@ -57,7 +56,6 @@ def make_query_app(
             web.get("/state/count/{store}", queries.count),
             web.post(MANY_ROUTE, queries.get_many),
             web.post("/state/query/{store}", queries.query),
-            *_routes_to_come(pod),
             *more,
         ]
     )
@@ -67,12 +65,3 @@ def make_query_app(
 def discovery_routes(pod: Pod) -> list[web.RouteDef]:
     """What the internal port serves too: who has what, and the document of this port."""
     return [openapi_route(), *discovery.routes(pod)]
-
-
-def _routes_to_come(pod: Pod) -> list[web.RouteDef]:
-    async def refuse(request: web.Request) -> web.Response:
-        store = request.match_info["store"]
-        pod.check_store(store)
-        raise UnknownQueryTypeError(f"store {store} does not serve /state/changes in this version")
-
-    return [web.get(f"/state/changes/{{store}}{rest}", refuse) for rest in ("", "/{key:[^/]*}")]

@@ -23,7 +23,6 @@ OURS = Identities(store="words", namespace="shop", pods=PODS, operator=OPERATOR)
         "/state/count/{store}",
         "/state/get/{store}",
         "/state/query/{store}",
-        "/state/changes/{store}",
         "/state/what-is-to-come",
     ],
 )
