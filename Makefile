@@ -12,7 +12,7 @@ SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,nod
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint lock test bench testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: help install demo lint lock test fuzz bench testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
 test: install ## Lint, then all tests
 	@$(MAKE) --jobs 2 --no-print-directory lint $(ARCHIVED)
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
+
+fuzz: install ## Many requests by the OpenAPI document to every type of store, other ones in each run; EXAMPLES=5000
+	QSS_FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest --numprocesses $$(nproc) --dist loadscope tests/integration/test_openapi_fuzz.py
 
 bench: $(ARCHIVED) ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench
