@@ -14,7 +14,9 @@ def main() -> None:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("kopf").setLevel(logging.WARNING)
+    # What kopf has to say of its watches is told once a minute, in our own words.
+    if settings.log_level != "debug":
+        logging.getLogger("kopf").setLevel(logging.CRITICAL)
     if settings.kubeconfig is not None:
         os.environ["KUBECONFIG"] = settings.kubeconfig  # For the watches, which have their own way.
     asyncio.run(run_operator(settings))

@@ -44,6 +44,7 @@ class Health:
         self._heard_s: dict[str, float] = {}
         self._missed: Counter[str] = Counter()
         self._rounds: dict[int, _Round] = {}
+        self._due_s: dict[str, float] = {}
         self._numbers = count()
         self._turned_s = monotonic_s()
         self._lag_s = 0.0
@@ -70,12 +71,21 @@ class Health:
     @contextmanager
     def round_of(self, store: str) -> Iterator[None]:
         """A round of this store, for as long as the block runs."""
+        self._due_s.pop(store, None)
         number = next(self._numbers)
         self._rounds[number] = _Round(store, self._monotonic_s())
         try:
             yield
         finally:
             del self._rounds[number]
+
+    def due(self, store: str, at_s: float) -> None:
+        """The next round of this store is to begin at that time of the clock."""
+        self._due_s[store] = at_s
+
+    def is_over(self, store: str) -> None:
+        """The store is gone: no round of it is to come."""
+        self._due_s.pop(store, None)
 
     async def watch_loop(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         """Measures how late the event loop turns, until cancelled."""
@@ -112,6 +122,11 @@ class Health:
             f"a round of {round_.store} runs for {now_s - round_.started_s:.0f} s"
             for round_ in self._rounds.values()
             if now_s - round_.started_s > limits.round_s
+        ]
+        problems += [
+            f"a round of {store} should have begun {now_s - due_s:.0f} s ago"
+            for store, due_s in self._due_s.items()
+            if now_s - due_s > limits.round_s
         ]
         if (late_s := now_s - self._turned_s) > limits.loop_lag_s:
             problems.append(f"the event loop is late by {late_s:.0f} s")

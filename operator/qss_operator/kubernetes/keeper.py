@@ -73,6 +73,7 @@ class StoreKeeper:
     def __init__(self, namespace: str, store: StoreName, shared: Surroundings) -> None:
         """Begins with nothing but the name."""
         self.names = StoreNames(namespace=namespace, store=store)
+        self._title = f"{namespace}/{store}"
         self._shared = shared
         self._live = LiveReads(
             shared.api,
@@ -98,6 +99,11 @@ class StoreKeeper:
         if self._live.changed(kind, name, version):
             self.wake()
 
+    def distrust(self) -> None:
+        """Something may have changed that no watch told."""
+        self._live.forget_all()
+        self.wake()
+
     def wake(self) -> None:
         """Look at once."""
         if self._woken_at_s is None:
@@ -106,11 +112,15 @@ class StoreKeeper:
 
     async def run(self) -> None:
         """Rounds until the resource is gone or the task is cancelled."""
+        health, monotonic_s = self._shared.health, self._shared.clock.monotonic_s
+        health.due(self._title, monotonic_s())
         while True:
             async with self._shared.rounds:
                 pause_s = await self._timed_round()
             if pause_s is None:
+                health.is_over(self._title)
                 return
+            health.due(self._title, monotonic_s() + pause_s)
             await self._wait(pause_s)
 
     async def _wait(self, pause_s: float) -> None:
@@ -128,7 +138,7 @@ class StoreKeeper:
         if self._woken_at_s is not None:
             metrics.started(started_s - self._woken_at_s)
             self._woken_at_s = None
-        with self._shared.health.round_of(f"{self.names.namespace}/{self.names.store}"):
+        with self._shared.health.round_of(self._title):
             result, pause_s = await self.run_round()
         metrics.reconciled(result, clock.monotonic_s() - started_s)
         return pause_s

@@ -74,6 +74,11 @@ class LiveReads:
         self._news[kind] += 1
         self._answers.pop(kind, None)
 
+    def forget_all(self) -> None:
+        """Read everything anew the next time."""
+        for kind in list(self._answers):
+            self.forget(kind)
+
     def written(self, kind: Kind, written: Object) -> None:
         """An object as the API server answered it to a write of our own."""
         answer = self._answers.get(kind)

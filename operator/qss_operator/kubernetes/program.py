@@ -7,6 +7,7 @@ import os
 import random  # noqa: TID251 this is a shell: it draws.
 import signal
 import uuid
+from contextlib import suppress
 
 import aiohttp
 
@@ -21,7 +22,7 @@ from qss_operator.kubernetes.lease_rules import LeaseSettings
 from qss_operator.kubernetes.settings import OperatorSettings
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watchdog import Watchdog
-from qss_operator.kubernetes.watches import wait_for_stores, watch
+from qss_operator.kubernetes.watches import Watches, wait_for_stores
 from qss_operator.metrics import OperatorMetrics
 
 logger = logging.getLogger(__name__)
@@ -103,17 +104,17 @@ async def _lead(
         async with leadership.held():
             health.is_leader = True
             with watchdog:
-                started = asyncio.Event()
-                watching = asyncio.create_task(
-                    watch(stores, health, settings.namespaces, started=started, stop=stop)
-                )
-                stopping = asyncio.create_task(_stopped(started, stop))
+                watches = Watches(api, stores, health, monotonic_s=clock.monotonic_s)
+                watching = asyncio.create_task(watches.run(settings.namespaces))
+                stopping = asyncio.create_task(stop.wait())
                 await asyncio.wait([watching, stopping], return_when=asyncio.FIRST_COMPLETED)
                 stopping.cancel()
+                # kopf's threads are not waited for: nobody hears them any more.
+                watching.cancel()
                 await stores.stop()
             health.is_leader = False
-        # The lease is free by now: kopf takes its time to end, and writes nothing meanwhile.
-        await watching
+        with suppress(asyncio.CancelledError):
+            await watching
     finally:
         posting.cancel()
 
@@ -121,13 +122,6 @@ async def _lead(
 def _take_signals(stop: asyncio.Event) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-
-
-async def _stopped(started: asyncio.Event, stop: asyncio.Event) -> None:
-    """Returns when this process is to end; the signals, which kopf took, are taken back."""
-    await started.wait()
-    _take_signals(stop)
-    await stop.wait()
 
 
 def _leadership(api: KubernetesApi, settings: OperatorSettings, clock: SystemClock) -> Leadership:

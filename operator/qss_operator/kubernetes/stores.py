@@ -42,6 +42,20 @@ class Stores:
         version = None if event == _DELETED else metadata.get("resourceVersion")
         keeper.changed(kind, metadata["name"], version)
 
+    def found(self, store: Object) -> bool:
+        """A list has this store: whether it is news, since no watch told it."""
+        metadata = store["metadata"]
+        if (metadata["namespace"], metadata["name"]) in self._keepers:
+            return False
+        self.seen(STORES, None, store)
+        return True
+
+    def distrust(self, namespace: str | None) -> None:
+        """Changes in a namespace, or in all, may not have been told: all is read anew."""
+        for (where, _), keeper in self._keepers.items():
+            if namespace in (None, where):
+                keeper.distrust()
+
     def _note(self, place: tuple[str, str], event: str | None, uid: str) -> None:
         if event != _DELETED:
             self._newest[place] = uid
@@ -64,6 +78,10 @@ class Stores:
         place = (keeper.names.namespace, str(keeper.names.store))
         try:
             await keeper.run()
+        except Exception:
+            # Its next round stays due, and `/livez` says so.
+            logger.exception("%s/%s is not looked after any more", *place)
+            raise
         finally:
             self._keepers.pop(place, None)
             self._shared.metrics.saw(*place, is_ready=None)

@@ -1,11 +1,12 @@
-"""kopf watches, and that is all it does here: it patches nothing and decides nothing."""
+"""Supervises the watches: one namespace that is missing or forbidden stops nothing but itself.
+
+A watch that ended is begun again, as soon as the API server answers about its namespace.
+"""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
-
-import kopf
+from typing import Protocol
 
 from qss_core.errors import StoreError
 from qss_operator.kubernetes.errors import KindNotServedError
@@ -21,9 +22,10 @@ from qss_operator.kubernetes.kinds import (
     STORES,
     Kind,
 )
-from qss_operator.kubernetes.live import ReadApi
-from qss_operator.kubernetes.names import GROUP, STORE_LABEL
+from qss_operator.kubernetes.live import RESYNC_S, ReadApi
+from qss_operator.kubernetes.requests import Object
 from qss_operator.kubernetes.stores import Stores
+from qss_operator.kubernetes.watch_thread import Seen, WatchThread
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +38,34 @@ CHILDREN = (
     POD_DISRUPTION_BUDGETS,
     NETWORK_POLICIES,
 )
-# About five minutes of an API server that answers with errors; one that is away is waited for.
-_BACKOFFS_S = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89)
-
-
 _CRD_INTERVAL_S = 5.0
+_AGAIN_S = 5.0
+_AGAIN_S_MAX = 30.0
+_TOLD_EVERY_S = 60.0
+
+Sleep = Callable[[float], Awaitable[None]]
 
 
-async def wait_for_stores(
-    api: ReadApi, namespaces: Sequence[str], sleep: Callable[[float], Awaitable[None]]
-) -> None:
+class Watch(Protocol):
+    """What a WatchThread is to its supervisor."""
+
+    ended: "asyncio.Future[str]"
+
+    def start(self) -> None:
+        """Begins to watch."""
+        ...
+
+    def stop(self) -> None:
+        """Ends it."""
+        ...
+
+
+def thread_of(namespace: str | None, seen: Seen) -> Watch:
+    """kopf, in a thread."""
+    return WatchThread(namespace, CHILDREN, seen)
+
+
+async def wait_for_stores(api: ReadApi, namespaces: Sequence[str], sleep: Sleep) -> None:
     """Returns when the API server knows of stores: kopf looks once for what it may watch.
 
     Any other answer than that there is no such resource is for the watches to meet.
@@ -67,65 +87,111 @@ async def wait_for_stores(
         await sleep(_CRD_INTERVAL_S)
 
 
-async def watch(
-    stores: Stores,
-    health: Health,
-    namespaces: Sequence[str],
-    *,
-    started: asyncio.Event,
-    stop: asyncio.Event,
-) -> None:
-    """Watches all namespaces, or those given, until told to stop; raises what kopf gives up on.
+class Watches:
+    """All watches of an operator: those of each namespace are begun and ended by themselves."""
 
-    kopf takes the signals of the process for itself, before it says that it has `started`.
-    """
-    registry = kopf.OperatorRegistry()
-    kopf.on.login(registry=registry)(_log_in)
-    for kind in (STORES, *CHILDREN):
-        _register(registry, kind, stores, health)
-    await kopf.operator(
-        registry=registry,
-        settings=watch_settings(),
-        standalone=True,
-        clusterwide=not namespaces,
-        namespaces=list(namespaces),
-        ready_flag=started,
-        stop_flag=stop,
-    )
+    def __init__(
+        self,
+        api: ReadApi,
+        stores: Stores,
+        health: Health,
+        *,
+        monotonic_s: Callable[[], float],
+        sleep: Sleep = asyncio.sleep,
+        watch_of: Callable[[str | None, Seen], Watch] = thread_of,
+        resync_s: float = RESYNC_S,
+    ) -> None:
+        """Nothing is watched before `run`."""
+        self._api = api
+        self._stores = stores
+        self._health = health
+        self._monotonic_s = monotonic_s
+        self._sleep = sleep
+        self._watch_of = watch_of
+        self._resync_s = resync_s
+
+    async def run(self, namespaces: Sequence[str]) -> None:
+        """Watches all namespaces, or those given, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for namespace in namespaces or (None,):
+                group.create_task(self._run_one(namespace))
+
+    async def _run_one(self, namespace: str | None) -> None:
+        trouble = _Trouble(namespace, self._monotonic_s)
+        while True:
+            try:
+                await self._list(namespace)
+            except StoreError as error:
+                trouble.tell(error.message)
+                await self._sleep(trouble.pause_s())
+                continue
+            trouble.is_over()
+            trouble.tell(await self._watch(namespace, trouble))
+            # What a watch did not tell meanwhile is read by the stores themselves.
+            self._stores.distrust(namespace)
+            await self._sleep(trouble.pause_s())
+
+    async def _watch(self, namespace: str | None, trouble: "_Trouble") -> str:
+        """Watches until the watch ends; why it did."""
+        watch = self._watch_of(namespace, self._seen)
+        watch.start()
+        try:
+            while True:
+                done, _ = await asyncio.wait((watch.ended,), timeout=self._resync_s)
+                if done:
+                    return f"the watch ended and is begun again: {watch.ended.result()}"
+                trouble.forget()
+                await self._find_unseen(namespace)
+        finally:
+            watch.stop()
+
+    async def _list(self, namespace: str | None) -> int:
+        """Has the stores that are there looked after; how many of them nobody knew of."""
+        found = await self._api.list(STORES, namespace)
+        return sum(self._stores.found(store) for store in found)
+
+    async def _find_unseen(self, namespace: str | None) -> None:
+        """What the watch should have told, and did not."""
+        try:
+            missed = await self._list(namespace)
+        except StoreError as error:
+            logger.debug("%s", error.message)
+            return
+        for _ in range(missed):
+            self._health.missed(STORES.plural)
+
+    def _seen(self, kind: Kind, event: str | None, body: Object) -> None:
+        self._health.heard(kind.plural)
+        self._stores.seen(kind, event, body)
 
 
-def _log_in(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:
-    """In a pod by its service account, else by the kubeconfig that KUBECONFIG names."""
-    return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(
-        settings=settings
-    )
+class _Trouble:
+    """What is told of one namespace, in one line a minute; and how long to wait."""
 
+    def __init__(self, namespace: str | None, monotonic_s: Callable[[], float]) -> None:
+        self._where = f"the namespace {namespace}" if namespace else "the cluster"
+        self._monotonic_s = monotonic_s
+        self._told_at_s: float | None = None
+        self._times = 0
 
-def watch_settings() -> kopf.OperatorSettings:
-    """Settings that keep kopf's own writes and its waits small."""
-    settings = kopf.OperatorSettings()
-    settings.peering.standalone = True
-    settings.scanning.disabled = True
-    settings.posting.enabled = False
-    for kind in CHILDREN:
-        name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-        settings.watching.label_selectors[name] = STORE_LABEL
-    settings.watching.server_timeout = 270
-    settings.watching.connect_timeout = 10
-    settings.networking.request_timeout = 30
-    settings.networking.connect_timeout = 5
-    settings.networking.error_backoffs = _BACKOFFS_S
-    settings.persistence.finalizer = f"{GROUP}/kopf"
-    settings.queueing.worker_limit = 64
-    settings.process.ultimate_exiting_timeout = 10
-    return settings
+    def tell(self, message: str) -> None:
+        self._times += 1
+        now_s = self._monotonic_s()
+        if self._told_at_s is not None and now_s - self._told_at_s < _TOLD_EVERY_S:
+            return
+        self._told_at_s = now_s
+        logger.warning(
+            "the stores of %s are not watched: %s. It is tried again; all others go on",
+            self._where,
+            message,
+        )
 
+    def is_over(self) -> None:
+        if self._told_at_s is not None:
+            logger.info("%s is watched again", self._where)
 
-def _register(registry: kopf.OperatorRegistry, kind: Kind, stores: Stores, health: Health) -> None:
-    async def seen(event: Any, **_: Any) -> None:
-        health.heard(kind.plural)
-        stores.seen(kind, event["type"], dict(event["object"]))
+    def forget(self) -> None:
+        self._told_at_s, self._times = None, 0
 
-    kopf.on.event(
-        kind.group, kind.version, kind.plural, id=f"see-{kind.plural}", registry=registry
-    )(seen)
+    def pause_s(self) -> float:
+        return min(_AGAIN_S_MAX, _AGAIN_S * 2.0 ** min(self._times - 1, 10))

@@ -157,3 +157,19 @@ def test_a_watch_that_keeps_changes_to_itself_is_a_problem_until_it_speaks(healt
     assert health.problems() == ["the watch of pods kept 2 changes to itself"]
     health.heard("pods")
     assert health.problems() == []
+
+
+def test_a_round_that_is_due_and_does_not_come_is_a_problem(
+    health: Health, seconds: Seconds
+) -> None:
+    health.due("shop/words", seconds.now + 10)
+    seconds.now += 70
+    assert health.problems() == []
+    seconds.now += 1
+    assert health.problems() == ["a round of shop/words should have begun 61 s ago"]
+    with health.round_of("shop/words"):
+        assert health.problems() == []
+    health.due("shop/words", seconds.now)
+    health.is_over("shop/words")
+    seconds.now += 1000 - 81
+    assert health.problems() == []

@@ -1,0 +1,136 @@
+"""kopf's watches of one namespace, or of all: in a thread with an event loop of its own.
+
+kopf ends every task of its event loop when one of its watches ends, and does not always end itself.
+In a loop of its own it can only end itself.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import kopf
+
+from qss_operator.kubernetes.kinds import STORES, Kind
+from qss_operator.kubernetes.names import GROUP, STORE_LABEL
+from qss_operator.kubernetes.requests import Object
+
+# A watch told this: the kind, the event (None for what was there before), the object.
+Seen = Callable[[Kind, str | None, Object], None]
+
+# After these pauses a watch ends, and its supervisor looks whether it may be begun again.
+BACKOFFS_S = (1.0, 2.0, 4.0, 8.0)
+
+
+class WatchThread:
+    """Watches one namespace, or all, from `start` until `stop` or until kopf gives up."""
+
+    def __init__(
+        self,
+        namespace: str | None,
+        children: Sequence[Kind],
+        seen: Seen,
+        *,
+        backoffs_s: Sequence[float] = BACKOFFS_S,
+    ) -> None:
+        """`seen` is called in the event loop that starts the thread."""
+        self._namespace = namespace
+        self._children = children
+        self._seen = seen
+        self._backoffs_s = backoffs_s
+        self._owner = asyncio.get_running_loop()
+        self._own: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._is_stopped = threading.Event()
+        self.ended: asyncio.Future[str] = self._owner.create_future()
+
+    def start(self) -> None:
+        """Begins to watch; `ended` has the reason when that is over."""
+        name = f"watch-{self._namespace or 'all'}"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def stop(self) -> None:
+        """Asks kopf to end, and does not wait for it: nothing that it tells is heard any more."""
+        self._is_stopped.set()
+        own, stop = self._own, self._stop
+        if own is not None and stop is not None:
+            with suppress(RuntimeError):  # The loop has ended already.
+                own.call_soon_threadsafe(stop.set)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._watch())
+        except asyncio.CancelledError:
+            self._tell(self._end, "it was cancelled")
+        # Whatever ends kopf is told, and the watch begun again.
+        except Exception as error:  # noqa: BLE001
+            self._tell(self._end, f"{type(error).__name__}: {error}")
+        else:
+            self._tell(self._end, "it ended without an error")
+
+    async def _watch(self) -> None:
+        self._own, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        if self._is_stopped.is_set():
+            return
+        registry = kopf.OperatorRegistry()
+        kopf.on.login(registry=registry)(_log_in)
+        for kind in (STORES, *self._children):
+            self._register(registry, kind)
+        await kopf.operator(
+            registry=registry,
+            settings=watch_settings(self._children, self._backoffs_s),
+            standalone=True,
+            clusterwide=self._namespace is None,
+            namespaces=[self._namespace] if self._namespace is not None else [],
+            stop_flag=self._stop,
+        )
+
+    def _register(self, registry: kopf.OperatorRegistry, kind: Kind) -> None:
+        async def seen(event: Any, **_: Any) -> None:
+            self._tell(self._hear, kind, event["type"], dict(event["object"]))
+
+        kopf.on.event(
+            kind.group, kind.version, kind.plural, id=f"see-{kind.plural}", registry=registry
+        )(seen)
+
+    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
+        with suppress(RuntimeError):  # The process ends, and nobody listens.
+            self._owner.call_soon_threadsafe(call, *arguments)
+
+    def _hear(self, kind: Kind, event: str | None, body: Object) -> None:
+        if not self._is_stopped.is_set():
+            self._seen(kind, event, body)
+
+    def _end(self, why: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(why)
+
+
+def _log_in(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:
+    """In a pod by its service account, else by the kubeconfig that KUBECONFIG names."""
+    return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(
+        settings=settings
+    )
+
+
+def watch_settings(
+    children: Sequence[Kind], backoffs_s: Sequence[float] = BACKOFFS_S
+) -> kopf.OperatorSettings:
+    """Settings that keep kopf's own writes and its waits small."""
+    settings = kopf.OperatorSettings()
+    settings.peering.standalone = True
+    settings.scanning.disabled = True
+    settings.posting.enabled = False
+    for kind in children:
+        name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+        settings.watching.label_selectors[name] = STORE_LABEL
+    settings.watching.server_timeout = 270
+    settings.watching.connect_timeout = 10
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 5
+    settings.networking.error_backoffs = tuple(backoffs_s)
+    settings.persistence.finalizer = f"{GROUP}/kopf"
+    settings.queueing.worker_limit = 64
+    settings.process.ultimate_exiting_timeout = 10
+    return settings

@@ -1,0 +1,181 @@
+"""The watches of an operator: a namespace that is gone or forbidden stops nothing but itself."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from qss_operator.kubernetes.api import connect
+from qss_operator.kubernetes.kinds import STORES
+from qss_operator.kubernetes.stores import Stores
+from qss_operator.kubernetes.watch_thread import Seen, WatchThread
+from qss_operator.kubernetes.watches import CHILDREN, Watches
+from qss_testing.control_world import STORE
+from qss_testing.toy_cluster import NAMESPACE, SPEC, ToyCluster, surroundings_of, toy_cluster
+from qss_testing.toy_objects import Object, Place
+from qss_testing.waiting import wait_until_async as until
+from qss_testing.watched_api_server import WatchedApiServer
+
+Told = list[tuple[str, str]]
+
+
+class HeardStores(Stores):
+    """Stores that tell the test what they see; nothing is done for them."""
+
+    def __init__(self, cluster: ToyCluster, told: Told) -> None:
+        super().__init__(cluster.shared)
+        self.told = told
+        self.distrusted: list[str | None] = []
+
+    def seen(self, kind: object, event: str | None, body: Object) -> None:
+        if kind == STORES:
+            self.told.append((body["metadata"]["namespace"], event or "listed"))
+
+    def distrust(self, namespace: str | None) -> None:
+        self.distrusted.append(namespace)
+
+
+@asynccontextmanager
+async def watching(
+    server: WatchedApiServer, kubeconfig: Path, namespaces: tuple[str, ...]
+) -> AsyncIterator[tuple[Told, HeardStores, list[float]]]:
+    told: Told = []
+    pauses: list[float] = []
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        await asyncio.sleep(0.02)
+
+    def watch_of(namespace: str | None, seen: Seen) -> WatchThread:
+        return WatchThread(namespace, CHILDREN, seen, backoffs_s=(0.01,))
+
+    async with connect(str(kubeconfig)) as api:
+        cluster = ToyCluster(server)
+        cluster.shared = surroundings_of(cluster, api)
+        stores = HeardStores(cluster, told)
+        watches = Watches(
+            api,
+            stores,
+            cluster.shared.health,
+            monotonic_s=lambda: 0.0,
+            sleep=sleep,
+            watch_of=watch_of,
+        )
+        task = asyncio.create_task(watches.run(namespaces))
+        try:
+            yield told, stores, pauses
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[WatchedApiServer]:
+    async with WatchedApiServer() as made:
+        kubeconfig = made.write_kubeconfig(tmp_path / "kubeconfig")
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        yield made
+
+
+def store_in(namespace: str) -> Object:
+    return {"metadata": {"name": "words", "namespace": namespace, "generation": 1}, "spec": SPEC}
+
+
+def make_store(server: WatchedApiServer, namespace: str) -> Object:
+    place = Place(STORES.group, namespace, STORES.plural, None, None)
+    return server.objects.create(place, store_in(namespace))
+
+
+async def test_a_forbidden_namespace_stops_nothing_but_itself(
+    server: WatchedApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.forbidden.add("gone")
+    kubeconfig = tmp_path / "kubeconfig"
+    async with watching(server, kubeconfig, ("gone", "shop")) as (told, _, pauses):
+        await until(lambda: server.is_watched(STORES, "shop"))
+        await until(lambda: len(pauses) >= 3)
+        made = make_store(server, "shop")
+        server.announce("ADDED", STORES, made)
+        await until(lambda: ("shop", "ADDED") in told)
+        lines = [one.message for one in caplog.records if "namespace gone" in one.message]
+        assert len(lines) == 1, "one line a minute"
+        assert lines[0].startswith("the stores of the namespace gone are not watched: ")
+        assert pauses[:3] == [5.0, 10.0, 20.0]
+        make_store(server, "gone")
+        server.forbidden.clear()
+        await until(lambda: ("gone", "listed") in told)
+        await until(lambda: server.is_watched(STORES, "gone"))
+
+
+async def test_a_watch_that_ends_is_begun_again_and_the_others_go_on(
+    server: WatchedApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "qss_operator")
+    kubeconfig = tmp_path / "kubeconfig"
+    async with watching(server, kubeconfig, ("shop", "other")) as (told, stores, _):
+        await until(lambda: server.is_watched(STORES, "shop"))
+        await until(lambda: server.is_watched(STORES, "other"))
+        server.forbid("other")
+        await until(lambda: stores.distrusted == ["other"])
+        assert "the watch ended and is begun again" in caplog.text
+        server.announce("ADDED", STORES, make_store(server, "shop"))
+        await until(lambda: ("shop", "ADDED") in told)
+        server.forbidden.clear()
+        await until(lambda: server.is_watched(STORES, "other"))
+        server.announce("ADDED", STORES, make_store(server, "other"))
+        await until(lambda: ("other", "ADDED") in told)
+
+
+async def test_a_store_that_its_watch_does_not_tell_of_is_found_by_a_list(
+    server: WatchedApiServer, tmp_path: Path
+) -> None:
+    """A silent watch: it neither tells nor ends. `/livez` hears of it."""
+    told: Told = []
+
+    class SilentWatch:
+        def __init__(self) -> None:
+            self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def start(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+    async with connect(str(tmp_path / "kubeconfig")) as api:
+        cluster = ToyCluster(server)
+        cluster.shared = surroundings_of(cluster, api)
+        health = cluster.shared.health
+        watches = Watches(
+            api,
+            HeardStores(cluster, told),
+            health,
+            monotonic_s=lambda: 0.0,
+            watch_of=lambda _, __: SilentWatch(),
+            resync_s=0.02,
+        )
+        task = asyncio.create_task(watches.run(("shop",)))
+        await until(lambda: len(server.asked) >= 1)
+        make_store(server, "shop")
+        await until(health.problems)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert told[0] == ("shop", "listed")
+    assert "the watch of queryablestatestores kept" in health.problems()[0]
+
+
+async def test_a_keeper_owes_a_round_until_its_store_is_gone(tmp_path: Path) -> None:
+    async with toy_cluster(tmp_path) as cluster:
+        cluster.make_store()
+        stores = Stores(cluster.shared)
+        found = cluster.get(STORES, STORE)
+        assert stores.found(found)
+        assert not stores.found(found)
+        health, clock = cluster.shared.health, cluster.clock
+        await until(lambda: cluster.find(STORES, STORE)["metadata"].get("finalizers"))  # type: ignore[index]
+        await stores.stop()  # As where its task ends: nobody does the round that is due.
+        clock.ahead_s += 400.0
+        assert health.problems()[0].startswith(f"a round of {NAMESPACE}/{STORE} should have begun")
