@@ -17,6 +17,7 @@ from qss_operator.kubernetes.events import Events
 from qss_operator.kubernetes.health import Health, HealthLimits
 from qss_operator.kubernetes.keeper import StoreKeeper, Surroundings
 from qss_operator.kubernetes.kinds import (
+    EVENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     STATEFUL_SETS,
@@ -56,6 +57,7 @@ class ToyCluster:
     server: ToyApiServer
     disks: dict[str, SimulatedPod] = field(default_factory=dict)
     is_leader: bool = True
+    refused: str | None = None  # What the API server says to a StatefulSet that makes a pod.
     clock: TurnedClock = field(default_factory=TurnedClock)
     keeper: StoreKeeper = field(init=False)
     shared: Surroundings = field(init=False)
@@ -133,12 +135,27 @@ class ToyCluster:
         for number in range(replicas):
             assert found is not None
             self._make_claim(found, f"data-{STORE}-{number}")
-            if self.find(PODS, f"{STORE}-{number}") is None:
+            if self.find(PODS, f"{STORE}-{number}") is None and self.refused is None:
                 self._make_pod(found, number)
+            elif self.find(PODS, f"{STORE}-{number}") is None:
+                self._tell_refusal(found, f"{STORE}-{number}")
         for name in self.names(PODS):
             if int(name.rpartition("-")[2]) >= replicas:
                 self.disks[name].is_running = False
                 self.delete(PODS, name)
+
+    def _tell_refusal(self, found: Object, pod: str) -> None:
+        message = (
+            f'create Pod {pod} in StatefulSet {STORE} failed error: pods "{pod}" is {self.refused}'
+        )
+        event = {
+            "metadata": {"name": f"{pod}.refused"},
+            "involvedObject": {"uid": found["metadata"]["uid"]},
+            "reason": "FailedCreate",
+            "message": message,
+        }
+        if self.find(EVENTS, f"{pod}.refused") is None:
+            self.server.objects.create(self.place(EVENTS), event)
 
     def _observe_generation(self, found: Object) -> None:
         generation = found["metadata"].get("generation", 1)

@@ -86,6 +86,7 @@ class ToyObjects:
             if (group, plural) == (place.group, place.plural)
             and place.namespace in (None, namespace)
             and _is_selected(object_, query.get("labelSelector", ""))
+            and _has_fields(object_, query.get("fieldSelector", ""))
         ]
         start = int(query.get("continue", "0"))
         end = start + int(query.get("limit", "1000000"))
@@ -182,3 +183,14 @@ def _is_selected(object_: Object, selector: str) -> bool:
     labels = object_["metadata"].get("labels", {})
     wanted = [one.partition("=") for one in selector.split(",") if one]
     return all(labels.get(key) == value for key, _, value in wanted)
+
+
+def _has_fields(object_: Object, selector: str) -> bool:
+    def field(path: str) -> Any:
+        found: Any = object_
+        for name in path.split("."):
+            found = (found or {}).get(name)
+        return found
+
+    wanted = [one.partition("=") for one in selector.split(",") if one]
+    return all(field(path) == value for path, _, value in wanted)

@@ -30,7 +30,7 @@
   verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create, patch, list] # list: only a StatefulSet's events say why the API server refuses its pods.
 {{- with .Values.tls.secretNames }}
 - apiGroups: [""]
   resources: [secrets]

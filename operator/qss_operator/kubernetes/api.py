@@ -28,6 +28,7 @@ from qss_operator.kubernetes.kinds import Kind
 from qss_operator.kubernetes.requests import (
     ApiRequest,
     Object,
+    Selectors,
     apply_request,
     create_request,
     delete_request,
@@ -81,15 +82,21 @@ class KubernetesApi:
             return None
 
     async def list(
-        self, kind: Kind, namespace: str | None, label_selector: str | None = None
+        self,
+        kind: Kind,
+        namespace: str | None,
+        label_selector: str | None = None,
+        *,
+        field_selector: str | None = None,
     ) -> Objects:
         """All objects of a namespace, or of all, as of one moment. Items do not say their kind."""
+        selectors = Selectors(labels=label_selector, fields=field_selector)
         try:
-            return await self._pages(kind, namespace, label_selector)
+            return await self._pages(kind, namespace, selectors)
         except GoneError:
             # The pages took longer than the server remembers. Only once: a list that never ends
             # in time must say so.
-            return await self._pages(kind, namespace, label_selector)
+            return await self._pages(kind, namespace, selectors)
 
     async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object:
         """Make the object, which is returned as it is stored.
@@ -176,13 +183,11 @@ class KubernetesApi:
             return False
         return True
 
-    async def _pages(
-        self, kind: Kind, namespace: str | None, label_selector: str | None
-    ) -> Objects:
+    async def _pages(self, kind: Kind, namespace: str | None, selectors: Selectors) -> Objects:
         items: Objects = []
         rest: str | None = None
         while True:
-            request = list_request(kind, namespace, label_selector, _PAGE_LENGTH, rest)
+            request = list_request(kind, namespace, selectors, _PAGE_LENGTH, rest)
             page = await self._send(request)
             items += page.get("items") or []
             rest = page.get("metadata", {}).get("continue")

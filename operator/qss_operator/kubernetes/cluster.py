@@ -8,6 +8,7 @@ from typing import Any
 from qss_core.model import StoreName
 from qss_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from qss_operator.kubernetes.live import LiveReads
+from qss_operator.kubernetes.missing_pods import MissingPods
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.nodes import Zones
 from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of
@@ -20,8 +21,16 @@ Object = dict[str, Any]
 class KubernetesCluster:
     """One store's pods. The kubelets start a container that ended again by themselves."""
 
-    def __init__(self, names: StoreNames, live: LiveReads, upkeep: Upkeep, zones: Zones) -> None:
+    def __init__(
+        self,
+        names: StoreNames,
+        live: LiveReads,
+        upkeep: Upkeep,
+        zones: Zones,
+        missing: MissingPods,
+    ) -> None:
         """Looks by `live`; has the StatefulSet changed by `upkeep`."""
+        self._missing = missing
         self._names = names
         self._live = live
         self._upkeep = upkeep
@@ -40,8 +49,10 @@ class KubernetesCluster:
         claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
         # A set that is being replaced leaves its pods alone.
         present = sum(self._names.pod(ordinal) in pods for ordinal in range(len(pods)))
+        not_made = await self._missing.troubles(found, replicas, pods)
         states = [
-            await self._state(ordinal, pods, claims) for ordinal in range(max(replicas, present))
+            await self._state(ordinal, pods, claims, not_made.get(ordinal))
+            for ordinal in range(max(replicas, present))
         ]
         return ClusterState(
             replicas=replicas,
@@ -68,7 +79,11 @@ class KubernetesCluster:
         self._changed.clear()
 
     async def _state(
-        self, ordinal: int, pods: Mapping[str, Object], claims: Mapping[str, Object]
+        self,
+        ordinal: int,
+        pods: Mapping[str, Object],
+        claims: Mapping[str, Object],
+        not_made: str | None,
     ) -> PodState:
         pod = pods.get(self._names.pod(ordinal))
         claim = claims.get(self._names.claim(ordinal))
@@ -79,7 +94,7 @@ class KubernetesCluster:
             # Nobody but the pod can look inside a volume.
             has_data=None,
             zone=await self._zones.of((pod or {}).get("spec", {}).get("nodeName")),
-            trouble=trouble_of(pod, claim),
+            trouble=not_made or trouble_of(pod, claim),
             if_silent=silence_of(pod),
             control=None if ip is None else self._names.address_by_ip(ordinal, ip),
         )

@@ -21,6 +21,7 @@ from qss_operator.kubernetes.events import Events
 from qss_operator.kubernetes.health import Health
 from qss_operator.kubernetes.kinds import STORES, Kind
 from qss_operator.kubernetes.live import LiveReads
+from qss_operator.kubernetes.missing_pods import MissingPods
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.news import news_of
 from qss_operator.kubernetes.nodes import Zones
@@ -235,10 +236,11 @@ class StoreKeeper:
         self._access = PodAccess(names, shared.token_file, monotonic_s)
         upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell, monotonic_s)
         zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
+        missing = MissingPods(shared.api, names, monotonic_s)
         return StoreReconciler(
             names.store,
             resources=self._resources,
-            cluster=KubernetesCluster(names, live, upkeep, zones),
+            cluster=KubernetesCluster(names, live, upkeep, zones, missing),
             pods=shared.pods_of(self._access),
             clock=shared.clock,
             intervals=INTERVALS,

@@ -54,6 +54,14 @@ class ApiRequest:
         return f"{self.verb} {self.resource}{f' {self.name}' if self.name else ''}{where}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selectors:
+    """Which objects a list has."""
+
+    labels: str | None = None
+    fields: str | None = None
+
+
 def get_request(kind: Kind, namespace: str | None, name: str) -> ApiRequest:
     """Read one object, as it is now: never from the API server's cache."""
     return ApiRequest(verb="get", kind=kind, namespace=namespace, name=name)
@@ -62,14 +70,16 @@ def get_request(kind: Kind, namespace: str | None, name: str) -> ApiRequest:
 def list_request(
     kind: Kind,
     namespace: str | None,
-    label_selector: str | None,
+    selectors: Selectors,
     limit: int,
     continue_: str | None,
 ) -> ApiRequest:
     """Read one page of a list."""
     query = [("limit", str(limit))]
-    if label_selector:
-        query.append(("labelSelector", label_selector))
+    if selectors.labels:
+        query.append(("labelSelector", selectors.labels))
+    if selectors.fields:
+        query.append(("fieldSelector", selectors.fields))
     if continue_:
         query.append(("continue", continue_))
     return ApiRequest(verb="list", kind=kind, namespace=namespace, query=tuple(query))

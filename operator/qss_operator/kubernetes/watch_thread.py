@@ -5,6 +5,7 @@ In a loop of its own it can only end itself.
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ import kopf
 from qss_operator.kubernetes.kinds import STORES, Kind
 from qss_operator.kubernetes.names import GROUP, STORE_LABEL
 from qss_operator.kubernetes.requests import Object
+
+logger = logging.getLogger(__name__)
 
 # A watch told this: the kind, the event (None for what was there before), the object.
 Seen = Callable[[Kind, str | None, Object], None]
@@ -73,6 +76,8 @@ class WatchThread:
         self._own, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self._is_stopped.is_set():
             return
+        # The errors of kopf's tasks: the first one is what ends it, and is told.
+        self._own.set_exception_handler(lambda _, context: logger.debug("kopf: %s", context))
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry)(_log_in)
         for kind in (STORES, *self._children):

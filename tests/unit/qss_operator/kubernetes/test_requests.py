@@ -11,6 +11,7 @@ from qss_operator.kubernetes.kinds import (
     TOKEN_REVIEWS,
 )
 from qss_operator.kubernetes.requests import (
+    Selectors,
     apply_request,
     create_request,
     delete_request,
@@ -48,7 +49,7 @@ def test_a_name_never_leads_to_another_path(name: str) -> None:
 
 
 def test_a_selector_is_encoded() -> None:
-    request = list_request(PODS, "shop", "app=a,tier in (x)", 10, "c=")
+    request = list_request(PODS, "shop", Selectors(labels="app=a,tier in (x)"), 10, "c=")
     assert request.url_path.endswith(
         "/pods?limit=10&labelSelector=app%3Da%2Ctier+in+%28x%29&continue=c%3D"
     )

@@ -1,0 +1,69 @@
+"""What a store's status says of what does not happen: pods that are refused, wishes not done."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from qss_operator.kubernetes.kinds import PODS, STORES
+from qss_testing.control_world import STORE
+from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
+
+QUOTA = "forbidden: exceeded quota: small, requested: cpu=100m"
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
+    async with toy_cluster(tmp_path) as made:
+        yield made
+
+
+async def rounds(cluster: ToyCluster, number: int) -> None:
+    for _ in range(number):
+        await cluster.keeper.run_round()
+        cluster.control()
+        cluster.forget_publish_pace()
+
+
+async def test_pods_that_the_api_server_refuses_are_told_in_its_words(cluster: ToyCluster) -> None:
+    cluster.refused = QUOTA
+    cluster.make_store()
+    await rounds(cluster, 5)
+    assert cluster.condition("Ready")["reason"] == "PodsStarting", "it takes its time"
+    cluster.clock.ahead_s += 6.0
+    await rounds(cluster, 2)
+    for kind in ("Ready", "Degraded"):
+        found = cluster.condition(kind)
+        assert found["reason"] == "PodsFailing"
+        assert f"{', '.join(PODS_OF_STORE)} is not made: {QUOTA}" in found["message"]
+    assert cluster.condition("Progressing")["status"] == "False"
+    cluster.refused = None
+    await cluster.settle()
+    assert cluster.condition("Ready")["status"] == "True"
+    assert cluster.condition("Degraded")["status"] == "False"
+
+
+async def test_a_pod_of_a_store_that_serves_is_told_when_it_is_refused(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.refused = QUOTA
+    cluster.disks[PODS_OF_STORE[0]].is_running = False
+    cluster.delete(PODS, PODS_OF_STORE[0])
+    await rounds(cluster, 2)
+    cluster.clock.ahead_s += 6.0
+    await rounds(cluster, 2)
+    degraded = cluster.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "PodsFailing")
+    assert QUOTA in degraded["message"]
+
+
+async def test_without_the_right_to_read_events_the_command_is_told(cluster: ToyCluster) -> None:
+    cluster.refused = QUOTA
+    cluster.make_store()
+    cluster.server.next_answer(403, "Forbidden", "no", word="/events", times=99)
+    await rounds(cluster, 4)
+    cluster.clock.ahead_s += 6.0
+    await rounds(cluster, 2)
+    command = f"`kubectl describe statefulset {STORE} -n {NAMESPACE}` shows why"
+    assert command in cluster.condition("Degraded")["message"]
+    assert cluster.get(STORES, STORE)["status"]["ready"] == "0/3"
