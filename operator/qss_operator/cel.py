@@ -55,7 +55,8 @@ def _walk(
         if is_transition and old is _ABSENT:
             continue
         if not _holds(rule["rule"], value, old if is_transition else _ABSENT):
-            yield BrokenRule(path, rule["message"])
+            inner = tuple(part for part in rule.get("fieldPath", "").split(".") if part)
+            yield BrokenRule((*path, *inner), rule["message"])
     if isinstance(value, dict):
         members, rest = schema.get("properties", {}), schema.get("additionalProperties")
         for name, member in value.items():

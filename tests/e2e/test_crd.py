@@ -38,9 +38,18 @@ def named(case: dict[str, Any]) -> str:
 
 def refusals(file: Path, here: Cluster, *options: str) -> str:
     case = load(file)
-    if "old" in case:
-        here.apply(case["old"])
+    store_old(case, here)
     return here.refusal(case["resource"], *options)
+
+
+def store_old(case: dict[str, Any], here: Cluster, *options: str) -> None:
+    """The resource as it was, with its status."""
+    if "old" not in case:
+        return
+    here.apply(case["old"], options=list(options))
+    if status := case["old"].get("status"):
+        place = f"qss/{case['old']['metadata']['name']}"
+        here.patch(place, {"status": status}, "--subresource=status")
 
 
 @pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
@@ -67,8 +76,7 @@ def test_a_good_resource_is_taken_and_gets_the_defaults_that_qss_up_gives(
     file: Path, here: Cluster
 ) -> None:
     case = load(file)
-    if "old" in case:
-        here.apply(case["old"])
+    store_old(case, here)
     here.apply(case["resource"])
     filled, problems = check_resource(case["resource"])
     assert problems == []
@@ -79,8 +87,7 @@ def test_a_good_resource_is_taken_and_gets_the_defaults_that_qss_up_gives(
 @pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
 def test_server_side_apply_takes_what_client_side_apply_takes(file: Path, here: Cluster) -> None:
     case = load(file)
-    if "old" in case:
-        here.apply(case["old"], options=["--server-side"])
+    store_old(case, here, "--server-side")
     here.apply(case["resource"], options=["--server-side"])
     here.apply(case["resource"], options=["--server-side"])
 
@@ -151,7 +158,7 @@ def test_status_and_scale_are_subresources(here: Cluster) -> None:
 def test_columns_are_those_that_a_person_asks_for(here: Cluster) -> None:
     here.apply(load(CORPUS / "good_resources" / "minimal.yaml")["resource"])
     columns = here.kubectl("get", "qss").splitlines()[0].split()
-    assert " ".join(columns) == "NAME TYPE PARTITIONS READY ASSIGNED STATUS ENDPOINT AGE"
+    assert " ".join(columns) == "NAME TYPE PARTITIONS READY ASSIGNED STATUS DEGRADED ENDPOINT AGE"
     wide = here.kubectl("get", "qss", "--output", "wide").splitlines()[0].split()
     assert wide == [*columns, "FORMAT", "MIGRATED", "STANDBYS", "MOVES"]
     assert "queryablestatestore" in here.kubectl("get", "all")

@@ -55,7 +55,7 @@ def kept(client: PodClient, store: str, number: int = 1) -> bool:
 def test_status_and_columns_say_what_a_client_needs(here: Cluster, words: str) -> None:
     row = here.kubectl("get", "qss", words).splitlines()[1].split()
     endpoint = f"http://{words}.{here.namespace}.svc:8080"
-    assert row[:7] == [words, "KeyValue", "12", "3/3", "12/12", "Serving", endpoint]
+    assert row[:8] == [words, "KeyValue", "12", "3/3", "12/12", "Serving", "Healthy", endpoint]
     status = here.get("qss", words)["status"]
     assert [one["active"] for one in status["assignment"]] == [0, 1, 2] * 4
     assert {one["observedGeneration"] for one in status["conditions"]} == {1}
@@ -190,7 +190,8 @@ def test_a_number_of_pods_that_needs_moves_is_answered_by_a_condition(
 ) -> None:
     here.kubectl("scale", f"qss/{words}", "--replicas=5")
     found = here.until(f"qss/{words}", says("Progressing", "MovesNotSupported", "stays at 3 pods"))
-    assert condition(found, "Ready")["status"] == "True"
+    assert condition(found, "Ready")["reason"] == "MovesNotSupported"
+    assert found["status"]["assigned"] == "12/12"
     assert len(pods_of(here, words)) == 3
     here.kubectl("scale", f"qss/{words}", "--replicas=3")
     here.until(f"qss/{words}", says("Progressing", "UpToDate"))

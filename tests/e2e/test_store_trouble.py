@@ -93,7 +93,22 @@ def test_a_class_that_cannot_grow_is_named(here: Cluster) -> None:
     here.until("qss/fixed", is_ready)
     here.patch("qss/fixed", {"spec": {"storage": {"size": "2Gi"}}})
     found = here.until("qss/fixed", says("StorageResizing", "ResizeRefused", "data-fixed-0"))
-    assert condition(found, "Ready")["status"] == "True"
+    assert condition(found, "Ready")["reason"] == "ResizeRefused"
+    here.patch("qss/fixed", {"spec": {"storage": {"size": "1Gi"}}})
+    here.until("qss/fixed", is_ready)
+
+
+def test_pods_over_a_quota_say_so_in_its_words(here: Cluster) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
+    here.apply({**quota, "spec": {"hard": {"pods": "1"}}})
+    try:
+        here.apply(small_store("refused", replicas=2))
+        found = here.until("qss/refused", says("Ready", "PodsFailing", "exceeded quota: small"))
+        assert condition(found, "Degraded")["reason"] == "PodsFailing"
+        assert "is not made: forbidden" in condition(found, "Ready")["message"]
+    finally:
+        here.kubectl("delete", "resourcequota", "small")
+    here.until("qss/refused", is_ready)
 
 
 def test_a_volume_deleted_by_hand_is_not_filled_with_nothing(

@@ -55,7 +55,7 @@ async def test_a_volume_that_may_not_grow_is_told_and_left(cluster: ToyCluster) 
     resizing = cluster.condition("StorageResizing")
     assert (resizing["status"], resizing["reason"]) == ("False", "ResizeRefused")
     assert why in resizing["message"]
-    assert cluster.condition("Ready")["status"] == "True"
+    assert cluster.condition("Ready")["reason"] == "ResizeRefused"
     cluster.pass_pauses()  # Meanwhile somebody has allowed the class to expand its volumes.
     await cluster.settle()
     assert cluster.condition("StorageResizing")["reason"] == "Resizing"

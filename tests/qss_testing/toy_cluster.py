@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -239,12 +240,12 @@ async def toy_cluster(tmp_path: Any) -> AsyncIterator[ToyCluster]:
 
 
 def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:
-    clock = cluster.clock
+    clock, numbers = cluster.clock, count()
     return Surroundings(
         api=api,
         pods_of=lambda _: cluster,
         token_file=None,
-        events=Events(api, reporter="test", clock=clock, token=lambda: "token"),
+        events=Events(api, reporter="test", clock=clock, token=lambda: f"event{next(numbers)}"),
         health=Health(HealthLimits(), monotonic_s=clock.monotonic_s),
         metrics=OperatorMetrics(CollectorRegistry()),
         clock=clock,

@@ -13,6 +13,7 @@ from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.nodes import Zones
 from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of
 from qss_operator.kubernetes.upkeep import Upkeep
+from qss_operator.kubernetes.volumes import largest_volume
 from qss_operator.planning.model import ClusterState, Observation, PodState
 
 Object = dict[str, Any]
@@ -59,6 +60,9 @@ class KubernetesCluster:
             pods=tuple(states),
             endpoints=self._names.endpoints(),
             selector=self._names.selector,
+            volume_size=largest_volume(
+                claim for name, claim in claims.items() if self._names.is_claim(name)
+            ),
             findings=self._upkeep.findings,
         )
 

@@ -31,15 +31,16 @@ from qss_operator.kubernetes.requests import Object
 from qss_operator.kubernetes.resources import (
     KubernetesResources,
     decode_status,
-    readiness_of,
     resource_of,
+    serves,
     unsupported_lines,
 )
 from qss_operator.kubernetes.template import PodDefaults
-from qss_operator.kubernetes.upkeep import UNSUPPORTED, Upkeep
+from qss_operator.kubernetes.upkeep import Upkeep
 from qss_operator.metrics import OperatorMetrics
 from qss_operator.planning.model import StoreStatus
 from qss_operator.planning.status import deleting_status
+from qss_operator.planning.wishes import UNSUPPORTED
 from qss_operator.ports import Pods
 from qss_operator.reconcile import Intervals, StoreReconciler
 
@@ -192,9 +193,7 @@ class StoreKeeper:
             name=self.names.store,
             uid=metadata["uid"],
         )
-        self._shared.metrics.saw(
-            self.names.namespace, self.names.store, is_ready=readiness_of(store)
-        )
+        self._shared.metrics.saw(self.names.namespace, self.names.store, is_ready=serves(store))
         if "deletionTimestamp" in metadata:
             if (waits := await self._deletion.run_round(store)) is not None:
                 before, now = decode_status(store.get("status")), self._shared.clock.now()

@@ -13,6 +13,7 @@ from qss_operator.kubernetes.kinds import STORES
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.requests import Object
 from qss_operator.planning.model import StoreResource, StoreStatus
+from qss_operator.planning.status import is_serving
 from qss_operator.unsupported import supported_spec
 
 OnPublished = Callable[[StoreStatus | None, StoreStatus], None]
@@ -88,12 +89,12 @@ def unsupported_lines(found: Object) -> list[str]:
     return supported_spec(spec)[1]
 
 
-def readiness_of(store: Object) -> bool | None:
-    """Whether the resource says that the store is Ready; None for one that hibernates."""
+def serves(store: Object) -> bool | None:
+    """Whether every partition is served; None for a store that hibernates."""
     if store["spec"].get("replicas") == 0:
         return None
-    conditions = (store.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    status = decode_status(store.get("status"))
+    return status is not None and is_serving(status)
 
 
 def decode_status(status: Any) -> StoreStatus | None:

@@ -30,18 +30,17 @@ from qss_operator.kubernetes.resources import unsupported_lines
 from qss_operator.kubernetes.rollout import candidate_of, plan_rollout
 from qss_operator.kubernetes.template import PodDefaults, template_hash
 from qss_operator.kubernetes.volumes import (
-    RESIZE_REFUSED,
     doomed_finding,
     growth_refused,
     plan_growth,
 )
 from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
-from qss_operator.planning.status import is_ready
+from qss_operator.planning.status import is_serving
+from qss_operator.planning.wishes import RESIZE_REFUSED, UNSUPPORTED
 
 logger = logging.getLogger(__name__)
 
 Object = dict[str, Any]
-UNSUPPORTED = "Unsupported"
 # Says what happened: reason and message.
 Tell = Callable[[str, str], None]
 
@@ -80,7 +79,7 @@ class Upkeep:
         self._owner, self._spec = owner_of(store), spec
         status = observation.resource.status
         doomed = await self._doomed()
-        is_healthy = status is not None and is_ready(status) and not doomed
+        is_healthy = status is not None and is_serving(status) and not doomed
         self.findings = findings = {}
         if lines := unsupported_lines(store):
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))

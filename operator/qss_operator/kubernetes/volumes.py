@@ -4,17 +4,17 @@ A StatefulSet cannot change its claims' template, so each claim is patched, and 
 deleted without its pods and made again with the new template.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qss_core.quantities import parse_kubernetes_bytes
 from qss_operator.planning.model import ConditionStatus, Finding
+from qss_operator.planning.wishes import RESIZE_REFUSED
 
 Object = dict[str, Any]
 
 RESIZING = "Resizing"
-RESIZE_REFUSED = "ResizeRefused"
 VOLUME_DELETED = "VolumeDeleted"
 _NAMED_MAX = 5
 
@@ -40,9 +40,13 @@ def plan_growth(
     small = [name for name, claim in claims.items() if _requested(claim) < wanted]
     if small and refused is not None:
         return Growth(claims=tuple(small), finding=(ConditionStatus.FALSE, RESIZE_REFUSED, refused))
+    # A size that the driver did not reach, and that was taken back.
+    small += [
+        name for name, claim in claims.items() if _capacity(claim) <= wanted < _requested(claim)
+    ]
     growing = [name for name, claim in claims.items() if _capacity(claim) < wanted]
     remake = set_size is not None and parse_kubernetes_bytes(set_size) != wanted
-    if not growing and not remake:
+    if not growing and not remake and not small:
         return Growth()
     message = _progress(size, claims, growing)
     return Growth(
@@ -53,11 +57,22 @@ def plan_growth(
     )
 
 
+def largest_volume(claims: Iterable[Object]) -> str | None:
+    """The largest size that a volume has: a store's size may be set back to it."""
+    sizes = [
+        str(size)
+        for claim in claims
+        if (size := (claim.get("status") or {}).get("capacity", {}).get("storage")) is not None
+    ]
+    return max(sizes, key=parse_kubernetes_bytes, default=None)
+
+
 def growth_refused(size: str, why: str) -> str:
     """What to say of volumes that cannot grow."""
     return (
         f"volumes cannot grow to {size}: {why}. It is asked again until the storage class "
-        "allows it (allowVolumeExpansion); meanwhile the store serves with the volumes that it has"
+        "allows it (allowVolumeExpansion), or until storage.size is set back to what they have; "
+        "meanwhile the store serves with the volumes that it has"
     )
 
 

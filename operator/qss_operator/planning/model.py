@@ -86,6 +86,7 @@ class StoreStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
     migrated: str | None = None
     ready: str | None = None
     assigned: str | None = None
+    volume_size: str | None = None
     moving: str | None = None
     endpoints: Endpoints | None = None
     assignment: tuple[PartitionConfiguration, ...] | None = None
@@ -148,6 +149,7 @@ Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.
 class ClusterState:
     """The pods of a store by ordinal, and how many were asked for last.
 
+    `volume_size` is the largest size that a volume has, and None where volumes have no size.
     `findings` is what the cluster itself is doing (a restart, a volume that grows), by condition.
     """
 
@@ -155,6 +157,7 @@ class ClusterState:
     pods: tuple[PodState, ...] = ()
     endpoints: Endpoints = field(default_factory=Endpoints)
     selector: str | None = None
+    volume_size: str | None = None
     findings: Mapping[ConditionType, Finding] = field(default_factory=dict)
 
 

@@ -41,12 +41,12 @@ from qss_operator.planning.model import (
     StoreStatus,
     Trouble,
 )
+from qss_operator.planning.wishes import MOVES_NOT_SUPPORTED, told, undone_wishes
 
 _MESSAGE_CHARS_MAX = 1024
 _SERVING = "serving"
 # Reasons that give way to what the cluster says.
 _QUIET = ("UpToDate", "NoResize", "Healthy")
-MOVES_NOT_SUPPORTED = "MovesNotSupported"
 ASSIGNMENT_REFUSED = "AssignmentRefused"
 STORE_TYPE_REFUSED = "StoreTypeRefused"  # A type of a user's own: only the pods have its package.
 _FAILED = "failed"
@@ -76,6 +76,7 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
         migrated=f"{progress.percent}%" if progress else None,
         ready=f"{len(ready_pods)}/{resource.spec.replicas}",
         assigned=f"{len(served)}/{resource.spec.partitions}",
+        volume_size=cluster.volume_size,
         moving="0/0",
         endpoints=cluster.endpoints,
         assignment=known.partitions if isinstance(known, Known) else before.assignment,
@@ -104,9 +105,17 @@ def deleting_status(
 
 
 def is_ready(status: StoreStatus) -> bool:
-    """Whether every partition of the store is served."""
+    """Whether every partition of the store is served, and the spec is done."""
     ready = status.condition(ConditionType.READY)
     return ready is not None and ready.status is ConditionStatus.TRUE
+
+
+def is_serving(status: StoreStatus) -> bool:
+    """Whether every partition of the store is served, also while the spec is not done."""
+    ready = status.condition(ConditionType.READY)
+    served, _, whole = (status.assigned or "").partition("/")
+    is_known = ready is not None and ready.status is not ConditionStatus.UNKNOWN
+    return is_known and served == whole != ""
 
 
 def why(status: StoreStatus) -> str:
@@ -236,6 +245,9 @@ def _ready(observation: Observation, known: Known | Unknown, served: int) -> Fin
         return ConditionStatus.FALSE, known.reason, known.message
     if served == partitions:
         message = f"all {partitions} partitions are served"
+        if wishes := undone_wishes(observation):
+            message = f"{message}, and the spec is not done: {told(wishes)}"
+            return ConditionStatus.FALSE, wishes[0].reason, message
         return ConditionStatus.TRUE, "Serving", message
     lost = _volume_trouble(observation, known)
     if lost:
@@ -256,14 +268,13 @@ def _progressing(observation: Observation, known: Known | Unknown, served: int) 
         return held_up
     if isinstance(known, Unknown) and known.reason == PODS_STARTING:
         return yes, PODS_STARTING, known.message
-    scaling = scaling_message(observation)
-    if scaling is not None:
-        return ConditionStatus.FALSE, MOVES_NOT_SUPPORTED, scaling
     if isinstance(known, Unknown):
         return ConditionStatus.FALSE, known.reason, known.message
     if served < observation.resource.spec.partitions and not _volume_trouble(observation, known):
         reason = CREATING if is_creating(observation) else "PartitionsOpening"
         return yes, reason, "; ".join(_obstacles(observation))
+    if wishes := undone_wishes(observation):
+        return ConditionStatus.FALSE, wishes[0].reason, told(wishes)
     return ConditionStatus.FALSE, "UpToDate", "pods and partitions are as the spec asks for"
 
 
@@ -287,6 +298,9 @@ def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
             f"partition, not {spec.standbys}"
         )
         return yes, "FewerStandbys", message
+    wishes = [wish for wish in undone_wishes(observation) if wish not in observation.troubles]
+    if wishes:
+        return yes, wishes[0].reason, told(wishes)
     return ConditionStatus.FALSE, "Healthy", "no pod and no replica is in trouble"
 
 

@@ -10,7 +10,7 @@ from qss_operator.planning.model import (
     StoreStatus,
 )
 from qss_operator.planning.plan import plan
-from qss_operator.planning.status import status_of
+from qss_operator.planning.status import is_ready, is_serving, status_of
 from qss_testing.control_world import NOW, World, resource_of, spec_of
 
 
@@ -40,7 +40,10 @@ def test_another_number_of_pods_is_answered_by_a_condition_and_changes_nothing()
         ask_for(world, replicas)
         assert plan(world.observation()) == []
         status = status_of_world(world)
-        assert reason(status, ConditionType.READY) == (ConditionStatus.TRUE, "Serving")
+        for kind in (ConditionType.READY, ConditionType.PROGRESSING):
+            assert reason(status, kind) == (ConditionStatus.FALSE, "MovesNotSupported")
+        assert is_serving(status)
+        assert not is_ready(status)
         assert reason(status, ConditionType.SCALE_DOWN_BLOCKED)[1] == "MovesNotSupported"
         progressing = status.condition(ConditionType.PROGRESSING)
         assert progressing is not None

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from qss_operator.kubernetes.volumes import RESIZE_REFUSED, RESIZING, plan_growth
+from qss_operator.kubernetes.volumes import RESIZING, largest_volume, plan_growth
 from qss_operator.planning.model import ConditionStatus
+from qss_operator.planning.wishes import RESIZE_REFUSED
 
 
 def claim(requested: str, capacity: str | None = None, waits_for: str = "") -> dict[str, Any]:
@@ -58,3 +59,11 @@ def test_a_refusal_is_told_and_the_set_is_kept() -> None:
 
 def test_a_claim_without_a_volume_yet_is_not_waited_for() -> None:
     assert plan_growth("1Gi", {"data-0": claim("1Gi")}, "1Gi", None).finding is None
+
+
+def test_a_size_that_the_driver_did_not_reach_can_be_taken_back() -> None:
+    stuck = {"data-words-0": claim("2Gi", "1Gi"), "data-words-1": claim("1Gi", "1Gi")}
+    assert plan_growth("1Gi", stuck, "1Gi", None).claims == ("data-words-0",)
+    assert largest_volume(stuck.values()) == "1Gi"
+    larger = {"data-words-0": claim("2Gi", "2Gi")}
+    assert plan_growth("1Gi", larger, "1Gi", None).claims == (), "what it has is not taken away"

@@ -1,0 +1,35 @@
+"""What the spec asks for and is not done, with the reason: it must not read as done. Pure."""
+
+from qss_operator.planning.formats import LOSSY_MIGRATION_NOT_ALLOWED, migrating
+from qss_operator.planning.knowledge import scaling_message
+from qss_operator.planning.model import ConditionType, Observation, Trouble
+
+MOVES_NOT_SUPPORTED = "MovesNotSupported"
+UNSUPPORTED = "Unsupported"
+RESIZE_REFUSED = "ResizeRefused"
+# Reasons of an API server that refuses a child: it will never take it as it is.
+_REFUSED_CHILD = ("ObjectInvalid", "Forbidden", "NameTaken")
+_FROM_CLUSTER = (
+    (ConditionType.DEGRADED, UNSUPPORTED),
+    (ConditionType.STORAGE_RESIZING, RESIZE_REFUSED),
+)
+
+
+def undone_wishes(observation: Observation) -> list[Trouble]:
+    """Reason and message of each."""
+    found = [
+        Trouble(reason=reason, message=finding[2])
+        for kind, reason in _FROM_CLUSTER
+        if (finding := observation.cluster.findings.get(kind)) is not None and finding[1] == reason
+    ]
+    if scaling := scaling_message(observation):
+        found.append(Trouble(reason=MOVES_NOT_SUPPORTED, message=scaling))
+    _, reason, message = migrating(observation)
+    if reason == LOSSY_MIGRATION_NOT_ALLOWED:
+        found.append(Trouble(reason=reason, message=message))
+    return [*found, *(one for one in observation.troubles if one.reason in _REFUSED_CHILD)]
+
+
+def told(wishes: list[Trouble]) -> str:
+    """All of them in one message, the same one once."""
+    return "; ".join(dict.fromkeys(wish.message for wish in wishes))
