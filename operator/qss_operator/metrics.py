@@ -1,6 +1,6 @@
-"""What the operator tells Prometheus. Labels hold no key and no value of a store, nor its name.
+"""What the operator tells Prometheus. Labels hold no key and no value of a store.
 
-A name in a label would make the number of series grow with the number of stores.
+Two metrics alone have the names of stores as labels: whether it serves, and what is wrong with it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,10 +48,19 @@ class OperatorMetrics:
         self._stores = self._gauge("stores", "Stores looked after.")
         self._store_ready = self._gauge(
             "store_ready",
-            "1 for a store that is Ready, 0 for one that is not; none for one that hibernates.",
+            "1 for a store whose partitions are all served, 0 for another; none for one that "
+            "hibernates.",
             "namespace",
             "store",
         )
+        self._store_degraded = self._gauge(
+            "store_degraded",
+            "1 for a store whose condition Degraded is True, with its reason.",
+            "namespace",
+            "store",
+            "reason",
+        )
+        self._degraded: dict[tuple[str, str], str] = {}
         self._loop_lag = self._gauge(
             "loop_lag_seconds",
             "How late the event loop turned, at its latest since the last scrape.",
@@ -89,6 +98,15 @@ class OperatorMetrics:
     def has_stores(self, count: int) -> None:
         """How many stores there are now."""
         self._stores.set(count)
+
+    def degraded(self, namespace: str, store: str, reason: str | None) -> None:
+        """Why a store needs attention; None: it does not."""
+        before = self._degraded.pop((namespace, store), None)
+        if before is not None and before != reason:
+            self._store_degraded.remove(namespace, store, before)
+        if reason is not None:
+            self._degraded[namespace, store] = reason
+            self._store_degraded.labels(namespace, store, reason).set(1)
 
     def saw(self, namespace: str, store: str, *, is_ready: bool | None) -> None:
         """A store is so; None: nobody waits for it."""

@@ -148,8 +148,12 @@ class Batches:
                 limit="stagedBytesMax",
             )
 
+    def volume_usage(self) -> "shutil._ntuple_diskusage":
+        """The volume's bytes: total, used, free."""
+        return shutil.disk_usage(self._volume)
+
     def _free_bytes(self) -> int:
-        return max(0, shutil.disk_usage(self._volume).free - _DISK_RESERVE_BYTES)
+        return max(0, self.volume_usage().free - _DISK_RESERVE_BYTES)
 
     # --- What the coordinator asks
 

@@ -96,6 +96,10 @@ class Maintenance:
         url = f"{active.changelog}/transactions/resolve"
         return await self._peers.post(url, request, ResolveAnswer, self._settings.peer_timeout_s)
 
+    def writer_silent_s(self) -> float:
+        """The longest silence of a writer whose run is open; 0 where this pod knows of none."""
+        return self._coordination.writers.longest_silence_s()
+
     async def watch_loop(self) -> None:
         """Measures how late the event loop turns."""
         clock = self._pod.clock

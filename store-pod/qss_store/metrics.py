@@ -132,6 +132,7 @@ class Metrics:
         self.uncommitted_bytes = self._gauge(
             "qss_uncommitted_bytes", "Memory held for chunks that are being staged."
         )
+        self._add_what_only_a_look_shows()
         self.applied_offset = self._gauge(
             "qss_applied_offset", "The next changelog offset to apply.", "partition"
         )
@@ -168,6 +169,17 @@ class Metrics:
         self._sum_s = 0.0
         self._longest_s = 0.0
         self._longest_stall_s = 0.0
+
+    def _add_what_only_a_look_shows(self) -> None:
+        self.volume_bytes = self._gauge("qss_volume_bytes", "The size of the pod's volume.")
+        self.volume_free_bytes = self._gauge(
+            "qss_volume_free_bytes", "How much of the pod's volume is free."
+        )
+        self.writer_silent = self._gauge(
+            "qss_writer_silent_seconds",
+            "The longest silence of a writer whose run is open, of the pod with partition 0; a run "
+            "says each minute that it lives. Jobs that write once do not count.",
+        )
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)

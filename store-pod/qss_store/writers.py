@@ -1,6 +1,6 @@
 """Who writes a store, as the pod that has partition 0 knows: heard of, silent, forgotten."""
 
-from qss_core.errors import WriterOpenError
+from qss_core.errors import StoreError, WriterOpenError
 from qss_core.model import WriterEpoch
 from qss_core.writer_reports import WriterReport, WritersAnswer
 from qss_store.finishing import active_coordinator
@@ -51,6 +51,17 @@ class Writers:
     def _silent_s(self, writer: Writer) -> float:
         now = self._pod.clock.monotonic()
         return now - self._heard.setdefault((writer.name, writer.writer_epoch), now)
+
+    def longest_silence_s(self) -> float:
+        """Of the open runs of writers that write again and again; 0 where there is none."""
+        if not self._pod.is_active(0):
+            return 0.0
+        try:
+            _, coordinator = active_coordinator(self._pod)
+        except StoreError:
+            return 0.0  # Partition 0 is not open yet.
+        open_ones = [one for one in coordinator.writers.values() if not (one.closed or one.one_off)]
+        return max((self._silent_s(one) for one in open_ones), default=0.0)
 
     async def make_room(self) -> None:
         """Forgets the one-off writer that was done first where no other could be opened."""

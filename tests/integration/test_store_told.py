@@ -94,12 +94,15 @@ async def test_a_wish_that_is_not_done_does_not_read_as_done(
     # It serves all the same: drains may go on, and no alert of a store that is down fires.
     assert cluster.get(POD_DISRUPTION_BUDGETS, STORE)["spec"]["maxUnavailable"] == 1
     assert 'store_ready{namespace="shop",store="word-counts"} 1.0' in metrics_of(cluster)
+    degraded = f'store_degraded{{namespace="shop",reason="{reason}",store="word-counts"}} 1.0'
+    assert degraded in metrics_of(cluster)
     assert reason in await warnings_of(cluster)
     cluster.edit(STORES, STORE, {"spec": SPEC, "status": cluster.get(STORES, STORE)["status"]})
     cluster.edit(STORES, STORE, {"spec": {"standbys": None, "store": {"format": None}}})
     await cluster.settle()
     assert cluster.condition("Ready")["status"] == "True"
     assert cluster.condition("Degraded")["status"] == "False"
+    assert "store_degraded{" not in metrics_of(cluster)
 
 
 async def test_a_refused_size_is_told_with_an_event_and_can_be_taken_back(

@@ -31,6 +31,7 @@ from qss_operator.kubernetes.requests import Object
 from qss_operator.kubernetes.resources import (
     KubernetesResources,
     decode_status,
+    degraded_reason,
     resource_of,
     serves,
     unsupported_lines,
@@ -193,7 +194,7 @@ class StoreKeeper:
             name=self.names.store,
             uid=metadata["uid"],
         )
-        self._shared.metrics.saw(self.names.namespace, self.names.store, is_ready=serves(store))
+        self._measure(store)
         if "deletionTimestamp" in metadata:
             if (waits := await self._deletion.run_round(store)) is not None:
                 before, now = decode_status(store.get("status")), self._shared.clock.now()
@@ -212,6 +213,11 @@ class StoreKeeper:
         for failure in reconciler.failures:
             self._shared.metrics.failed(failure.code)
         return is_settled
+
+    def _measure(self, store: Object) -> None:
+        place = (self.names.namespace, str(self.names.store))
+        self._shared.metrics.saw(*place, is_ready=serves(store))
+        self._shared.metrics.degraded(*place, degraded_reason(store))
 
     async def _reconciler_for(self, store: Object) -> StoreReconciler:
         """The loop's body; made anew where what it was made of changes."""

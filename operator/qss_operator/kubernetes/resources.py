@@ -97,6 +97,13 @@ def serves(store: Object) -> bool | None:
     return status is not None and is_serving(status)
 
 
+def degraded_reason(store: Object) -> str | None:
+    """The reason of the condition Degraded where it is True."""
+    conditions = (store.get("status") or {}).get("conditions") or ()
+    found = (one for one in conditions if one.get("type") == "Degraded")
+    return next((one.get("reason") for one in found if one.get("status") == "True"), None)
+
+
 def decode_status(status: Any) -> StoreStatus | None:
     """The published status; None where there is none, or one that nobody here wrote."""
     if not status:

@@ -85,6 +85,7 @@ class Stores:
         finally:
             self._keepers.pop(place, None)
             self._shared.metrics.saw(*place, is_ready=None)
+            self._shared.metrics.degraded(*place, None)
             self._shared.metrics.has_stores(len(self._keepers))
         logger.info("%s/%s is gone", *place)
         if self._newest.get(place, uid) != uid:

@@ -15,6 +15,10 @@ def make_ops_app(pod: Pod, batches: Batches, maintenance: Maintenance) -> web.Ap
 
     def refresh() -> None:
         pod.metrics.staged_bytes.set(batches.staged_bytes())
+        volume = batches.volume_usage()
+        pod.metrics.volume_bytes.set(volume.total)
+        pod.metrics.volume_free_bytes.set(volume.free)
+        pod.metrics.writer_silent.set(maintenance.writer_silent_s())
         for partition, replica in pod.replicas.items():
             pod.metrics.applied_offset.labels(str(partition)).set(replica.log.applied)
             migration = replica.migration.report(replica.shown_families())

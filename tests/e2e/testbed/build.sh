@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Builds Kubernetes, etcd, CoreDNS and helm from Go modules into $BIN, and the pause image. What is there is not built
+# Builds Kubernetes, etcd, CoreDNS and helm from Go modules into $BIN, and the pause image; takes promtool from Debian. What is there is not built
 # again, and a build that is killed leaves nothing that looks like a program.
 
 KUBERNETES=1.34.4 ETCD=3.6.5 COREDNS=1.13.1 HELM=4.3.1
 GO_MINOR_MIN=25
 PAUSE_IMAGE=registry.k8s.io/pause:3.9 # As config/containerd.toml names it.
 KUBERNETES_PROGRAMS=(kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy)
-PROGRAMS=("${KUBERNETES_PROGRAMS[@]}" etcd coredns helm)
+PROGRAMS=("${KUBERNETES_PROGRAMS[@]}" etcd coredns helm promtool)
 # `k8s.io/kubernetes` names these at v0.0.0, which exists nowhere: each is replaced by its published version.
 KUBERNETES_STAGING=(api apiextensions-apiserver apimachinery apiserver cli-runtime client-go cloud-provider cluster-bootstrap
   code-generator component-base component-helpers controller-manager cri-api cri-client csi-translation-lib
@@ -40,6 +40,7 @@ build() {
     build_module go.etcd.io/etcd/server/v3 "$ETCD" go.etcd.io/etcd/server/v3 etcd
     build_module github.com/coredns/coredns "$COREDNS" github.com/coredns/coredns coredns
     build_module helm.sh/helm/v4 "$HELM" helm.sh/helm/v4/cmd/helm helm "-X helm.sh/helm/v4/internal/version.version=v$HELM"
+    extract_promtool
     build_pause
   ) 9> "$WORK/lock"
 }
@@ -82,6 +83,17 @@ build_program() { # program package flag...: in the module of the current direct
   mv "$WORK/$program.draft" "$BIN/$program"
   echo "built $program in $((SECONDS - began)) s"
 }
+
+extract_promtool() ( # Out of Debian's package: installed, that would run a server. From its Go module it takes as long as Kubernetes.
+  [ -n "$(missing_programs promtool)" ] || return 0
+  rm -rf "$WORK/promtool"
+  mkdir -p "$WORK/promtool"
+  cd "$WORK/promtool"
+  apt-get download -qq -o APT::Sandbox::User=root prometheus || fail "promtool is in Debian's package prometheus: run apt-get update"
+  dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool
+  mv usr/bin/promtool "$BIN/promtool"
+  echo "extracted promtool"
+)
 
 pause_archive() { echo "$BIN/../pause.tar"; }
 
