@@ -103,7 +103,7 @@ def test_monitors_keep_the_namespace_of_the_store(cluster: Cluster) -> None:
     """Else it becomes `exported_namespace`, and an alert names the operator's namespace."""
     sets = [f"--set=metrics.{one}.create=true" for one in ("serviceMonitor", "podMonitor")]
     text = cluster.within("system").helm("template", RELEASE, str(CHART), *sets)
-    made = {one["kind"]: one["spec"] for one in yaml.safe_load_all(text) if one}
+    made = {one["kind"]: one.get("spec") for one in yaml.safe_load_all(text) if one}
     endpoints = made["ServiceMonitor"]["endpoints"] + made["PodMonitor"]["podMetricsEndpoints"]
     assert [one["honorLabels"] for one in endpoints] == [True, True]
 

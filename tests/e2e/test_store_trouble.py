@@ -135,7 +135,7 @@ def test_retained_volumes_are_asked_about_and_taken_over(here: Cluster, client: 
     client.write("again", 300, 7)
     old = here.get("qss", "again")["status"]["storeId"]
     here.kubectl("delete", "qss", "again", "--timeout=90s", timeout_s=100)
-    assert here.find("statefulset/again") is None
+    wait_until(lambda: here.find("statefulset/again") is None, 60.0)
     assert len(here.items("pvc", "--selector", "queryablestate.dev/store=again")) == 2
 
     here.apply(small_store("again", replicas=2))
@@ -207,7 +207,7 @@ def test_fifty_stores_at_once(here: Cluster, system: Cluster) -> None:
 
 
 def test_a_store_waits_for_an_operator_that_is_away(here: Cluster, system: Cluster) -> None:
-    here.apply(small_store("alone"))
+    here.apply(small_store("alone", storage={"size": "1Gi", "whenDeleted": "Delete"}))
     here.until("qss/alone", is_ready)
     system.kubectl("scale", OPERATOR, "--replicas=0")
     try:

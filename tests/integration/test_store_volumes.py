@@ -78,11 +78,8 @@ async def test_a_claim_that_only_looks_like_one_of_the_store_stays(cluster: ToyC
     assert cluster.names(PERSISTENT_VOLUME_CLAIMS) == kept
 
 
-@pytest.mark.parametrize("policy", ["Retain", "Delete"])
-async def test_a_deleted_store_stops_its_pods_before_anything_else(
-    cluster: ToyCluster, policy: str
-) -> None:
-    cluster.make_store(storage={"size": "1Gi", "whenDeleted": policy})
+async def test_a_deleted_store_stops_its_pods_before_anything_else(cluster: ToyCluster) -> None:
+    cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
     await cluster.settle()
     cluster.delete(STORES, STORE)
     await cluster.keeper.run_round()
@@ -91,9 +88,44 @@ async def test_a_deleted_store_stops_its_pods_before_anything_else(
     assert cluster.find(STORES, STORE) is not None
     cluster.control()
     assert await cluster.settle() == "gone"
-    kept = 3 if policy == "Retain" else 0
-    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == kept
+    assert cluster.names(PERSISTENT_VOLUME_CLAIMS) == []
     assert cluster.find(STORES, STORE) is None
+
+
+async def test_nothing_holds_a_store_whose_volumes_stay(cluster: ToyCluster) -> None:
+    cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
+    await cluster.settle()
+    assert cluster.get(STORES, STORE)["metadata"]["finalizers"] == ["queryablestate.dev/volumes"]
+    cluster.edit(STORES, STORE, {"spec": {"storage": {"whenDeleted": "Retain"}}})
+    await cluster.settle()
+    assert not cluster.get(STORES, STORE)["metadata"].get("finalizers")
+    cluster.delete(STORES, STORE)
+    assert (await cluster.keeper.run_round())[0] == "gone"
+    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3
+
+
+async def test_a_claim_that_was_never_bound_goes_with_its_store(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    pending = f"data-{STORE}-2"
+    cluster.edit(PERSISTENT_VOLUME_CLAIMS, pending, {"status": {"phase": "Pending"}})
+    cluster.delete(STORES, STORE)
+    assert (await cluster.keeper.run_round())[0] == "unsettled", "a pod may still want it"
+    cluster.delete(STATEFUL_SETS, STORE)  # As the garbage collector does.
+    cluster.control()
+    assert await cluster.settle() == "gone"
+    assert cluster.names(PERSISTENT_VOLUME_CLAIMS) == [f"data-{STORE}-0", f"data-{STORE}-1"]
+
+
+async def test_who_may_not_look_for_claims_of_a_store_that_is_gone_lets_it_go(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.edit(PERSISTENT_VOLUME_CLAIMS, f"data-{STORE}-2", {"status": {"phase": "Pending"}})
+    cluster.delete(STORES, STORE)
+    cluster.server.next_answer(403, "Forbidden", "no", word="persistentvolumeclaims", times=9)
+    assert (await cluster.keeper.run_round())[0] == "gone"
 
 
 async def test_no_pod_is_stopped_whose_volume_would_go_with_it(cluster: ToyCluster) -> None:
@@ -118,7 +150,7 @@ async def test_no_pod_is_stopped_whose_volume_would_go_with_it(cluster: ToyClust
 
 
 async def test_a_store_that_is_being_deleted_says_what_it_waits_for(cluster: ToyCluster) -> None:
-    cluster.make_store()
+    cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
     await cluster.settle()
     cluster.delete(STORES, STORE)
     await cluster.keeper.run_round()

@@ -1,6 +1,7 @@
 """How a store goes: its pods first, then its volumes if the policy says so, then the resource.
 
-The finalizer keeps the resource until that is done; all other children go with their owner.
+The finalizer keeps a resource whose volumes are to be deleted until that is done. Where they stay,
+nothing holds the resource, and Kubernetes deletes its children with it.
 """
 
 import logging
@@ -11,7 +12,7 @@ from typing import Any
 
 from qss_core.spec import WhenDeleted
 from qss_operator.kubernetes.api import KubernetesApi
-from qss_operator.kubernetes.errors import NotFoundError
+from qss_operator.kubernetes.errors import ForbiddenError, KindNotServedError, NotFoundError
 from qss_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, STORES
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.names import FINALIZER, StoreNames
@@ -22,6 +23,7 @@ Object = dict[str, Any]
 
 _TOLD_EVERY_S = 1.0
 _NAMED_MAX = 5
+_CLEAN_UP_WITHIN_S = 120.0
 
 
 class Deletion:
@@ -40,14 +42,56 @@ class Deletion:
         self._names = names
         self._monotonic_s = monotonic_s
         self._told_next_s = -math.inf
+        self._gone_at_s: float | None = None
 
     async def hold(self, store: Object) -> bool:
-        """Has the resource wait for us when it is deleted; whether that was news to it."""
+        """Has the resource wait for us when it is deleted, if the volumes are to go with it.
+
+        Whether that changed something.
+        """
         finalizers = store["metadata"].get("finalizers") or []
-        if FINALIZER in finalizers:
+        others = [one for one in finalizers if one != FINALIZER]
+        wanted = [*others, FINALIZER] if when_deleted(store) is WhenDeleted.DELETE else others
+        if set(wanted) == set(finalizers):
             return False
-        await self._set_finalizers(store, [*finalizers, FINALIZER])
+        await self._set_finalizers(store, wanted)
         return True
+
+    async def clean_up(self) -> bool:
+        """After the resource is gone: claims that never got a volume go too; whether that is over.
+
+        They hold nothing, and a later store of the name would wait for them.
+        """
+        now_s = self._monotonic_s()
+        if self._gone_at_s is None:
+            self._gone_at_s = now_s
+        try:
+            claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+            unbound = [
+                claim
+                for name, claim in claims.items()
+                if self._names.is_claim(name) and _was_never_bound(claim)
+            ]
+            if not unbound or now_s - self._gone_at_s > _CLEAN_UP_WITHIN_S:
+                return True
+            if await self._live.children(STATEFUL_SETS) or await self._live.children(PODS):
+                return False  # They may still be given a volume, or made again.
+            for claim in unbound:
+                await self._delete_claim(claim)
+        except (ForbiddenError, NotFoundError, KindNotServedError) as error:
+            logger.info("%s: claims without a volume may be left: %s", self._names.store, error)
+        return True
+
+    async def _delete_claim(self, claim: Object) -> None:
+        metadata = claim["metadata"]
+        logger.info("%s: deleting the claim %s", self._names.store, metadata["name"])
+        await self._api.delete(
+            PERSISTENT_VOLUME_CLAIMS,
+            self._names.namespace,
+            metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+        )
 
     async def run_round(self, store: Object) -> str | None:
         """The next step of the end; what it waits for, where that may be told already."""
@@ -99,6 +143,11 @@ class Deletion:
         self._live.forget(STORES)
         with suppress(NotFoundError):
             await self._api.merge_patch(STORES, self._names.namespace, metadata["name"], patch)
+
+
+def _was_never_bound(claim: Object) -> bool:
+    phase = (claim.get("status") or {}).get("phase")
+    return phase == "Pending" and not claim.get("spec", {}).get("volumeName")
 
 
 def _waits_for_pods(pods: Mapping[str, Object]) -> str:

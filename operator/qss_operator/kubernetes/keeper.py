@@ -186,7 +186,8 @@ class StoreKeeper:
             return False
         store = await self._live.store()
         if store is None:
-            return None
+            self._reconciler = None
+            return None if await self._deletion.clean_up() else False
         metadata = store["metadata"]
         self._subject = Subject(
             kind=STORES,

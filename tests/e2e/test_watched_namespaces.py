@@ -1,0 +1,53 @@
+"""Namespaces that an operator watches by name: one that is deleted holds nothing else up."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.environment import Images
+from e2e.kubectl import Cluster
+from e2e.namespaces import fresh_namespace
+from e2e.releases import OPERATOR, install, leader
+from e2e.stores import is_ready, small_store
+from qss_testing.waiting import wait_until
+
+_DOOMED = "qss-e2e-watched-doomed"
+
+
+@pytest.fixture
+def doomed(cluster: Cluster) -> Iterator[Cluster]:
+    with fresh_namespace(cluster, _DOOMED) as made:
+        yield made
+
+
+def test_a_watched_namespace_that_is_deleted_stops_nothing_but_itself(
+    cluster: Cluster, namespace: Cluster, doomed: Cluster, images: Images
+) -> None:
+    watched = f"{{{namespace.namespace},{_DOOMED},qss-e2e-watched-later}}"
+    with fresh_namespace(cluster, "qss-e2e-watched-system") as system:
+        install(system, images, values={"watch.namespaces": watched})
+        for here in (namespace, doomed):
+            here.apply(small_store("words"))
+            here.until("qss/words", is_ready)
+
+        # Its volumes stay with nobody, so no finalizer holds it.
+        cluster.kubectl("delete", "namespace", _DOOMED, "--timeout=90s", timeout_s=100)
+        namespace.apply(small_store("more"))
+        namespace.until("qss/more", is_ready)
+        system.kubectl("rollout", "restart", OPERATOR)
+        system.kubectl("rollout", "status", OPERATOR, "--timeout=90s", timeout_s=100)
+        namespace.apply(small_store("again"))
+        namespace.until("qss/again", is_ready)
+
+        said = f"the stores of the namespace {_DOOMED} are not watched"
+        wait_until(lambda: said in system.kubectl("logs", leader(system)), 30.0)
+
+        install(system, images, values={"watch.namespaces": watched, "operator.logLevel": "debug"})
+        with fresh_namespace(cluster, "qss-e2e-watched-later") as later:
+            install(system, images, values={"watch.namespaces": watched})
+            later.apply(small_store("words"))
+            later.until("qss/words", is_ready)
+            later.kubectl("delete", "qss", "--all", "--timeout=60s", timeout_s=70)
+        system.helm("rollback", "qss", "1", "--wait", "--timeout=120s")
+        namespace.until("qss/words", is_ready)
+        namespace.kubectl("delete", "qss", "--all", "--timeout=60s", timeout_s=70)
