@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 
+from qss_operator import logs
 from qss_operator.kubernetes.program import run_operator
 from qss_operator.kubernetes.settings import parse_settings
 
@@ -11,9 +12,7 @@ from qss_operator.kubernetes.settings import parse_settings
 def main() -> None:
     """Parses the command line and runs."""
     settings = parse_settings()
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logs.configure(settings.log_format, settings.log_level)
     # What kopf has to say of its watches is told once a minute, in our own words.
     if settings.log_level != "debug":
         logging.getLogger("kopf").setLevel(logging.CRITICAL)

@@ -1,5 +1,6 @@
 """The CRD's rules (x-kubernetes-validations), evaluated as the API server evaluates them."""
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ _ABSENT = object()
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?"
 )
+_RANGE = re.compile(r"[0-9A-Fa-f:.]+/(0|[1-9][0-9]{0,2})")
 _SCALE = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -33,6 +35,7 @@ class BrokenRule:
 
     path: tuple[str | int, ...]
     message: str
+    value: Json = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,9 @@ def _walk(
             continue
         if not _holds(rule["rule"], value, old if is_transition else _ABSENT):
             inner = tuple(part for part in rule.get("fieldPath", "").split(".") if part)
-            yield BrokenRule((*path, *inner), rule["message"])
+            # What may not change is not wrong in itself.
+            shown = None if inner or is_transition else value
+            yield BrokenRule((*path, *inner), rule["message"], shown)
     if isinstance(value, dict):
         members, rest = schema.get("properties", {}), schema.get("additionalProperties")
         for name, member in value.items():
@@ -112,7 +117,53 @@ def _is_less(left: Quantity, right: Quantity) -> celtypes.BoolType:
     return celtypes.BoolType(left.amount < right.amount)
 
 
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    """A range of addresses as a value of CEL."""
+
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _range_of(text: str) -> AddressRange | None:
+    """None for what the API server takes for no range: it wants a length, and no zone."""
+    if _RANGE.fullmatch(text) is None:
+        return None
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
+    address = network.network_address
+    is_mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
+    return None if is_mapped else AddressRange(network)
+
+
+def _is_cidr(text: celtypes.StringType) -> celtypes.BoolType:
+    return celtypes.BoolType(_range_of(str(text)) is not None)
+
+
+def _cidr(text: celtypes.StringType) -> Any:
+    return _range_of(str(text)) or CELEvalError(f"{text} is no range of addresses")
+
+
+def _contains_cidr(outer: AddressRange, text: celtypes.StringType) -> Any:
+    inner = _range_of(str(text))
+    if inner is None:
+        return CELEvalError(f"{text} is no range of addresses")
+    if isinstance(outer.network, ipaddress.IPv4Network):
+        held = isinstance(inner.network, ipaddress.IPv4Network) and inner.network.subnet_of(
+            outer.network
+        )
+    else:
+        held = isinstance(inner.network, ipaddress.IPv6Network) and inner.network.subnet_of(
+            outer.network
+        )
+    return celtypes.BoolType(held)
+
+
 _FUNCTIONS: Any = {
+    "isCIDR": _is_cidr,
+    "cidr": _cidr,
+    "containsCIDR": _contains_cidr,
     "quantity": _quantity,
     "isQuantity": _is_quantity,
     "compareTo": _compare,

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from qss_core.formats import lost_between
+from qss_core.pod_spec import PodSpec
 from qss_core.spec import (
     AccessSpec,
     Authentication,
-    PodSpec,
     RebalanceSpec,
     StoreSpec,
     TopologySpec,

@@ -45,10 +45,11 @@ class FieldProblem:
 
     path: str
     message: str
+    value: str = ""  # As it was written, where the message does not say it.
 
     def __str__(self) -> str:
         """As it is shown to a person."""
-        return f"{self.path}: {self.message}" if self.path else self.message
+        return ": ".join(part for part in (self.path, self.value, self.message) if part)
 
 
 def validate_resource(resource: Json, old: Json | None = None) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def check_resource(resource: Json, old: Json | None = None) -> tuple[Json, list[
     problems = sorted({problem for error in _shape_errors(filled) for problem in _explain(error)})
     if not problems:
         problems = [
-            FieldProblem(_path_text(rule.path), rule.message)
+            FieldProblem(_path_text(rule.path), rule.message, _shown_scalar(rule.value))
             for rule in broken_rules(filled, old, resource_schema())
         ]
     return filled, problems
@@ -121,18 +122,8 @@ def _explain(error: ValidationError) -> Iterator[FieldProblem]:
         case "type":
             kinds = [limit] if isinstance(limit, str) else limit
             yield _problem(path, f"{_shown(value)} is not of type {' or '.join(kinds)}")
-        case "pattern":
-            yield _problem(path, _explain_pattern(value, str(limit), schema))
         case _:
             yield _problem(path, _explain_limit(str(error.validator), value, limit, error.message))
-
-
-def _explain_pattern(value: str, pattern: str, schema: Schema) -> str:
-    words = [word for word in re.findall(r"\w+", pattern) if len(word) > 2]
-    hint = _did_you_mean(value, words)
-    # A long pattern is a list of names, and the description tells them better.
-    refusal = f"does not match {pattern}" if len(pattern) <= _VALUE_CHARS_MAX else "is not allowed"
-    return f"{_shown(value)} {refusal}{hint} {schema.get('description', '')}".rstrip()
 
 
 def _explain_limit(rule: str, value: Json, limit: Any, otherwise: str) -> str:
@@ -168,6 +159,10 @@ def _path_text(path: tuple[str | int, ...]) -> str:
         for part in path
     ]
     return "".join(parts).removeprefix(".")
+
+
+def _shown_scalar(value: Json) -> str:
+    return _shown(value) if isinstance(value, str | int | float) else ""
 
 
 def _shown(value: Json) -> str:

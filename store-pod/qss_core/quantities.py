@@ -6,10 +6,10 @@ from decimal import ROUND_CEILING, Decimal
 from qss_core.errors import MalformedRequestError
 
 DURATION_PATTERN = "^([0-9]+(ms|s|m|h))+$"
-QUANTITY_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,3})?(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+QUANTITY_PATTERN = "^[0-9]{1,15}([.][0-9]{1,3})?(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 # Of any resource of a container, as Kubernetes takes them, but for a sign.
 RESOURCE_QUANTITY_PATTERN = (
-    r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
+    "^([0-9]+([.][0-9]*)?|[.][0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
 )
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}

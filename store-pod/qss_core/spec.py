@@ -21,42 +21,28 @@ from qss_core.model import (
     StoreType,
     Wire,
 )
+from qss_core.pod_spec import PodSpec
 from qss_core.quantities import (
-    DURATION_PATTERN,
-    QUANTITY_PATTERN,
-    RESOURCE_QUANTITY_PATTERN,
     parse_duration_ms,
     parse_quantity_bytes,
 )
+from qss_core.spec_types import (
+    UNLIMITED,
+    AnnotationValues,
+    Cidr,
+    Duration,
+    LabelKey,
+    LabelValue,
+    LabelValues,
+    Name63,
+    Name253,
+    PositiveSize,
+    Serde,
+    Size,
+    SizeOrUnlimited,
+)
 
 POD_ORDINALS_MAX = 512
-UNLIMITED = -1
-
-_SCALAR_SERDE = "bytes|string|int16|int32|int64|float32|float64|boolean|uuid|json"
-_SERDE_PATTERN = f"^(({_SCALAR_SERDE})|list<({_SCALAR_SERDE})>|list<list<({_SCALAR_SERDE})>>)$"
-
-Serde = Annotated[str, msgspec.Meta(pattern=_SERDE_PATTERN, max_length=64)]
-Duration = Annotated[str, msgspec.Meta(pattern=DURATION_PATTERN, max_length=20)]
-QuantityText = Annotated[str, msgspec.Meta(pattern=QUANTITY_PATTERN, max_length=24)]
-Size = Annotated[int, msgspec.Meta(ge=0)] | QuantityText
-PositiveSize = Annotated[int, msgspec.Meta(ge=1)] | QuantityText
-SizeOrUnlimited = (
-    Annotated[int, msgspec.Meta(ge=UNLIMITED)]
-    | Annotated[str, msgspec.Meta(pattern=f"^(-1|{QUANTITY_PATTERN[1:-1]})$", max_length=24)]
-)
-Name63 = Annotated[str, msgspec.Meta(min_length=1, max_length=63)]
-Name253 = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
-LabelKey = Annotated[str, msgspec.Meta(min_length=1, max_length=317)]
-LabelValues = Annotated[
-    dict[str, Annotated[str, msgspec.Meta(max_length=63)]], msgspec.Meta(max_length=32)
-]
-LongText = Annotated[str, msgspec.Meta(max_length=4096)]
-ResourceQuantity = (
-    Annotated[int, msgspec.Meta(ge=0)]
-    | Annotated[str, msgspec.Meta(pattern=RESOURCE_QUANTITY_PATTERN, max_length=32)]
-)
-Cidr = Annotated[str, msgspec.Meta(pattern="^[0-9A-Fa-f.:]{2,45}/[0-9]{1,3}$", max_length=64)]
-Quantities = Annotated[dict[str, ResourceQuantity], msgspec.Meta(max_length=16)]
 
 
 class Authentication(StrEnum):
@@ -162,12 +148,7 @@ class LabelRequirementSpec(Wire, frozen=True, kw_only=True):
 
     key: LabelKey
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: (
-        Annotated[
-            tuple[Annotated[str, msgspec.Meta(max_length=63)], ...], msgspec.Meta(max_length=32)
-        ]
-        | None
-    ) = None
+    values: Annotated[tuple[LabelValue, ...], msgspec.Meta(max_length=32)] | None = None
 
 
 class LabelSelectorSpec(Wire, frozen=True, kw_only=True):
@@ -206,51 +187,7 @@ class AccessSpec(Wire, frozen=True, kw_only=True):
     tls_secret_name: Name253 | None = None
     query_from: Peers = ()
     metrics_from: Peers = ()
-
-
-class ResourcesSpec(Wire, frozen=True, kw_only=True):
-    """Compute resources of the store container."""
-
-    limits: Quantities = msgspec.field(default_factory=dict)
-    requests: Quantities = msgspec.field(default_factory=dict)
-
-
-class TolerationSpec(Wire, frozen=True, kw_only=True):
-    """One tolerated taint."""
-
-    key: Annotated[str, msgspec.Meta(max_length=317)] | None = None
-    operator: Literal["Exists", "Equal"] | None = None
-    value: Annotated[str, msgspec.Meta(max_length=63)] | None = None
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    toleration_seconds: Annotated[int, msgspec.Meta(ge=0, le=31_536_000)] | None = None
-
-
-class EnvSpec(Wire, frozen=True, kw_only=True):
-    """One environment variable."""
-
-    name: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=253, pattern="^[-._A-Za-z][-._A-Za-z0-9]*$")
-    ]
-    value: LongText | None = None
-    value_from: Annotated[dict[str, Any], msgspec.Meta(max_length=1)] | None = None
-
-
-class PodSpec(Wire, frozen=True, kw_only=True):
-    """Additions to the pods."""
-
-    image: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)] | None = None
-    resources: ResourcesSpec = ResourcesSpec()
-    node_selector: LabelValues = msgspec.field(default_factory=dict)
-    tolerations: Annotated[tuple[TolerationSpec, ...], msgspec.Meta(max_length=32)] = ()
-    affinity: Annotated[dict[str, Any], msgspec.Meta(max_length=3)] = msgspec.field(
-        default_factory=dict
-    )
-    priority_class_name: Name253 | None = None
-    labels: LabelValues = msgspec.field(default_factory=dict)
-    annotations: Annotated[dict[str, LongText], msgspec.Meta(max_length=32)] = msgspec.field(
-        default_factory=dict
-    )
-    env: Annotated[tuple[EnvSpec, ...], msgspec.Meta(max_length=64)] = ()
+    service_annotations: AnnotationValues = msgspec.field(default_factory=dict)
 
 
 class StoreSpec(Wire, frozen=True, kw_only=True):

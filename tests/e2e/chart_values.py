@@ -71,6 +71,22 @@ CASES: dict[str, tuple[list[str], Check]] = {
         ["storeImage.pullPolicy=Never"],
         lambda made: _env(made)["QSS_STORE_IMAGE_PULL_POLICY"] == "Never",
     ),
+    "storeImage.pullSecrets": (
+        ["storeImage.pullSecrets={a,b}"],
+        lambda made: _env(made)["QSS_STORE_IMAGE_PULL_SECRETS"] == "a,b",
+    ),
+    "podSecurity.fixedUser": (
+        ["podSecurity.fixedUser=false"],
+        lambda made: (
+            _env(made)["QSS_STORE_USER"] == ""
+            and not {"runAsUser", "runAsGroup", "fsGroup"}
+            & set(_pod(made)["spec"]["securityContext"])
+        ),
+    ),
+    "operator.logFormat": (
+        ["operator.logFormat=json"],
+        lambda made: _env(made)["QSS_LOG_FORMAT"] == "json",
+    ),
     "watch.namespaces": (
         ["watch.namespaces={a,b,a}"],
         lambda made: (

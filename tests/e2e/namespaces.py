@@ -47,4 +47,6 @@ def _delete(here: Cluster) -> None:
         for store in here.items("qss"):
             with suppress(CommandError):  # It may be gone by now.
                 here.patch(f"qss/{store['metadata']['name']}", {"metadata": {"finalizers": None}})
-    here.kubectl("delete", "namespace", here.namespace, "--timeout=120s", timeout_s=150)
+    here.kubectl(
+        "delete", "namespace", here.namespace, "--ignore-not-found", "--timeout=120s", timeout_s=150
+    )

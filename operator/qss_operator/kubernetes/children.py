@@ -53,7 +53,7 @@ def beside_pods(
     return [
         (SERVICE_ACCOUNTS, _child(names, owner, names.service_account, {})),
         (SERVICES, _pods_service(names, owner)),
-        (SERVICES, _query_service(names, owner)),
+        (SERVICES, _query_service(names, owner, access)),
         (NETWORK_POLICIES, _network_policy(names, owner, access)),
         (POD_DISRUPTION_BUDGETS, _disruption_budget(names, owner, is_healthy=is_healthy)),
     ]
@@ -140,13 +140,16 @@ def _pods_service(names: StoreNames, owner: Object) -> Object:
     return _child(names, owner, names.pods_service, {"spec": spec})
 
 
-def _query_service(names: StoreNames, owner: Object) -> Object:
+def _query_service(names: StoreNames, owner: Object, access: AccessSpec) -> Object:
     spec = {
         "type": "ClusterIP",
         "selector": {STORE_LABEL: names.store},
         "ports": _ports(_QUERY, _CHANGELOG),
     }
-    return _child(names, owner, names.store, {"spec": spec})
+    service = _child(names, owner, names.store, {"spec": spec})
+    if access.service_annotations:
+        service["metadata"]["annotations"] = access.service_annotations
+    return service
 
 
 def _disruption_budget(names: StoreNames, owner: Object, *, is_healthy: bool) -> Object:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qss_operator.kubernetes.template import PodDefaults
+from qss_operator.kubernetes.template import DEFAULT_USER, PodDefaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,7 @@ class OperatorSettings:
     kubeconfig: str | None
     token_file: Path | None
     log_level: str
+    log_format: str
     rounds_max: int
     defaults: PodDefaults
 
@@ -38,6 +39,12 @@ def parse_settings(
     add("--namespaces", default=of("QSS_NAMESPACES", ""), help="comma-separated; empty means all")
     add("--store-image", default=of("QSS_STORE_IMAGE", ""), help="the image of store pods")
     add("--store-image-pull-policy", default=of("QSS_STORE_IMAGE_PULL_POLICY", "IfNotPresent"))
+    add("--store-image-pull-secrets", default=of("QSS_STORE_IMAGE_PULL_SECRETS", ""))
+    add(
+        "--store-user",
+        default=of("QSS_STORE_USER", str(DEFAULT_USER)),
+        help="user and group of store pods; empty leaves them to the cluster",
+    )
     add("--lease-namespace", default=of("QSS_LEASE_NAMESPACE", "default"))
     add("--lease-name", default=of("QSS_LEASE_NAME", "queryable-state-operator"))
     add("--identity", default=of("QSS_IDENTITY", of("HOSTNAME", "operator")))
@@ -48,12 +55,13 @@ def parse_settings(
     add("--ops-port", type=int, default=int(of("QSS_OPS_PORT", "8082")))
     add("--kubeconfig", default=None, help="outside of a cluster; else the pod's own access")
     add("--log-level", default=of("QSS_LOG_LEVEL", "info"), choices=("debug", "info", "warning"))
+    add("--log-format", default=of("QSS_LOG_FORMAT", "text"), choices=("text", "json"))
     add("--rounds-max", type=int, default=int(of("QSS_ROUNDS_MAX", "16")))
     given = parser.parse_args(argv)
     if not given.store_image:
         parser.error("--store-image (or QSS_STORE_IMAGE) is required: what store pods run")
     return OperatorSettings(
-        namespaces=tuple(name for name in given.namespaces.split(",") if name),
+        namespaces=_names(given.namespaces),
         lease_namespace=given.lease_namespace,
         lease_name=given.lease_name,
         identity=given.identity,
@@ -62,11 +70,18 @@ def parse_settings(
         kubeconfig=given.kubeconfig,
         token_file=Path(given.token_file) if given.token_file else None,
         log_level=given.log_level,
+        log_format=given.log_format,
         rounds_max=given.rounds_max,
         defaults=PodDefaults(
             image=given.store_image,
             image_pull_policy=given.store_image_pull_policy,
+            image_pull_secrets=_names(given.store_image_pull_secrets),
+            user=int(given.store_user) if given.store_user else None,
             operator_service_account=given.service_account,
             token_audience=given.token_audience,
         ),
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)

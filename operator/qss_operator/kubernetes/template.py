@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from qss_core.pod_spec import PodSpec
 from qss_core.spec import Authentication, StoreSpec
 from qss_operator.kubernetes.names import (
     ACCOUNT_ANNOTATION,
@@ -20,9 +21,7 @@ from qss_operator.kubernetes.names import (
 
 Object = dict[str, Any]
 
-_USER = 10001
-# A pod answers what it has begun, then closes its databases.
-_GRACE_S = 60
+DEFAULT_USER = 10001
 _TOKENS = "/var/run/secrets/queryablestate.dev"
 _TLS = "/etc/queryablestate/tls"
 _DEFAULT_REQUESTS = {"cpu": "100m", "memory": "768Mi"}
@@ -34,6 +33,8 @@ class PodDefaults:
 
     image: str
     image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    user: int | None = DEFAULT_USER  # None: the cluster chooses, as OpenShift does.
     operator_service_account: str = ""  # NAMESPACE/NAME, which may give pods their assignment.
     token_audience: str = "queryablestate.dev"
     log_format: str = "json"
@@ -77,27 +78,17 @@ def _pod_spec(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Obje
         "serviceAccountName": names.service_account,
         "automountServiceAccountToken": _checks_callers(spec),
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": _GRACE_S,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": key,
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": names.labels()},
-            }
-            for key in dict.fromkeys((spec.topology.spread_key, "kubernetes.io/hostname"))
-        ],
+        "terminationGracePeriodSeconds": given.termination_grace_period_seconds,
+        "securityContext": _security_context(given, defaults),
+        "topologySpreadConstraints": _spread(names, spec),
         "containers": [_container(names, spec, defaults)],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *_volumes(spec, defaults)],
     }
+    secrets = dict.fromkeys(
+        (*defaults.image_pull_secrets, *(secret.name for secret in given.image_pull_secrets))
+    )
+    if secrets:
+        made["imagePullSecrets"] = [{"name": name} for name in secrets]
     if given.node_selector:
         made["nodeSelector"] = given.node_selector
     if given.tolerations:
@@ -107,6 +98,30 @@ def _pod_spec(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Obje
     if given.priority_class_name is not None:
         made["priorityClassName"] = given.priority_class_name
     return made
+
+
+def _security_context(given: PodSpec, defaults: PodDefaults) -> Object:
+    chosen: Object = {}
+    if given.security_context is not None:
+        chosen = _without_none(given.security_context)
+    elif (user := defaults.user) is not None:
+        chosen = {
+            "runAsUser": user,
+            "runAsGroup": user,
+            "fsGroup": user,
+            "fsGroupChangePolicy": "OnRootMismatch",
+        }
+    return {"runAsNonRoot": True, **chosen, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def _spread(names: StoreNames, spec: StoreSpec) -> list[Object]:
+    selected = {"labelSelector": {"matchLabels": names.labels()}}
+    if spec.pod.topology_spread_constraints is not None:
+        return [{**_without_none(one), **selected} for one in spec.pod.topology_spread_constraints]
+    return [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", **selected}
+        for key in dict.fromkeys((spec.topology.spread_key, "kubernetes.io/hostname"))
+    ]
 
 
 def _container(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Object:

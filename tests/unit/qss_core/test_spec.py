@@ -1,6 +1,7 @@
 """The spec's model, and that it cannot drift from the CRD file."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ BOUNDS = (
 )  # fmt: skip
 
 
+FORM = re.compile(r"(?:self|string\(self\))\.matches\('([^']*)'\)")
+
+
 def crd_spec_schema() -> dict[str, Any]:
     crd = yaml.safe_load(CRD_FILE.read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -64,6 +68,10 @@ def comparable(default: Any) -> Any:
 def crd_shape(schema: dict[str, Any], path: str = "spec") -> dict[str, Any]:
     """Everything about a CRD schema that the model has as well, by field path."""
     bounds = {name: schema[name] for name in BOUNDS if name in schema}
+    for rule in schema.get("x-kubernetes-validations", ()):
+        # A rule, so that its message says what is wrong and not only what does not match.
+        if found := FORM.fullmatch(rule["rule"]):
+            bounds["pattern"] = found[1]
     if schema.get("x-kubernetes-int-or-string"):
         bounds["type"] = "integer or string"
     shape = {

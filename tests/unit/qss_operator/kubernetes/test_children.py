@@ -159,3 +159,48 @@ def test_only_who_needs_the_changelog_port_reaches_it() -> None:
     assert any("queryablestate.dev/writer" in label for label in labels)
     assert any("queryable-state-operator" in label for label in labels)
     assert all("podSelector" in peer for peer in peers[8081])
+
+
+def test_pods_have_what_a_platform_asks_for() -> None:
+    spread = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+    pod = {
+        "imagePullSecrets": [{"name": "own"}, {"name": "all"}],
+        "topologySpreadConstraints": [spread],
+        "terminationGracePeriodSeconds": 120,
+    }
+    defaults = PodDefaults(image="store:1", image_pull_secrets=("all",))
+    made = pod_template(NAMES, spec_of(access=OPEN, pod=pod), defaults)["spec"]
+    assert made["imagePullSecrets"] == [{"name": "all"}, {"name": "own"}]
+    selector = {"labelSelector": {"matchLabels": NAMES.labels()}}
+    assert made["topologySpreadConstraints"] == [{**spread, **selector}]
+    assert made["terminationGracePeriodSeconds"] == 120
+    assert (
+        template(pod={"topologySpreadConstraints": []})["spec"]["topologySpreadConstraints"] == []
+    )
+    usual = template()["spec"]
+    assert "imagePullSecrets" not in usual
+    assert usual["terminationGracePeriodSeconds"] == 60
+    assert len(usual["topologySpreadConstraints"]) == 2
+
+
+def test_a_cluster_may_choose_as_whom_pods_run() -> None:
+    """OpenShift's restricted-v2 refuses a user that is not of the namespace's range."""
+    always = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert template(pod={"securityContext": {}})["spec"]["securityContext"] == always
+    own = template(pod={"securityContext": {"runAsUser": 7, "fsGroup": 8}})["spec"]
+    assert own["securityContext"] == {**always, "runAsUser": 7, "fsGroup": 8}
+    nobody = PodDefaults(image="store:1", user=None)
+    made = pod_template(NAMES, spec_of(access=OPEN), nobody)["spec"]
+    assert made["securityContext"] == always
+    assert template()["spec"]["securityContext"]["runAsUser"] == 10001
+
+
+def test_annotations_stand_on_the_service_for_queries_alone() -> None:
+    access = AccessSpec(service_annotations={"example.com/zone": "internal"})
+    made = beside_pods(NAMES, OWNER, access, is_healthy=True)
+    found = {
+        body["metadata"]["name"]: body["metadata"].get("annotations")
+        for kind, body in made
+        if kind.kind == "Service"
+    }
+    assert found == {STORE: {"example.com/zone": "internal"}, f"{STORE}-pods": None}

@@ -1,0 +1,35 @@
+"""What an operator process is told."""
+
+import json
+import logging
+
+import pytest
+
+from qss_operator import logs
+from qss_operator.kubernetes.settings import parse_settings
+
+IMAGE = {"QSS_STORE_IMAGE": "store:1"}
+
+
+def test_names_and_the_user_of_pods_come_from_the_environment() -> None:
+    told = {"QSS_STORE_IMAGE_PULL_SECRETS": "a,b", "QSS_STORE_USER": "", "QSS_NAMESPACES": "x"}
+    settings = parse_settings([], {**IMAGE, **told})
+    assert settings.namespaces == ("x",)
+    assert settings.defaults.image_pull_secrets == ("a", "b")
+    assert settings.defaults.user is None
+    assert parse_settings([], IMAGE).defaults.user == 10001
+
+
+def test_the_log_is_json_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse_settings([], IMAGE).log_format == "text"
+    assert parse_settings([], {**IMAGE, "QSS_LOG_FORMAT": "json"}).log_format == "json"
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    try:
+        logs.configure("json", "info")
+        logging.getLogger("qss_operator").info("%s is gone", "shop/words")
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["message"]) == ("INFO", "shop/words is gone")
