@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 import uvloop
 
 from qss_core.model import Ordinal, StoreName
+from qss_core.version import VERSION
 from qss_store import logs
 from qss_store.arguments import parse_arguments, settings_from
 from qss_store.batches import Batches
@@ -94,7 +95,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         tasks.append(asyncio.create_task(comparison.run(), name="comparison"))
         tasks.append(asyncio.create_task(pod.keep_sync_marks(), name="sync-marks"))
         stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
-        _LOG.info("pod %s serves %d replicas", pod.name, len(pod.replicas))
+        told = "pod %s of queryable-state %s has opened %d replicas"
+        _LOG.info(told, pod.name, VERSION, len(pod.replicas))
         _collect_garbage_less_often()
         await stop.wait()
         _LOG.info("pod %s stops", pod.name)

@@ -42,7 +42,7 @@ from qss_store.metrics import Metrics
 from qss_store.opening import OpenEngine, Opening
 from qss_store.recent import RecentRows
 from qss_store.replica import Replica
-from qss_store.reports import report_of
+from qss_store.reports import report_of, summary_of
 from qss_store.settings import Settings
 from qss_store.surroundings import Surroundings
 from qss_store.sync_marks import SyncMarks
@@ -174,6 +174,7 @@ class Pod:
                 self.replicas[configuration.partition].reconfigure(configuration)
         if changed:
             await self._take(assignment)
+            _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
             await self.touch()
 
     def _take_type(self, definition: StoreDefinition) -> None:

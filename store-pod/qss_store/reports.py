@@ -1,9 +1,11 @@
-"""What the operator is told of a replica."""
+"""What the operator is told of a replica, and the log of an assignment."""
 
-from qss_core.model import Role
+from qss_core.model import Ordinal, Role, StoreAssignment
 from qss_core.wire import ReplicaReport
 from qss_store.completion import Completion, rolled_back
 from qss_store.replica import Replica
+
+_SHOWN_MAX = 8
 
 
 def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
@@ -34,3 +36,13 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
 def state_of(replica: Replica) -> str:
     """Whether it is opening, serving or failed."""
     return "failed" if replica.failure else "serving" if replica.view else "opening"
+
+
+def summary_of(assignment: StoreAssignment, ordinal: Ordinal) -> str:
+    """Which store, and which partitions a pod has in which epoch."""
+    own = [one for one in assignment.partitions if one.role_of(ordinal) is not None]
+    shown = [f"{one.partition} (epoch {one.epoch})" for one in own[:_SHOWN_MAX]]
+    more = f" and {len(own) - _SHOWN_MAX} more" if len(own) > _SHOWN_MAX else ""
+    which = f"partitions {', '.join(shown)}{more}" if own else "no partition"
+    store = assignment.definition
+    return f"store {store.name} (id {store.store_id}) of {len(assignment.pods)} pods, {which}"

@@ -6,9 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from qss_operator.kubernetes.kinds import EVENTS, POD_DISRUPTION_BUDGETS, PODS, STORES
+from qss_core.model import StoreName
+from qss_operator.kubernetes.keeper import StoreKeeper
+from qss_operator.kubernetes.kinds import (
+    EVENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SERVICES,
+    STORES,
+)
 from qss_testing.control_world import STORE
 from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
+from qss_testing.toy_objects import Object
 
 QUOTA = "forbidden: exceeded quota: small, requested: cpu=100m"
 
@@ -135,3 +145,82 @@ async def warnings_of(cluster: ToyCluster) -> list[str]:
     posting.cancel()
     events = cluster.server.objects.page(cluster.place(EVENTS), {})["items"]
     return [one["reason"] for one in events if one["type"] == "Warning"]
+
+
+async def test_a_volume_that_is_made_for_the_chosen_node_is_no_trouble_at_first(
+    cluster: ToyCluster,
+) -> None:
+    """WaitForFirstConsumer: pod and claim are Pending for some seconds of each normal start."""
+    cluster.make_store()
+    await rounds(cluster, 1)
+    for number, pod in enumerate(PODS_OF_STORE):
+        cluster.disks[pod].is_running = False
+        waits: Object = {
+            "phase": "Pending",
+            "containerStatuses": [],
+            "podIP": None,
+            "conditions": [],
+        }
+        cluster.edit(PODS, pod, {"status": waits})
+        claim = f"data-{STORE}-{number}"
+        cluster.edit(PERSISTENT_VOLUME_CLAIMS, claim, {"status": {"phase": "Pending"}})
+    await rounds(cluster, 2)
+    assert cluster.condition("Ready")["reason"] == "PodsStarting"
+    assert await warnings_of(cluster) == []
+    cluster.clock.ahead_s += 21.0
+    await rounds(cluster, 2)
+    assert "waits for its volume" in cluster.condition("Degraded")["message"]
+    assert "PodsFailing" in await warnings_of(cluster)
+
+
+async def test_what_is_set_back_is_an_event_with_who_wrote_it(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    by = {"managedFields": [{"manager": "kubectl-edit", "time": "2026-11-23T00:00:00Z"}]}
+    cluster.edit(SERVICES, STORE, {"spec": {"type": "NodePort"}, "metadata": by})
+    await cluster.settle()
+    said = f"Service {STORE} was changed by kubectl-edit and is set back"
+    assert ("ChildReverted", said) in await told_by(cluster)
+    assert cluster.get(SERVICES, STORE)["spec"]["type"] == "ClusterIP"
+
+
+async def test_a_status_of_a_child_that_changes_is_no_revert(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    cluster.edit(SERVICES, STORE, {"status": {"loadBalancer": {"ingress": []}}})
+    cluster.edit(STORES, STORE, {"spec": {"access": {"queryFrom": [{"podSelector": {}}]}}})
+    await cluster.settle()
+    assert "ChildReverted" not in [reason for reason, _ in await told_by(cluster)]
+
+
+async def test_a_secret_that_the_operator_may_not_read_names_the_value_of_the_chart(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store(access={"authentication": "None", "tlsSecretName": "words-tls"})
+    cluster.server.next_answer(403, "Forbidden", "no", word="/secrets/words-tls", times=99)
+    await rounds(cluster, 2)
+    message = cluster.condition("Ready")["message"]
+    assert "add words-tls to the chart's value tls.secretNames" in message
+
+
+async def test_a_wrong_value_of_adopt_volumes_is_told(cluster: ToyCluster) -> None:
+    cluster.make_store()
+    await cluster.settle()
+    old = cluster.get(STORES, STORE)["status"]["storeId"]
+    cluster.delete(STORES, STORE)
+    await rounds(cluster, 1)
+    cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.make_store()
+    adopt = {"metadata": {"annotations": {"queryablestate.dev/adopt-volumes": "5f0c"}}}
+    cluster.edit(STORES, STORE, adopt)
+    await cluster.settle()
+    message = cluster.condition("Ready")["message"]
+    assert f"adopt-volumes: {old}" in message
+    assert "It says '5f0c' now, which is the id of none of these volumes" in message
+
+
+async def told_by(cluster: ToyCluster) -> list[tuple[str, str]]:
+    """Reason and message of the store's events."""
+    await warnings_of(cluster)
+    events = cluster.server.objects.page(cluster.place(EVENTS), {})["items"]
+    return [(one["reason"], one["message"]) for one in events]

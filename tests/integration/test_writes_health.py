@@ -1,5 +1,6 @@
 """What a pod says of itself is true, and tells nobody a key or a value."""
 
+import logging
 import os
 import signal
 import time
@@ -156,3 +157,16 @@ async def test_a_pod_whose_event_loop_stands_still_is_not_alive(tmp_path: Path) 
         clock.now_s += 0.2
         stalled = await ops.get("/livez")
         assert (stalled.status, stalled.body) == (503, b"stalled\n")
+
+
+async def test_a_pod_logs_each_assignment_that_it_takes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "qss_store")
+    async with write_cluster(tmp_path, pods=1, partitions=2) as cluster:
+        lines = [line for line in caplog.messages if line.startswith("took an assignment")]
+        told = cluster.definition
+        assert lines == [
+            f"took an assignment: store {told.name} (id {told.store_id}) of 1 pods, "
+            "partitions 0 (epoch 1), 1 (epoch 1)"
+        ]

@@ -8,10 +8,10 @@ from typing import Any
 from qss_core.model import StoreName
 from qss_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from qss_operator.kubernetes.live import LiveReads
-from qss_operator.kubernetes.missing_pods import MissingPods
+from qss_operator.kubernetes.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.nodes import Zones
-from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of
+from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of, wait_of
 from qss_operator.kubernetes.upkeep import Upkeep
 from qss_operator.kubernetes.volumes import largest_volume
 from qss_operator.planning.model import ClusterState, Observation, PodState
@@ -29,9 +29,11 @@ class KubernetesCluster:
         upkeep: Upkeep,
         zones: Zones,
         missing: MissingPods,
+        waits: Waits,
     ) -> None:
         """Looks by `live`; has the StatefulSet changed by `upkeep`."""
         self._missing = missing
+        self._waits = waits
         self._names = names
         self._live = live
         self._upkeep = upkeep
@@ -92,13 +94,14 @@ class KubernetesCluster:
         pod = pods.get(self._names.pod(ordinal))
         claim = claims.get(self._names.claim(ordinal))
         ip = _ip_of(pod)
+        waits = self._waits.trouble(ordinal, wait_of(pod, claim))
         return PodState(
             address=self._names.address(ordinal),
             is_running=ip is not None,
             # Nobody but the pod can look inside a volume.
             has_data=None,
             zone=await self._zones.of((pod or {}).get("spec", {}).get("nodeName")),
-            trouble=not_made or trouble_of(pod, claim),
+            trouble=not_made or trouble_of(pod) or waits,
             if_silent=silence_of(pod),
             control=None if ip is None else self._names.address_by_ip(ordinal, ip),
         )

@@ -21,7 +21,7 @@ from qss_operator.kubernetes.events import Events
 from qss_operator.kubernetes.health import Health
 from qss_operator.kubernetes.kinds import STORES, Kind
 from qss_operator.kubernetes.live import LiveReads
-from qss_operator.kubernetes.missing_pods import MissingPods
+from qss_operator.kubernetes.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.news import news_of
 from qss_operator.kubernetes.nodes import Zones
@@ -246,7 +246,7 @@ class StoreKeeper:
         return StoreReconciler(
             names.store,
             resources=self._resources,
-            cluster=KubernetesCluster(names, live, upkeep, zones, missing),
+            cluster=KubernetesCluster(names, live, upkeep, zones, missing, Waits(monotonic_s)),
             pods=shared.pods_of(self._access),
             clock=shared.clock,
             intervals=INTERVALS,

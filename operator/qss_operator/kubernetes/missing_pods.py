@@ -1,4 +1,4 @@
-"""Why a pod is not made: the API server refuses it, and only the StatefulSet's events say so."""
+"""Pods that are not there, or wait: why one is not made only its StatefulSet's events say."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -12,6 +12,8 @@ Object = dict[str, Any]
 # A StatefulSet makes all its pods within a second; a restarted one is away as long.
 _PATIENCE_S = 5.0
 _ASKED_EVERY_S = 5.0
+# A volume is made for the node that was chosen; meanwhile pod and claim are Pending.
+_WAIT_S = 20.0
 _SAID = "failed error: "
 _LINE_CHARS_MAX = 400
 
@@ -79,6 +81,24 @@ class MissingPods:
         # Without its name, so that the same refusal of several pods is told once.
         why = why.replace(f'pods "{pod}" is ', "")
         return f"is not made: {why}"[:_LINE_CHARS_MAX]
+
+
+class Waits:
+    """How long the pods of one store wait for a node or a volume."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        """None waits yet."""
+        self._monotonic_s = monotonic_s
+        self._since_s: dict[int, float] = {}
+
+    def trouble(self, ordinal: int, waits: str | None) -> str | None:
+        """The wait, where it is longer than that of a normal start."""
+        if waits is None:
+            self._since_s.pop(ordinal, None)
+            return None
+        now_s = self._monotonic_s()
+        since_s = self._since_s.setdefault(ordinal, now_s)
+        return waits if now_s - since_s >= _WAIT_S else None
 
 
 def _time_of(event: Object) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from qss_core.errors import Retry, StoreError
 from qss_core.model import PodAddress
+from qss_operator.kubernetes.errors import ForbiddenError
 from qss_operator.kubernetes.kinds import SECRETS
 from qss_operator.kubernetes.live import ReadApi
 from qss_operator.kubernetes.names import StoreNames
@@ -59,7 +60,7 @@ class PodAccess:
     async def refresh(self, api: ReadApi, secret_name: str | None) -> None:
         """Reads the authority of the store's certificate, from time to time.
 
-        Raises TlsSecretError where the Secret is not there or has no certificate.
+        Raises TlsSecretError where the Secret is not there, may not be read or has no certificate.
         """
         if secret_name is None:
             self._context = self._authority = self._read_at_s = None
@@ -67,7 +68,13 @@ class PodAccess:
         now_s = self._monotonic_s()
         if self._read_at_s is not None and now_s - self._read_at_s < _SECRET_READ_EVERY_S:
             return
-        found = await api.find(SECRETS, self._names.namespace, secret_name)
+        try:
+            found = await api.find(SECRETS, self._names.namespace, secret_name)
+        except ForbiddenError as error:
+            raise TlsSecretError(
+                f"the operator may not read the Secret {secret_name}: add {secret_name} to the "
+                f"chart's value tls.secretNames, and upgrade the release ({error.message})"
+            ) from error
         authority = authority_of(found, secret_name)
         if authority != self._authority:
             self._context = _context_of(authority, secret_name)

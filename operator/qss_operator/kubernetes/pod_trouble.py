@@ -9,7 +9,7 @@ _LINE_CHARS_MAX = 300
 _ON_THE_WAY = ("ContainerCreating", "PodInitializing", "")
 
 
-def trouble_of(pod: Object | None, claim: Object | None) -> str | None:
+def trouble_of(pod: Object | None) -> str | None:
     """What to tell, or None for a pod that runs or is on its way."""
     if pod is None:
         return None
@@ -17,13 +17,19 @@ def trouble_of(pod: Object | None, claim: Object | None) -> str | None:
     for container in status.get("containerStatuses") or []:
         if trouble := _container_trouble(container):
             return trouble
+    if status.get("phase") == "Failed":
+        return _cut(f"failed: {status.get('message') or status.get('reason') or 'no reason given'}")
+    return None
+
+
+def wait_of(pod: Object | None, claim: Object | None) -> str | None:
+    """What a pod waits for that usually comes within seconds, and is trouble where it does not."""
+    status = (pod or {}).get("status") or {}
     unscheduled = _condition(status, "PodScheduled")
     if unscheduled is not None and unscheduled.get("status") == "False":
         return _cut(f"has no node: {unscheduled.get('message') or unscheduled.get('reason')}")
     if status.get("phase") == "Pending" and claim is not None and _is_pending(claim):
         return "waits for its volume: the claim is Pending"
-    if status.get("phase") == "Failed":
-        return _cut(f"failed: {status.get('message') or status.get('reason') or 'no reason given'}")
     return None
 
 

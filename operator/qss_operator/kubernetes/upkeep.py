@@ -26,6 +26,7 @@ from qss_operator.kubernetes.kinds import (
 )
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.names import StoreNames, store_of
+from qss_operator.kubernetes.requests import FIELD_MANAGER
 from qss_operator.kubernetes.resources import unsupported_lines
 from qss_operator.kubernetes.rollout import candidate_of, plan_rollout
 from qss_operator.kubernetes.template import PodDefaults, template_hash
@@ -150,9 +151,20 @@ class Upkeep:
             await self._check_is_free(kind, name)
         if found is None and place in self._applied:
             self._tell("ChildRestored", f"{kind.kind} {name} was deleted and is made again")
+        was_applied = self._applied.get(place)
         written = await self._api.apply(kind, self._names.namespace, body)
         self._live.written(kind, written)
+        if found is not None and was_applied is not None and was_applied[0] == wanted:
+            self._tell_of_revert(kind, found, written)
         self._applied[place] = (wanted, _edition(written))
+
+    def _tell_of_revert(self, kind: Kind, found: Object, written: Object) -> None:
+        """An event, where the apply took something back that another hand had written."""
+        name = found["metadata"]["name"]
+        if _without_bookkeeping(found) != _without_bookkeeping(written):
+            who = last_manager(found)
+            by = f" by {who}" if who is not None else ""
+            self._tell("ChildReverted", f"{kind.kind} {name} was changed{by} and is set back")
 
     async def _check_is_free(self, kind: Kind, name: str) -> None:
         """NameTakenError where an object of somebody else has the name: it is not ours to change.
@@ -264,6 +276,29 @@ def _serves(report: ReplicasReport | None, pod: Object) -> bool:
         for one in (pod.get("status") or {}).get("conditions") or []
     )
     return ready and (report is None or report.ready)
+
+
+def _without_bookkeeping(found: Object) -> Object:
+    """What people write: without the status, and without what each write changes."""
+    metadata = found["metadata"]
+    kept = {name: metadata.get(name) or {} for name in ("labels", "annotations")}
+    owners = metadata.get("ownerReferences") or []
+    rest = {name: one for name, one in found.items() if name not in ("metadata", "status")}
+    rest.pop("kind", None)
+    rest.pop("apiVersion", None)
+    return {**rest, "metadata": kept, "owners": owners}
+
+
+def last_manager(found: Object) -> str | None:
+    """Who wrote an object last, beside the operator and what writes its status."""
+    fields = found["metadata"].get("managedFields") or []
+    others = [
+        one
+        for one in fields
+        if one.get("manager") != FIELD_MANAGER and one.get("subresource") != "status"
+    ]
+    newest = max(others, key=lambda one: str(one.get("time") or ""), default=None)
+    return None if newest is None else newest.get("manager")
 
 
 def _edition(found: Object) -> str:

@@ -196,13 +196,16 @@ def _overrules(held: PartitionConfiguration, published: PartitionConfiguration) 
     return held.epoch >= published.epoch and held != published
 
 
-def retained_message(foreign: dict[PodState, StoreId]) -> str:
-    """What to do about volumes of another store."""
+def retained_message(foreign: dict[PodState, StoreId], adopt: str | None) -> str:
+    """What to do about volumes of another store; `adopt` is the annotation's value."""
     names = shown([pod.address.name for pod in foreign])
     identity = sorted(set(foreign.values()))[0]
+    wrong = ""
+    if adopt is not None and adopt not in foreign.values():
+        wrong = f". It says {adopt!r} now, which is the id of none of these volumes"
     return (
         f"{names}: the volume holds data of another store (id {identity}). Delete that data, or "
-        f"set the annotation queryablestate.dev/adopt-volumes: {identity} to take it over"
+        f"set the annotation queryablestate.dev/adopt-volumes: {identity} to take it over{wrong}"
     )
 
 
@@ -253,7 +256,10 @@ def _may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
 def _retained(observation: Observation) -> Unknown | None:
     foreign = foreign_pods(observation)
     if foreign:
-        return Unknown(reason=RETAINED_VOLUMES_FOUND, message=retained_message(foreign))
+        return Unknown(
+            reason=RETAINED_VOLUMES_FOUND,
+            message=retained_message(foreign, observation.resource.adopt_volumes),
+        )
     partitions = observation.resource.spec.partitions
     beyond = sorted(number for number in store_claims(observation) if number >= partitions)
     if beyond:

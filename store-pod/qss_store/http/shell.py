@@ -29,6 +29,7 @@ from qss_core.errors import (
 )
 from qss_core.wire import decode, encode, problem_of
 from qss_store.access.rights import NO_ROUTE
+from qss_store.http.refusals import RefusalLog
 from qss_store.metrics import Metrics, RequestMetrics
 
 _LOG = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ def unexpected(error: Exception, what: str) -> StoreError:
 def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
     """Turns failures into problems, and counts; `listener` is its label in the metrics."""
     requests = metrics.requests
+    refusals = RefusalLog(listener, time.monotonic)
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -103,7 +105,7 @@ def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
         status = _STATUS_WHEN_GONE
         response: web.StreamResponse | None = None
         try:
-            response = await _answer(request, handler)
+            response = await _answer(request, handler, refusals)
             status = response.status
         finally:
             requests.seen(listener, route_of(request), status, time.perf_counter() - started)
@@ -113,7 +115,9 @@ def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
     return [answer]
 
 
-async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _answer(
+    request: web.Request, handler: Handler, refusals: RefusalLog
+) -> web.StreamResponse:
     try:
         _check_version(request)
         return await handler(request)
@@ -128,6 +132,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     if request.writer.output_size > 0:
         # An answer has begun and cannot be taken back: the client sees it cut off.
         raise ConnectionError("the answer broke off")
+    refusals.refused(request.method, route_of(request), failure)
     response = problem_response(failure)
     if isinstance(failure, RequestTimeoutError | TooLargeError | HttpVersionError):
         response.force_close()

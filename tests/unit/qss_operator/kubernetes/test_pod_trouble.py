@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of
+from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of, wait_of
 
 
 def pod(phase: str = "Pending", **members: Any) -> dict[str, Any]:
@@ -26,12 +26,13 @@ def container(state: dict[str, Any], last: dict[str, Any] | None = None, restart
     ids=["no pod yet", "running", "on its way", "just made"],
 )
 def test_a_pod_that_runs_or_is_on_its_way_has_no_trouble(found: dict[str, Any] | None) -> None:
-    assert trouble_of(found, None) is None
+    assert trouble_of(found) is None
+    assert wait_of(found, None) is None
 
 
 def test_an_image_that_cannot_be_pulled_is_named_by_the_kubelet() -> None:
     waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nowhere/x:1"'}
-    trouble = trouble_of(pod(containerStatuses=container({"waiting": waiting})), None)
+    trouble = trouble_of(pod(containerStatuses=container({"waiting": waiting})))
     assert trouble == 'is in ImagePullBackOff: Back-off pulling image "nowhere/x:1"'
 
 
@@ -39,7 +40,7 @@ def test_a_crash_loop_says_how_the_pod_ended_and_its_last_line() -> None:
     last = {"exitCode": 1, "reason": "Error", "message": "Traceback\nValueError: no volume\n"}
     waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
     statuses = container({"waiting": waiting}, {"terminated": last}, restarts=4)
-    trouble = trouble_of(pod("Running", containerStatuses=statuses), None)
+    trouble = trouble_of(pod("Running", containerStatuses=statuses))
     assert trouble == (
         "is in CrashLoopBackOff (4 restarts): Error with exit code 1; it said last: "
         "ValueError: no volume"
@@ -53,19 +54,19 @@ def test_a_pod_without_a_node_says_what_the_scheduler_says() -> None:
         "reason": "Unschedulable",
         "message": "0/2 nodes are available: 2 Insufficient cpu.",
     }
-    assert trouble_of(pod(conditions=[unscheduled]), None) == (
+    assert wait_of(pod(conditions=[unscheduled]), None) == (
         "has no node: 0/2 nodes are available: 2 Insufficient cpu."
     )
 
 
 def test_a_pending_claim_is_told() -> None:
     claim = {"status": {"phase": "Pending"}}
-    assert trouble_of(pod(), claim) == "waits for its volume: the claim is Pending"
+    assert wait_of(pod(), claim) == "waits for its volume: the claim is Pending"
 
 
 def test_what_is_told_is_bounded() -> None:
     waiting = {"reason": "CreateContainerError", "message": "x" * 10_000}
-    trouble = trouble_of(pod(containerStatuses=container({"waiting": waiting})), None)
+    trouble = trouble_of(pod(containerStatuses=container({"waiting": waiting})))
     assert trouble is not None
     assert len(trouble) < 400
 

@@ -1,0 +1,36 @@
+"""What a pod refused, in its log: the route and the code, never a key, a token or a message."""
+
+import logging
+from collections.abc import Callable
+
+from qss_core.errors import StoreError
+
+_LOG = logging.getLogger(__name__)
+
+_EVERY_S = 60.0
+_KINDS_MAX = 200
+
+
+class RefusalLog:
+    """One line a minute for each route and code, with how often it was."""
+
+    def __init__(self, listener: str, monotonic_s: Callable[[], float]) -> None:
+        """Nothing was refused yet."""
+        self._listener = listener
+        self._monotonic_s = monotonic_s
+        self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
+
+    def refused(self, method: str, route: str, error: StoreError) -> None:
+        """A request got this as its answer."""
+        kind = (method, route, error.code)
+        now_s = self._monotonic_s()
+        told_s, untold = self._told.get(kind, (-_EVERY_S, 0))
+        if now_s - told_s < _EVERY_S:
+            self._told[kind] = (told_s, untold + 1)
+            return
+        if len(self._told) >= _KINDS_MAX:
+            self._told.clear()
+        self._told[kind] = (now_s, 0)
+        more = f", and {untold} more since the last line" if untold else ""
+        text = "refused %s %s (%s): %s (%d)%s"
+        _LOG.info(text, method, route, self._listener, error.code, error.http_status, more)
