@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Spark's drivers start in half the time where Spark's classes were archived.
 ARCHIVED := $(VENV)/.archived
+# In an environment of its own: it wants other versions than requirements.lock has.
+CHECKOV := .checkov/.installed
+CHECKOV_VERSION := 3.3.30
 TESTBED := tests/e2e/testbed/testbed
 SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
 
@@ -12,7 +15,7 @@ SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,nod
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint lock test fuzz bench testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lock test fuzz bench testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -67,7 +70,14 @@ testbed-down: ## Stop that Kubernetes and forget what was in it
 images: ## Build the three images, and load them into the nodes that run
 	@tests/e2e/images/images load
 
-e2e: install testbed-programs ## All tests on a real Kubernetes: the test bed, or E2E_KUBECONFIG with E2E_IMAGE_PREFIX
+checkov: $(CHECKOV) ## Install checkov, which looks for bad habits in the chart and the Dockerfiles (part of make e2e)
+
+$(CHECKOV): $(INSTALLED)
+	@$(BIN)/uv venv --quiet --clear .checkov
+	@$(BIN)/uv pip install --quiet --python .checkov/bin/python 'checkov==$(CHECKOV_VERSION)'
+	@touch $@
+
+e2e: install testbed-programs $(CHECKOV) ## All tests on a real Kubernetes: the test bed, or E2E_KUBECONFIG with E2E_IMAGE_PREFIX
 	$(BIN)/pytest tests/e2e
 
 e2e-smoke: install testbed-programs ## Of these: helm install, one store, one Spark job, every key compared

@@ -29,6 +29,12 @@ _SCALE = {
 }
 
 
+class MapKey(str):
+    """The key of a map in a path: the API server writes it in brackets where a rule is broken."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
     """A rule that a value does not satisfy, and where that value is."""
@@ -68,7 +74,8 @@ def _walk(
             inner = members.get(name, rest)
             if isinstance(inner, dict):
                 old_member = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
-                yield from _walk(inner, member, old_member, (*path, name))
+                place = name if name in members else MapKey(name)
+                yield from _walk(inner, member, old_member, (*path, place))
     elif isinstance(value, list) and "items" in schema:
         # Items have no old value here: the schema has no transition rule inside of a list.
         for index, item in enumerate(value):

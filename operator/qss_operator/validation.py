@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from qss_operator.cel import broken_rules
+from qss_operator.cel import MapKey, broken_rules
 from qss_operator.crd import (
     API_VERSION,
     KIND,
@@ -152,7 +152,7 @@ def _problem(path: tuple[str | int, ...], message: str) -> FieldProblem:
 def _path_text(path: tuple[str | int, ...]) -> str:
     parts = [
         f"[{part}]"
-        if isinstance(part, int)
+        if isinstance(part, int | MapKey)
         else f".{part}"
         if re.fullmatch(r"[A-Za-z0-9_]+", str(part))
         else f"[{part}]"

@@ -107,13 +107,12 @@ def test_what_was_stored_before_a_rule_is_left_alone_until_it_is_edited(
     name = minimal["metadata"]["name"]
     crd = yaml.safe_load(CRD.read_text())
     serde = _property(crd, "spec", "store", "value", "serde")
-    strict = serde["pattern"]
-    serde["pattern"] = ".*"
+    strict = serde.pop("x-kubernetes-validations")
     cluster.apply(crd, options=["--server-side", "--force-conflicts"])
     try:
         minimal["spec"]["store"]["value"]["serde"] = "avro"
         here.apply(minimal)
-        serde["pattern"] = strict
+        serde["x-kubernetes-validations"] = strict
         cluster.apply(crd, options=["--server-side", "--force-conflicts"])
         # Ratcheting: an edit elsewhere is taken although the old value breaks the new rule.
         here.patch(f"qss/{name}", {"spec": {"replicas": 4}})

@@ -29,7 +29,8 @@ def here(system: Cluster, namespace: Cluster) -> Iterator[Cluster]:
     """Without the stores and volumes of the test before."""
     yield namespace
     namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
-    namespace.kubectl("delete", "pvc", "--all", "--timeout=60s", timeout_s=70)
+    # Pods stop after their store is gone, and volumes go after their pods.
+    namespace.kubectl("delete", "pvc", "--all", "--timeout=240s", timeout_s=250)
 
 
 @pytest.fixture(scope="module")
