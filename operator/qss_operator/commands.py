@@ -97,7 +97,7 @@ def down(*, state_dir: StateOption = _DEFAULT_STATE) -> None:
 
 def status(
     store: Annotated[
-        str | None, typer.Argument(help="One store; without it, all.", show_default=False)
+        str | None, typer.Argument(help="One store, in more words.", show_default=False)
     ] = None,
     *,
     state_dir: StateOption = _DEFAULT_STATE,
@@ -105,7 +105,11 @@ def status(
         Output.TABLE
     ),
 ) -> None:
-    """Show the published status of the stores of a state directory."""
+    """Show the published status of the stores of a state directory.
+
+    Of one store also its conditions, and which pod is active for which partitions; -o json has
+    all of it.
+    """
     typer.echo(show_statuses(StateDirectory(state_dir), store, output))
 
 

@@ -112,6 +112,30 @@ def test_pods_over_a_quota_say_so_in_its_words(here: Cluster) -> None:
     here.until("qss/refused", is_ready)
 
 
+def test_pods_run_as_any_user_and_services_have_annotations(
+    here: Cluster, client: PodClient
+) -> None:
+    """As on OpenShift: a user and a group that no image knows."""
+    number = 1000710000
+    store = small_store("platform", access={"serviceAnnotations": {"example.com/zone": "internal"}})
+    store["spec"]["pod"] |= {
+        "securityContext": {"runAsUser": number, "fsGroup": number},
+        "imagePullSecrets": [{"name": "registry"}],
+        "topologySpreadConstraints": [],
+        "terminationGracePeriodSeconds": 30,
+    }
+    here.apply(store)
+    here.until("qss/platform", is_ready)
+    client.write("platform", 10, 1)
+    assert len(client.read("platform")) == 10
+    spec = pods_of(here, "platform")[0]["spec"]
+    assert spec["securityContext"]["runAsUser"] == number
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert spec["terminationGracePeriodSeconds"] == 30
+    annotations = here.get("service", "platform")["metadata"]["annotations"]
+    assert annotations == {"example.com/zone": "internal"}
+
+
 def test_a_volume_deleted_by_hand_is_not_filled_with_nothing(
     here: Cluster, client: PodClient
 ) -> None:

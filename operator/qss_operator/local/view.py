@@ -12,6 +12,7 @@ from qss_core.errors import StoreNotFoundError
 from qss_core.model import StoreName
 from qss_operator.clock import SystemClock
 from qss_operator.local.state import StateDirectory
+from qss_operator.local.summary import summary_of
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import stopped_status
 
@@ -35,6 +36,9 @@ def show_statuses(state: StateDirectory, store: str | None, output: Output) -> s
             raise StoreNotFoundError(f"no store {store!r} in {state.path}; there: {known}")
         names = [StoreName(store)]
     statuses = {name: read_status(state, name) for name in names}
+    if output is Output.TABLE and store is not None:
+        named = statuses[StoreName(store)]
+        return "\n\n".join([statuses_table(statuses), summary_of(named)])
     if output is Output.TABLE:
         return statuses_table(statuses) if statuses else f"no stores in {state.path}"
     documents = [_resource(state, name, status) for name, status in statuses.items()]

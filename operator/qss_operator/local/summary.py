@@ -1,0 +1,42 @@
+"""One store's status for a person: its conditions, and its partitions by pod, without the list."""
+
+from collections.abc import Iterable
+
+from qss_operator.planning.model import StoreStatus
+
+
+def summary_of(status: StoreStatus) -> str:
+    """A line for each condition and each pod, however many partitions there are."""
+    conditions = status.conditions or ()
+    width = max((len(one.type) for one in conditions), default=0)
+    lines = [
+        f"{one.type:<{width}}  {one.status:<7}  {one.reason}: {one.message}" for one in conditions
+    ]
+    return "\n".join([*lines, *_pods(status)])
+
+
+def _pods(status: StoreStatus) -> list[str]:
+    active: dict[int, list[int]] = {}
+    for entry in status.assignment or ():
+        active.setdefault(entry.active, []).append(entry.partition)
+    return [
+        f"pod {pod} is active for partitions {ranges(numbers)}"
+        for pod, numbers in sorted(active.items())
+    ]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-3, 7, 9-11`: runs of the same step are shortened, as `0-81 by 3`."""
+    left = sorted(numbers)
+    shown = []
+    while left:
+        step = left[1] - left[0] if len(left) > 1 else 1
+        length = 1
+        while length < len(left) and left[length] - left[length - 1] == step:
+            length += 1
+        if length == 2 and step > 1:
+            length = 1
+        run, left = left[:length], left[length:]
+        by = f" by {step}" if step > 1 and length > 1 else ""
+        shown.append(f"{run[0]}-{run[-1]}{by}" if length > 1 else str(run[0]))
+    return ", ".join(shown)
