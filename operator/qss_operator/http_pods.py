@@ -7,7 +7,7 @@ import aiohttp
 
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import PodAddress, PodName, StoreAssignment
-from qss_core.wire import Problem, ReplicasReport, decode, encode, error_of
+from qss_core.wire import AcceptLossRequest, Problem, ReplicasReport, decode, encode, error_of
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +79,11 @@ class HttpPods:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
         body = encode(assignment)
         return await self._call(pod, "PUT", "/control/assignment", _ASSIGN_TIMEOUT_S, body)
+
+    async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
+        """Have a partition go on without what it lost; raises a StoreError as `assign` does."""
+        path = "/control/accept-data-loss"
+        return await self._call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
 
     async def _call(
         self,

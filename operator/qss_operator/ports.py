@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from qss_core.model import PodAddress, StoreAssignment, StoreName
-from qss_core.wire import ReplicasReport
+from qss_core.wire import AcceptLossRequest, ReplicasReport
 from qss_operator.planning.model import ClusterState, Observation, StoreResource, StoreStatus
 
 
@@ -52,6 +52,10 @@ class Pods(Protocol):
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
+        ...
+
+    async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
+        """Have a partition go on without what it lost; raises a StoreError as `assign` does."""
         ...
 
 

@@ -12,12 +12,13 @@ from enum import Enum
 from typing import Any, assert_never
 
 from qss_core.errors import StoreError, StoreTypeRefusedError
-from qss_core.model import Ordinal, StoreName
-from qss_core.wire import ReplicasReport
+from qss_core.model import Ordinal, Sequence, StoreName
+from qss_core.wire import AcceptLossRequest, ReplicasReport
 from qss_operator.attempts import Attempts
 from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.knowledge import Known, assess
 from qss_operator.planning.model import (
+    AcceptLoss,
     ClusterState,
     Observation,
     PodState,
@@ -42,6 +43,7 @@ class Subject(Enum):
 
     CHILDREN = "what stands beside the pods"
     REPLICAS = "the number of pods"
+    LOSS = "the loss that was accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ class StoreReconciler:
         self._sent: dict[Ordinal, SentAssignment] = {}
         self._published_at_s: float | None = None
         self._attempts = Attempts()
+        self._completed: Sequence | None = None  # As of the last round.
         self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
 
     async def run(self) -> None:
@@ -118,8 +121,13 @@ class StoreReconciler:
         cluster = await self._cluster.observe(self._store)
         reports = await self._reports(cluster)
         cluster = replace(cluster, pods=tuple(self._told(pod, reports) for pod in cluster.pods))
+        completed, self._completed = self._completed, _completed_of(reports.values())
         return Observation(
-            resource=resource, cluster=cluster, reports=reports, sent=dict(self._sent)
+            resource=resource,
+            cluster=cluster,
+            reports=reports,
+            sent=dict(self._sent),
+            completed=completed,
         )
 
     def _told(self, pod: PodState, reports: Mapping[Ordinal, ReplicasReport]) -> PodState:
@@ -165,6 +173,8 @@ class StoreReconciler:
                 return True
             case SendAssignment():
                 return await self._send(step, observation)
+            case AcceptLoss():
+                return await self._accept_loss(step, observation)
             case _:
                 assert_never(step)
 
@@ -202,6 +212,23 @@ class StoreReconciler:
         )
         return True
 
+    async def _accept_loss(self, step: AcceptLoss, observation: Observation) -> bool:
+        pod = next(pod for pod in observation.cluster.pods if pod.ordinal == step.ordinal)
+        if not self._is_due(Subject.LOSS, step):
+            return False
+        told = "%s: partition %s goes on without what it lost, as accepted in epoch %s"
+        logger.warning(told, self._store, step.partition, step.epoch)
+        request = AcceptLossRequest(
+            store_id=step.store_id, partition=step.partition, epoch=step.epoch
+        )
+        try:
+            await self._pods.accept_loss(pod.reached_at, request)
+        except StoreError as error:
+            self._failed(Subject.LOSS, step, error)
+            return False
+        self._attempts.forget(Subject.LOSS)
+        return True
+
     # --- What failed
 
     def _is_due(self, subject: Subject | Ordinal, tried: Any) -> bool:
@@ -223,6 +250,8 @@ class StoreReconciler:
                 planned.add(step.ordinal)
             elif isinstance(step, SetReplicas):
                 planned.add(Subject.REPLICAS)
+            elif isinstance(step, AcceptLoss):
+                planned.add(Subject.LOSS)
         self._attempts.keep_only(planned)
 
     def _troubles(self, observation: Observation) -> tuple[Trouble, ...]:
@@ -264,6 +293,12 @@ class StoreReconciler:
 
     async def _publish(self, resource: StoreResource, status: StoreStatus) -> None:
         await self._resources.publish(resource, status)
+
+
+def _completed_of(reports: Iterable[ReplicasReport]) -> Sequence | None:
+    """The last sequence that the store's coordinator says is complete everywhere."""
+    told = (replica.coordinated for report in reports for replica in report.replicas)
+    return max((one for one in told if one is not None), default=None)
 
 
 def _all_of(count: str | None) -> str:

@@ -19,9 +19,18 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.spec import StoreSpec, decode_spec
-from qss_core.wire import IndexReport, MigrationReport, ReplicaReport, ReplicasReport
+from qss_core.wire import (
+    AcceptLossRequest,
+    DataLoss,
+    IndexReport,
+    LostReplica,
+    MigrationReport,
+    ReplicaReport,
+    ReplicasReport,
+)
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import (
+    AcceptLoss,
     ClusterState,
     Endpoints,
     Observation,
@@ -97,6 +106,11 @@ class SimulatedPod:
     # How far its replicas make their indexes, by partition.
     indexes: dict[int, IndexReport] = field(default_factory=dict)
     is_opening: bool = False
+    # Of partitions that are behind: the sequence that was completed. Of lost ones: why.
+    behind: dict[int, int] = field(default_factory=dict)
+    lost: dict[int, str] = field(default_factory=dict)
+    losses: dict[int, DataLoss] = field(default_factory=dict)
+    coordinated: int | None = None
 
     @property
     def has_data(self) -> bool:
@@ -137,7 +151,7 @@ class SimulatedPod:
             ReplicaReport(
                 configuration=entry,
                 role=entry.role_of(self.ordinal) or Role.LEARNER,
-                state=self.state,
+                state="behind" if entry.partition in self.behind else self.state,
                 applied_offset=Offset(2 * (entry.partition in self.written)),
                 end_offset=Offset(2 * (entry.partition in self.written)),
                 sequence=Sequence(int(entry.partition in self.written)),
@@ -145,8 +159,14 @@ class SimulatedPod:
                 format=self.format,
                 migration=self.migrations.get(entry.partition),
                 index=self.indexes.get(entry.partition),
+                completed=self._completed(entry.partition),
+                coordinated=None if self.coordinated is None else Sequence(self.coordinated),
+                losses=tuple(
+                    loss for number, loss in self.losses.items() if number == entry.partition
+                ),
             )
             for entry in self.held
+            if entry.partition not in self.lost
         ]
         return ReplicasReport(
             store=STORE,
@@ -157,7 +177,24 @@ class SimulatedPod:
             version=1,
             ready=self.store_id is not None and self.state == "serving",
             replicas=() if self.is_opening else tuple(replicas),
+            lost=tuple(
+                LostReplica(partition=PartitionId(number), error=why)
+                for number, why in self.lost.items()
+            ),
         )
+
+    def _completed(self, partition: int) -> Sequence | None:
+        completed = self.behind.get(partition)
+        return None if completed is None else Sequence(completed)
+
+    def accept_loss(self, partition: PartitionId, epoch: Epoch) -> None:
+        """Goes on, as a pod does."""
+        (held,) = [entry for entry in self.held if entry.partition == partition]
+        if held.epoch != epoch:
+            raise StaleEpochError("another epoch")
+        self.lost.pop(partition, None)
+        completed = self.behind.pop(partition, 1)
+        self.losses[partition] = DataLoss(first=Sequence(1), last=Sequence(completed), epoch=epoch)
 
 
 @dataclass(kw_only=True)
@@ -219,6 +256,8 @@ class World:
                 self.sent[step.ordinal] = SentAssignment(
                     incarnation=str(pod.incarnation), assignment=step.assignment
                 )
+            case AcceptLoss():
+                self.pods[step.ordinal].accept_loss(step.partition, step.epoch)
             case _:
                 assert_never(step)
 
@@ -278,6 +317,11 @@ class World:
         if not (simulated.is_running and simulated.is_reachable):
             raise UnreachableError(f"{pod.name} does not answer")
         simulated.take(assignment)
+        return simulated.report()
+
+    async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
+        simulated = self.pods[pod.ordinal]
+        simulated.accept_loss(request.partition, request.epoch)
         return simulated.report()
 
     def now(self) -> str:

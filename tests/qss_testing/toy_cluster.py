@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from qss_core.errors import UnreachableError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
-from qss_core.wire import ReplicasReport
+from qss_core.wire import AcceptLossRequest, ReplicasReport
 from qss_operator.clock import SystemClock
 from qss_operator.kubernetes.api import KubernetesApi, connect
 from qss_operator.kubernetes.events import Events
@@ -77,6 +77,11 @@ class ToyCluster:
         if found is None or not found.is_running:
             raise UnreachableError(f"{pod.name} is not there")
         found.take(assignment)
+        return found.report()
+
+    async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
+        found = self.disks[pod.name]
+        found.accept_loss(request.partition, request.epoch)
         return found.report()
 
     # --- Objects

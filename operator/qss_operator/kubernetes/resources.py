@@ -12,6 +12,7 @@ from qss_operator.kubernetes.api import KubernetesApi
 from qss_operator.kubernetes.kinds import STORES
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.requests import Object
+from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.planning.status import is_serving
 from qss_operator.unsupported import supported_spec
@@ -79,6 +80,7 @@ def resource_of(found: Object) -> StoreResource:
         version=metadata["resourceVersion"],
         spec=supported_spec(decode_spec(without_nulls(found["spec"])))[0],
         adopt_volumes=(metadata.get("annotations") or {}).get(ADOPT_VOLUMES_ANNOTATION),
+        accept_data_loss=(metadata.get("annotations") or {}).get(ACCEPT_LOSS_ANNOTATION),
         status=status,
     )
 

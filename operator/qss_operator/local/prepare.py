@@ -12,6 +12,7 @@ from qss_operator.crd import ADOPT_VOLUMES_ANNOTATION
 from qss_operator.errors import InvalidResourceError
 from qss_operator.local.state import StateDirectory
 from qss_operator.manifests import Manifest, read_manifests
+from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource
 from qss_operator.unsupported import refuse_unsupported_locally
 from qss_operator.validation import validate_resource
@@ -63,6 +64,7 @@ def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) ->
         version="1",
         spec=prepared.spec,
         adopt_volumes=metadata.get("annotations", {}).get(ADOPT_VOLUMES_ANNOTATION),
+        accept_data_loss=metadata.get("annotations", {}).get(ACCEPT_LOSS_ANNOTATION),
         status=state.read_status(prepared.name),
     )
 

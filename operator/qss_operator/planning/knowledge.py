@@ -12,6 +12,7 @@ from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire import ReplicasReport
 from qss_operator.planning.assign import Site, first_configurations, place
 from qss_operator.planning.claims import Claims, claims_of, decided, stranded
+from qss_operator.planning.losses import with_taken_losses
 from qss_operator.planning.model import ConditionType, Observation, PodState
 
 PODS_STARTING = "PodsStarting"
@@ -378,7 +379,7 @@ def _known(
         holders = stranded(entries[number], claimed, heard)
         if holders and number not in unclear:
             unclear[number] = _stranded(observation, entries[number], holders, heard)
-    ordered = tuple(entries[number] for number in sorted(entries))
+    ordered = tuple(with_taken_losses(observation, entries[number]) for number in sorted(entries))
     return Known(store_id=own, partitions=ordered, unclear=unclear)
 
 

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from qss_core.model import (
+    Epoch,
     Ordinal,
     PartitionConfiguration,
+    PartitionId,
     PodAddress,
+    Sequence,
     StoreAssignment,
     StoreId,
     StoreName,
@@ -111,6 +114,7 @@ class StoreResource:
     version: str
     spec: StoreSpec
     adopt_volumes: str | None = None
+    accept_data_loss: str | None = None
     status: StoreStatus | None = None
 
 
@@ -185,6 +189,7 @@ class Observation:
     cluster: ClusterState
     reports: Mapping[Ordinal, ReplicasReport] = field(default_factory=dict)
     sent: Mapping[Ordinal, SentAssignment] = field(default_factory=dict)
+    completed: Sequence | None = None  # That the coordinator told in the round before.
     troubles: tuple[Trouble, ...] = ()  # What the loop tried and was refused. No plan needs it.
 
 
@@ -214,4 +219,14 @@ class SendAssignment:
     assignment: StoreAssignment
 
 
-Step = SetReplicas | PublishAssignment | SendAssignment
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptLoss:
+    """Tell a pod that a person goes on without the batches that its partition lacks."""
+
+    ordinal: Ordinal
+    store_id: StoreId
+    partition: PartitionId
+    epoch: Epoch
+
+
+Step = SetReplicas | PublishAssignment | SendAssignment | AcceptLoss

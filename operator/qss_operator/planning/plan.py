@@ -17,7 +17,9 @@ from qss_operator.planning.knowledge import (
     store_claims,
     wanted_replicas,
 )
+from qss_operator.planning.losses import to_accept
 from qss_operator.planning.model import (
+    AcceptLoss,
     Observation,
     PodState,
     PublishAssignment,
@@ -51,6 +53,12 @@ def plan(observation: Observation) -> list[Step]:
             and _has_to_be_told(observation, pod, assignment)
         ):
             steps.append(SendAssignment(ordinal=pod.ordinal, assignment=assignment))
+    steps += [
+        AcceptLoss(
+            ordinal=one.pod, store_id=known.store_id, partition=one.partition, epoch=one.epoch
+        )
+        for one in to_accept(observation, known.certain)
+    ]
     return steps
 
 

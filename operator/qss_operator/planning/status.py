@@ -31,6 +31,13 @@ from qss_operator.planning.knowledge import (
     troubles_of,
     wanted_replicas,
 )
+from qss_operator.planning.losses import (
+    DATA_LOST,
+    PARTITION_ROLLED_BACK,
+    lacking,
+    lacking_message,
+    losses_message,
+)
 from qss_operator.planning.model import (
     Condition,
     ConditionStatus,
@@ -298,6 +305,8 @@ def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
             f"partition, not {spec.standbys}"
         )
         return yes, "FewerStandbys", message
+    if losses := losses_message(observation):
+        return yes, DATA_LOST, losses
     wishes = [wish for wish in undone_wishes(observation) if wish not in observation.troubles]
     if wishes:
         return yes, wishes[0].reason, told(wishes)
@@ -316,6 +325,10 @@ def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[s
     emptied = emptied_pods(observation, known)
     if emptied:
         return NO_IN_SYNC_REPLICA, emptied_message(emptied)
+    if behind := lacking(observation, known.certain):
+        is_behind = any(one.is_open for one in behind)
+        reason = PARTITION_ROLLED_BACK if is_behind else NO_IN_SYNC_REPLICA
+        return reason, lacking_message(observation, behind)
     missing = {
         pod: partitions
         for pod, partitions in missing_replicas(observation, known).items()

@@ -1,0 +1,169 @@
+"""Partitions whose volume went back or is damaged, and what a person says to go on without.
+
+The annotation `queryablestate.dev/accept-data-loss` names partitions with their epoch, as
+`3@7` or `3@7,5@2`. An epoch is accepted once: when the loss was taken, the partition gets the next.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
+from qss_core.wire import DataLoss, ReplicaReport, ReplicasReport
+from qss_operator.planning.model import Observation
+
+ACCEPT_LOSS_ANNOTATION = "queryablestate.dev/accept-data-loss"
+PARTITION_ROLLED_BACK = "PartitionRolledBack"
+DATA_LOST = "DataLost"
+_ACCEPTED = re.compile(r"\s*(0|[1-9][0-9]{0,3})@([1-9][0-9]{0,17})\s*")
+_BEHIND = "behind"
+_SERVING = "serving"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """A partition that lacks batches, the pod that has it, and what to say of it."""
+
+    partition: PartitionId
+    epoch: Epoch
+    pod: Ordinal
+    message: str
+    is_open: bool
+
+
+def accepted_losses(observation: Observation) -> dict[PartitionId, Epoch]:
+    """What the annotation accepts; nothing where it cannot be read."""
+    return _parsed(observation.resource.accept_data_loss) or {}
+
+
+def _parsed(text: str | None) -> dict[PartitionId, Epoch] | None:
+    """The epochs by partition; None for what says something else."""
+    if text is None:
+        return {}
+    parts = [_ACCEPTED.fullmatch(part) for part in text.split(",")]
+    if not all(parts):
+        return None
+    return {PartitionId(int(part[1])): Epoch(int(part[2])) for part in parts if part is not None}
+
+
+def with_taken_losses(
+    observation: Observation, entry: PartitionConfiguration
+) -> PartitionConfiguration:
+    """The configuration, in its next epoch once its partition has taken the accepted loss.
+
+    So the annotation means nothing more: a volume that goes back again is told again.
+    """
+    if accepted_losses(observation).get(entry.partition) != entry.epoch:
+        return entry
+    report = observation.reports.get(entry.active)
+    taken = report is not None and any(
+        loss.epoch == entry.epoch
+        for replica in report.replicas
+        if replica.configuration.partition == entry.partition
+        for loss in replica.losses
+    )
+    return replace(entry, epoch=Epoch(entry.epoch + 1)) if taken else entry
+
+
+def lacking(
+    observation: Observation, partitions: tuple[PartitionConfiguration, ...]
+) -> list[Lacking]:
+    """The partitions whose active lacks batches that were completed, or cannot be opened."""
+    found = []
+    for entry in partitions:
+        report = observation.reports.get(entry.active)
+        if report is None:
+            continue
+        unopened = _unopened_message(entry, report)
+        message = unopened or _behind_message_of(observation, entry, report)
+        if message is not None:
+            found.append(
+                Lacking(
+                    partition=entry.partition,
+                    epoch=entry.epoch,
+                    pod=entry.active,
+                    message=message,
+                    is_open=unopened is None,
+                )
+            )
+    return found
+
+
+def to_accept(
+    observation: Observation, partitions: tuple[PartitionConfiguration, ...]
+) -> list[Lacking]:
+    """Those that a person has accepted; partition 0 first, as the others ask it."""
+    accepted = accepted_losses(observation)
+    return [
+        one for one in lacking(observation, partitions) if accepted.get(one.partition) == one.epoch
+    ]
+
+
+def lacking_message(observation: Observation, found: list[Lacking]) -> str:
+    """What to do about partitions that lack batches."""
+    name, accepted = observation.resource.name, accepted_losses(observation)
+    wanted = ",".join(f"{one.partition}@{one.epoch}" for one in found)
+    said = [one.message for one in found]
+    what_to_do = (
+        "Bring the newer volume back, or go on without what is lost: kubectl annotate qss "
+        f"{name} --overwrite {ACCEPT_LOSS_ANNOTATION}={wanted}"
+    )
+    given = observation.resource.accept_data_loss
+    if given is not None and any(accepted.get(one.partition) != one.epoch for one in found):
+        what_to_do += f" (it says {given[:80]!r})"
+    return f"{'; '.join(said)}. {what_to_do}"
+
+
+def losses_message(observation: Observation) -> str | None:
+    """What was lost and accepted, until all rows are replaced."""
+    told = [
+        f"partition {replica.configuration.partition} lacks the batches of sequence "
+        f"{_range_of(loss)}, accepted in epoch {loss.epoch}"
+        for replica in _actives(observation.reports)
+        for loss in replica.losses
+    ]
+    if not told:
+        return None
+    return f"{'; '.join(told)}. Replace all rows of the store to make it whole"
+
+
+def _range_of(loss: DataLoss) -> str:
+    return str(loss.first) if loss.first == loss.last else f"{loss.first} to {loss.last}"
+
+
+def _actives(reports: Mapping[Ordinal, ReplicasReport]) -> Iterator[ReplicaReport]:
+    for report in reports.values():
+        for replica in report.replicas:
+            if replica.configuration.active == report.ordinal:
+                yield replica
+
+
+def _unopened_message(entry: PartitionConfiguration, report: ReplicasReport) -> str | None:
+    for lost in report.lost:
+        if lost.partition == entry.partition:
+            return f"partition {entry.partition} on {report.pod} cannot be opened: {lost.error}"
+    return None
+
+
+def _behind_message_of(
+    observation: Observation, entry: PartitionConfiguration, report: ReplicasReport
+) -> str | None:
+    for replica in report.replicas:
+        if replica.configuration.partition != entry.partition:
+            continue
+        if replica.state == _BEHIND:
+            return _behind_message(report, replica, replica.completed)
+        # What was complete in the round before is in every partition by now.
+        before = observation.completed
+        if replica.state == _SERVING and before is not None and replica.sequence < before:
+            return _behind_message(report, replica, before)
+    return None
+
+
+def _behind_message(report: ReplicasReport, replica: ReplicaReport, completed: int | None) -> str:
+    return (
+        f"partition {replica.configuration.partition} on {report.pod} holds sequence "
+        f"{replica.sequence}, and {completed} was completed: its volume went back"
+    )

@@ -1,0 +1,91 @@
+"""A pod's volume that went back, with real pods and the real control plane: told, then accepted."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from qss_client import Store
+from qss_core.model import Ordinal
+from qss_operator.local.run import running_stores
+from qss_operator.planning.model import ConditionType
+from qss_testing.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.waiting import wait_until_async
+from qss_testing.writer import write_values
+
+TIMEOUT_S = 60.0
+KEYS = [f"k{number}" for number in range(20)]
+ANNOTATION = "queryablestate.dev/accept-data-loss"
+
+
+@pytest.fixture
+def qss(tmp_path: Path) -> Qss:
+    return Qss(tmp_path, REAL_POD)
+
+
+@asynccontextmanager
+async def started(qss: Qss, **annotations: str) -> AsyncIterator[None]:
+    text = manifest(annotations=annotations, replicas=2, partitions=2)
+    async with running_stores([qss.write(text)], qss.state, qss.pod_command):
+        yield
+
+
+async def is_ready(qss: Qss) -> str:
+    """The store's URL once every partition is served."""
+    ready = lambda: told(qss, ConditionType.READY)[0] == "True"  # noqa: E731
+    await wait_until_async(ready, TIMEOUT_S)
+    status = qss.state.read_status(STORE)
+    assert status is not None
+    assert status.endpoints is not None
+    assert status.endpoints.query is not None
+    return status.endpoints.query
+
+
+async def write(qss: Qss, value: int) -> None:
+    url = await is_ready(qss)
+    await asyncio.to_thread(write_values, url, STORE, dict.fromkeys(KEYS, value))
+
+
+def values_at(url: str) -> set[object]:
+    with Store(url, STORE) as store:
+        rows = [store.get(key) for key in KEYS]
+        return {row.value for row in rows if row is not None}
+
+
+def told(qss: Qss, kind: ConditionType) -> tuple[str, str, str]:
+    """Status, reason and message of a condition; before it is published, nothing."""
+    status = qss.state.read_status(STORE)
+    found = status and status.condition(kind)
+    return (found.status.value, found.reason, found.message) if found else ("", "", "")
+
+
+async def degraded_by(qss: Qss, reason: str) -> str:
+    """The message of the condition once it has that reason."""
+    is_so = lambda: told(qss, ConditionType.DEGRADED)[1] == reason  # noqa: E731
+    await wait_until_async(is_so, TIMEOUT_S)
+    return told(qss, ConditionType.DEGRADED)[2]
+
+
+async def test_a_volume_that_went_back_is_told_and_its_loss_accepted(qss: Qss) -> None:
+    volume = qss.state.data_directory(STORE, Ordinal(1))
+    async with started(qss):
+        await write(qss, 1)
+    shutil.copytree(volume, qss.directory / "backup")
+    async with started(qss):
+        await write(qss, 2)
+    shutil.rmtree(volume)
+    (qss.directory / "backup").rename(volume)
+    async with started(qss):
+        message = await degraded_by(qss, "PartitionRolledBack")
+        assert "partition 1 on word-counts-1 holds sequence 1, and 2 was completed" in message
+        assert f"{ANNOTATION}=1@1" in message
+    async with started(qss, **{ANNOTATION: "1@1"}):
+        url = await is_ready(qss)
+        assert await asyncio.to_thread(values_at, url) == {1, 2}
+        lost = await degraded_by(qss, "DataLost")
+        assert "partition 1 lacks the batches of sequence 2, accepted in epoch 1" in lost
+        await write(qss, 3)
+        assert await asyncio.to_thread(values_at, url) == {3}

@@ -1,0 +1,109 @@
+"""Partitions that lack batches: what is said of them, and how a person goes on without."""
+
+from dataclasses import replace
+
+import pytest
+
+from qss_core.model import Sequence
+from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType
+from qss_operator.planning.plan import plan
+from qss_operator.planning.status import status_of
+from qss_testing.control_world import NOW, World, resource_of, spec_of
+
+
+def running_store() -> World:
+    world = World(resource=resource_of(spec_of(partitions=3, replicas=3)))
+    world.settle()
+    for pod in world.pods:
+        pod.written = {0, 1, 2}
+    return world
+
+
+def condition(world: World, kind: ConditionType) -> tuple[str, str, str]:
+    found = world.status().condition(kind)
+    assert found is not None
+    return found.status.value, found.reason, found.message
+
+
+def behind_store() -> World:
+    world = running_store()
+    world.pods[1].behind = {1: 57}
+    return world
+
+
+def accepting(world: World, text: str) -> World:
+    world.resource = replace(world.resource, accept_data_loss=text)
+    return world
+
+
+def test_a_partition_that_is_behind_is_told_with_both_sequences_and_what_to_do() -> None:
+    world = behind_store()
+    status, reason, message = condition(world, ConditionType.DEGRADED)
+    assert (status, reason) == ("True", "PartitionRolledBack")
+    assert "partition 1 on word-counts-1 holds sequence 1, and 57 was completed" in message
+    assert "queryablestate.dev/accept-data-loss=1@1" in message
+    assert condition(world, ConditionType.READY)[:2] == ("False", "PartitionRolledBack")
+    assert plan(world.observation()) == []
+
+
+def test_a_partition_that_cannot_be_opened_is_told_with_why() -> None:
+    world = running_store()
+    world.pods[1].lost = {1: "it was cut short"}
+    status, reason, message = condition(world, ConditionType.DEGRADED)
+    assert (status, reason) == ("True", "NoInSyncReplica")
+    assert "partition 1 on word-counts-1 cannot be opened: it was cut short" in message
+    assert "accept-data-loss=1@1" in message
+
+
+@pytest.mark.parametrize("kind", ["behind", "lost"])
+def test_an_accepted_loss_is_taken_once_and_gets_the_partition_its_next_epoch(kind: str) -> None:
+    world = running_store()
+    if kind == "behind":
+        world.pods[1].behind = {1: 57}
+    else:
+        world.pods[1].lost = {1: "gone"}
+    accepting(world, "1@1")
+    steps = [step for step in plan(world.observation()) if isinstance(step, AcceptLoss)]
+    assert [(step.ordinal, step.partition, step.epoch) for step in steps] == [(1, 1, 1)]
+    world.settle()
+    held = {entry.partition: entry.epoch for entry in world.pods[1].held}
+    assert held[1] == 2  # type: ignore[index]
+    status, reason, message = condition(world, ConditionType.DEGRADED)
+    assert (status, reason) == ("True", "DataLost")
+    assert "partition 1 lacks the batches of sequence 1" in message
+    assert condition(world, ConditionType.READY)[0] == "True"
+    world.pods[1].behind = {1: 60}  # It goes back again: the annotation means nothing more.
+    assert plan(world.observation()) == []
+    assert "accept-data-loss=1@2" in condition(world, ConditionType.DEGRADED)[2]
+    world.pods[1].behind = {}
+    world.pods[1].losses = {}  # All rows were replaced.
+    assert condition(world, ConditionType.DEGRADED)[0] == "False"
+
+
+@pytest.mark.parametrize("text", ["1@2", "0@1", "1", "one@1", "1@1;2@1", ""])
+def test_an_annotation_that_names_another_epoch_or_nothing_does_nothing_and_is_told(
+    text: str,
+) -> None:
+    world = accepting(behind_store(), text)
+    assert plan(world.observation()) == []
+    assert f"(it says {text!r})" in condition(world, ConditionType.DEGRADED)[2]
+
+
+def test_several_partitions_are_accepted_at_once() -> None:
+    world = behind_store()
+    world.pods[2].behind = {2: 57}
+    accepting(world, "1@1, 2@1")
+    steps = [step for step in plan(world.observation()) if isinstance(step, AcceptLoss)]
+    assert [step.partition for step in steps] == [1, 2]
+
+
+def test_what_was_complete_a_round_ago_is_missed_also_where_the_pods_do_not_say_so() -> None:
+    world = running_store()
+    observation = replace(world.observation(), completed=Sequence(1))
+    assert plan(observation) == []
+    older = replace(world.observation(), completed=Sequence(2))
+
+    told = status_of(older, NOW).condition(ConditionType.DEGRADED)
+    assert told is not None
+    assert told.status is ConditionStatus.TRUE
+    assert "holds sequence 1, and 2 was completed" in told.message
