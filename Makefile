@@ -15,7 +15,7 @@ SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,nod
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lock test fuzz bench testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lock test planted fuzz bench testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ test: install ## Lint, then all tests
 
 fuzz: install ## Many requests by the OpenAPI document to every type of store, other ones in each run; EXAMPLES=5000
 	QSS_FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest --numprocesses $$(nproc) --dist loadscope tests/integration/test_openapi_fuzz.py
+
+planted: install ## Take each mend of a proven bug out, and see that its test fails
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.planted
 
 bench: $(ARCHIVED) ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench

@@ -1,0 +1,12 @@
+"""Every mend that can be taken back is still where its plant says."""
+
+from pathlib import Path
+
+import pytest
+
+from qss_testing.planted import PLANTS, Plant, plant
+
+
+@pytest.mark.parametrize("one", PLANTS, ids=[one.name.replace(" ", "-") for one in PLANTS])
+def test_a_mend_can_be_taken_back(one: Plant, tmp_path: Path) -> None:
+    assert plant(one, tmp_path)
