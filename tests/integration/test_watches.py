@@ -63,6 +63,7 @@ async def watching(
             monotonic_s=lambda: 0.0,
             sleep=sleep,
             watch_of=watch_of,
+            end_s=0.0,
         )
         task = asyncio.create_task(watches.run(namespaces))
         try:
@@ -143,7 +144,8 @@ async def test_a_store_that_its_watch_does_not_tell_of_is_found_by_a_list(
 
         def start(self) -> None: ...
 
-        def stop(self) -> None: ...
+        def stop(self) -> None:
+            self.ended.set_result("it was stopped")
 
     async with connect(str(tmp_path / "kubeconfig")) as api:
         cluster = ToyCluster(server)

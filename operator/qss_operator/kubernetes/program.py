@@ -109,10 +109,10 @@ async def _lead(
                 stopping = asyncio.create_task(stop.wait())
                 await asyncio.wait([watching, stopping], return_when=asyncio.FIRST_COMPLETED)
                 stopping.cancel()
-                # kopf's threads are not waited for: nobody hears them any more.
                 watching.cancel()
                 await stores.stop()
             health.is_leader = False
+        # The lease is free by now: kopf takes its time to end, and nobody hears it.
         with suppress(asyncio.CancelledError):
             await watching
     finally:

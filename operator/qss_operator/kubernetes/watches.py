@@ -42,6 +42,7 @@ _CRD_INTERVAL_S = 5.0
 _AGAIN_S = 5.0
 _AGAIN_S_MAX = 30.0
 _TOLD_EVERY_S = 60.0
+_END_S = 3.0
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -100,6 +101,7 @@ class Watches:
         sleep: Sleep = asyncio.sleep,
         watch_of: Callable[[str | None, Seen], Watch] = thread_of,
         resync_s: float = RESYNC_S,
+        end_s: float = _END_S,
     ) -> None:
         """Nothing is watched before `run`."""
         self._api = api
@@ -109,6 +111,7 @@ class Watches:
         self._sleep = sleep
         self._watch_of = watch_of
         self._resync_s = resync_s
+        self._end_s = end_s
 
     async def run(self, namespaces: Sequence[str]) -> None:
         """Watches all namespaces, or those given, until cancelled."""
@@ -144,6 +147,8 @@ class Watches:
                 await self._find_unseen(namespace)
         finally:
             watch.stop()
+            # A thread that still runs when the process ends may break its last words.
+            await asyncio.wait((watch.ended,), timeout=self._end_s)
 
     async def _list(self, namespace: str | None) -> int:
         """Has the stores that are there looked after; how many of them nobody knew of."""
