@@ -134,6 +134,10 @@ def test_pods_run_as_any_user_and_services_have_annotations(
     assert spec["terminationGracePeriodSeconds"] == 30
     annotations = here.get("service", "platform")["metadata"]["annotations"]
     assert annotations == {"example.com/zone": "internal"}
+    # Nothing of a normal start is a warning.
+    about = "involvedObject.kind=QueryableStateStore,involvedObject.name=platform"
+    told = here.items("events", "--field-selector", about)
+    assert {one["type"] for one in told} == {"Normal"}, [one["message"] for one in told]
 
 
 def test_a_volume_deleted_by_hand_is_not_filled_with_nothing(
