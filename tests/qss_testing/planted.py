@@ -52,6 +52,12 @@ PLANTS = (
                 "        if self.log.applied < self.log.watermark:\n",
                 "        if False:\n",
             ),
+            Change(
+                f"{_STORE}/replica.py",
+                "        self._changelog.is_cut_owed = True\n        self._wake.set()\n",
+                "        while self._changelog.cut(self.settings, self.machine.open_floor):\n"
+                "            pass\n",
+            ),
         ),
         f"{_DURABILITY}::test_a_round_of_maintenance_cuts_no_rows_that_a_commit_still_reads",
     ),
