@@ -115,11 +115,10 @@ class Demo:
         kept.write_text(text)
 
     def _url(self, store: str) -> str:
+        """Of all pods: one of them may be starting when a job does."""
         status = json.loads(run_qss("status", store, "--output", "json", *self._cluster))
         found = status[0] if isinstance(status, list) else status
-        pods = found["status"]["endpoints"]["pods"]
-        url: str = pods[0]["query"]
-        return url
+        return ",".join(pod["query"] for pod in found["status"]["endpoints"]["pods"])
 
     def _inputs(self) -> dict[Path, Callable[[Path], object]]:
         return {self._state / play.input: play.write_input for play in self._plays}
@@ -179,7 +178,8 @@ class Demo:
         self._console.print("\nThe stores keep serving. In another terminal, try:")
         for play in self._plays:
             for line in play.invitations:
-                command = line.format(url=urls[play.parts[-1].store], state=self._cluster[1])
+                url = urls[play.parts[-1].store].partition(",")[0]
+                command = line.format(url=url, state=self._cluster[1])
                 self._console.print(
                     f"  {as_typed(command)}", markup=False, highlight=False, soft_wrap=True
                 )
