@@ -82,7 +82,10 @@ async def test_a_get_that_is_wrong(
         problem = (await pod.get(path)).problem(status, code)
     assert word in problem["detail"]
     assert "Traceback" not in problem["detail"]
-    assert not [record for record in caplog.records if record.name.startswith("qss")]
+    told = [record for record in caplog.records if record.name.startswith("qss")]
+    assert all(record.name == "qss_store.http.refusals" for record in told)
+    asked = path.partition("?")[0].removeprefix("/state/stores/words/")
+    assert not any(len(asked) > 3 and asked in record.getMessage() for record in told)
 
 
 QUERY = "/state/query/words"

@@ -130,7 +130,7 @@ async def test_discovery_has_no_such_parameter(
     (await api(cluster).get(path)).problem(400, "UNKNOWN_PARAMETER")
 
 
-@pytest.mark.parametrize("what", ["windows", "sessions", "versions", "changes"])
+@pytest.mark.parametrize("what", ["windows", "sessions", "versions"])
 @pytest.mark.parametrize("rest", ["", "/a", "/a%2Fb", "?from=1&to=2"])
 async def test_what_other_types_of_stores_are_asked_is_refused_by_name(
     start_cluster: StartCluster, api: MakeApi, what: str, rest: str

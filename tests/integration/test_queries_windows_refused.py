@@ -15,7 +15,7 @@ WINDOWS = "/state/windows/words"
     ("query", "status", "code", "word"),
     [
         ("?from=soon", 400, "MALFORMED_REQUEST", "from"),
-        ("?to=2013-01-01", 400, "MALFORMED_REQUEST", "to is a time"),
+        ("?to=2013-01-32", 400, "MALFORMED_REQUEST", "to is a time"),
         ("?from=2013-01-01T00:00:00+01:00", 400, "MALFORMED_REQUEST", "%2B"),
         ("?from=2&to=1", 400, "RANGE_REVERSED", "DESCENDING"),
         ("?keyFrom=b&keyTo=a", 400, "RANGE_REVERSED", "bytes"),
