@@ -1,6 +1,7 @@
 """What is acknowledged is durable, and what a commit still reads is not cut."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 from qss_client.chunks import Slice, encode_slice
-from qss_core.errors import ChunkMismatchError, error_from_wire
+from qss_core.errors import ChunkMismatchError, DiskFullError, error_from_wire
 from qss_core.model import Epoch, PartitionId, StoreSettings, WriterEpoch
 from qss_core.wire import CommitPartitionsRequest, CommitRequest, OpenWriterRequest, WriterOpened
-from qss_store.engine.base import CHANGELOG, PAYLOAD
+from qss_store.engine.base import CHANGELOG, PAYLOAD, Batch, Engine
 from qss_store.replication.entries import Abort, Barrier, Stage, decode_entry
 from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
+from qss_testing.faulty_engine import Faults, FaultyEngine
 from qss_testing.set_clock import SetClock
 from qss_testing.slow_sync import SlowSyncEngine
 from qss_testing.stores import open_memory, open_rocksdb
@@ -305,3 +307,75 @@ async def test_a_batch_is_never_dated_before_the_one_that_it_follows(
             times.append(coordinator.decision.wall_time_ms)
             clock.now_s += step_s
         assert times[1] == max(times[0], times[0] + int(step_s * 1000))
+
+
+# --- Maintenance
+
+
+async def test_a_partition_whose_coordinator_is_away_keeps_no_other_from_being_cut(
+    tmp_path: Path,
+) -> None:
+    clock = SetClock()
+    limits = StoreSettings(changelog_retention_ms=1000)
+    async with write_cluster(tmp_path, pods=2, partitions=4, clock=clock, limits=limits) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        rows: dict[int, dict[bytes, bytes | None]] = {1: {b"k": b"v"}, 3: {b"k": b"v"}}
+        chunks = await cluster.writer(1).stage(epoch, 0, f"{epoch}.t.0", rows)
+        (await writer.commit(epoch, 0, chunks)).json()
+        # Its coordinator is asked for the first partition, and does not answer.
+        await cluster.writer(1).stage(epoch, 1, f"{epoch}.t.1", {1: {b"k": b"v"}})
+        await cluster.stop_pod(0)
+        clock.now_s += 10_000
+        await cluster.pods[1].maintenance.round()
+        replica = cluster.replica(3)
+        await wait_until_async(lambda: replica.log.start == replica.log.end)
+
+
+async def test_a_log_is_cut_on_a_full_volume_too(tmp_path: Path) -> None:
+    memory, faults = open_memory(), Faults()
+    engines: list[FullForRows] = []
+
+    def open_engine(path: Path) -> Engine:
+        engines.append(FullForRows(memory(path), faults))
+        return engines[-1]
+
+    limits = StoreSettings(changelog_retention_bytes=0)
+    async with write_cluster(
+        tmp_path, pods=1, partitions=1, open_engine=open_engine, limits=limits
+    ) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        (await writer.commit(epoch, 0, {})).json()
+        await cluster.pods[0].coordination.finish()
+        for engine in engines:
+            engine.is_full = True
+        (await writer.commit(epoch, 1, {})).problem(507, "DISK_FULL")
+        await cluster.pods[0].maintenance.round()
+        replica = cluster.replica(0)
+        await wait_until_async(lambda: replica.log.start == replica.log.end)
+
+
+class FullForRows(FaultyEngine):
+    """A volume without room for anything but what makes room."""
+
+    is_full = False
+
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
+        if self.is_full and not makes_room:
+            raise DiskFullError("the volume is full")
+        super().write(batch, makes_room=makes_room)
+
+
+async def test_databases_are_opened_beside_the_event_loop(tmp_path: Path) -> None:
+    memory, threads = open_memory(), set()
+
+    def open_engine(path: Path) -> Engine:
+        threads.add(threading.current_thread())
+        return memory(path)
+
+    async with write_cluster(tmp_path, pods=1, partitions=2, open_engine=open_engine) as cluster:
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+    assert threads
+    assert threading.main_thread() not in threads

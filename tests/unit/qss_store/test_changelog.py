@@ -1,0 +1,142 @@
+"""One changelog over its engine: what is cut, and what an empty log still knows."""
+
+from pathlib import Path
+
+import pytest
+
+from qss_core.errors import CorruptionError
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    StoreSettings,
+    WriterEpoch,
+)
+from qss_store.changelog import Changelog
+from qss_store.committing import APPLIED
+from qss_store.engine import files
+from qss_store.engine.base import CHANGELOG, META, Engine
+from qss_store.engine.memory import MemoryEngine
+from qss_store.recent import RecentEntries, RecentRows
+from qss_store.replication.entries import Abort, encode_offset
+from qss_testing.set_clock import SetClock
+
+POD = Ordinal(0)
+ABORT = Abort(writer="w", generation=1, batch=0, writer_epoch=WriterEpoch(0))
+NOTHING = StoreSettings(changelog_retention_bytes=0)
+
+
+def changelog(engine: Engine, epoch: int = 1) -> Changelog:
+    configuration = PartitionConfiguration(
+        partition=PartitionId(0), epoch=Epoch(epoch), active=POD, in_sync=(POD,), replicas=(POD,)
+    )
+    return Changelog(engine, POD, configuration, dict(engine.scan(META)), SetClock())
+
+
+def apply_all(engine: Engine, log: Changelog) -> None:
+    log.acknowledge(log.log.end)
+    for offset in range(log.log.applied, log.log.end):
+        log.applied(Offset(offset))
+    batch = engine.batch()
+    batch.put(META, APPLIED, encode_offset(log.log.applied))
+    engine.write(batch)
+
+
+def cut_all(log: Changelog) -> None:
+    while log.cut(NOTHING, None):
+        pass
+
+
+def test_an_empty_log_knows_its_end_its_bytes_and_the_epoch_of_its_last_entry() -> None:
+    engine = MemoryEngine()
+    before = changelog(engine)
+    for _ in range(3):
+        before.append(ABORT, b"")
+    apply_all(engine, before)
+    cut_all(before)
+    assert not list(engine.scan(CHANGELOG))
+    after = changelog(engine)
+    assert (after.log.start, after.log.end) == (3, 3)
+    offset, entry = after.append(ABORT, b"")
+    assert offset == 3
+    assert entry.bytes_before > 0
+    assert entry.bytes_before == before.append(ABORT, b"")[1].bytes_before
+
+
+def test_an_empty_log_owes_a_barrier_in_a_newer_epoch_alone() -> None:
+    engine = MemoryEngine()
+    log = changelog(engine, epoch=2)
+    log.append(ABORT, b"")
+    apply_all(engine, log)
+    cut_all(log)
+    assert not changelog(engine, epoch=2).owes_barrier
+    assert changelog(engine, epoch=3).owes_barrier
+
+
+@pytest.mark.parametrize("entries", [10, 1700])
+def test_a_log_is_cut_in_turns_and_a_turn_is_short(entries: int) -> None:
+    engine = MemoryEngine()
+    log = changelog(engine)
+    for _ in range(entries):
+        log.append(ABORT, b"")
+    apply_all(engine, log)
+    turns = 1
+    while log.cut(NOTHING, None):
+        turns += 1
+        assert log.log.start <= 500 * turns
+    assert log.log.start == entries
+    assert turns == 1 + entries // 500
+
+
+def test_a_cut_is_owed_while_an_entry_is_applied() -> None:
+    engine = MemoryEngine()
+    log = changelog(engine)
+    log.append(ABORT, b"")
+    apply_all(engine, log)
+    log.append(ABORT, b"")
+    log.acknowledge(log.log.end)
+    assert not log.cut(NOTHING, None)
+    assert log.log.start == 0
+    assert log.is_due_to_cut
+    log.applied(Offset(1))
+    cut_all(log)
+    assert log.log.start == 2
+    assert not log.is_due_to_cut
+
+
+@pytest.mark.parametrize("gone", [range(2), range(1, 4)])
+def test_entries_that_are_missing_though_they_were_not_applied_are_damage(gone: range) -> None:
+    engine = MemoryEngine()
+    log = changelog(engine)
+    for _ in range(4):
+        log.append(ABORT, b"")
+    batch = engine.batch()
+    batch.put(META, APPLIED, encode_offset(1 if gone.start == 0 else 3))
+    for offset in gone:
+        batch.delete(CHANGELOG, encode_offset(offset))
+    engine.write(batch)
+    with pytest.raises(CorruptionError, match="entries are missing"):
+        changelog(engine)
+
+
+def test_rows_that_are_kept_in_memory_are_those_of_one_opening_of_a_log() -> None:
+    """Offsets of a log that is opened again may be those of other entries."""
+    recent = RecentRows()
+    before, after = RecentEntries(recent), RecentEntries(recent)
+    before.keep(Offset(3), (object(),))
+    assert before.peek(Offset(3)) is not None
+    assert after.peek(Offset(3)) is None
+    assert after.take(Offset(3)) is None
+
+
+def test_a_directory_is_made_durable_in_each_one_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync_directory", synced.append)
+    files.make_directory(tmp_path / "partitions" / "7")
+    assert synced == [tmp_path, tmp_path / "partitions"]
+    files.make_directory(tmp_path / "partitions" / "7")
+    assert len(synced) == 2
