@@ -274,11 +274,16 @@ class CommitRequest(Wire, frozen=True, kw_only=True):
 
 
 class CommitAnswer(Wire, frozen=True, kw_only=True):
-    """`already_applied` tells a replay from the first commit."""
+    """`already_applied` tells a replay from the first commit.
+
+    `dropped` are rows by partition that were older than what the store keeps, as far as the
+    coordinator knows: after a restart a replay may be answered without them.
+    """
 
     sequence: Sequence
     already_applied: bool
     position: PositionJson
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class AbortRequest(Wire, frozen=True, kw_only=True):
@@ -404,9 +409,14 @@ class AbortPartitionsRequest(Wire, frozen=True, kw_only=True):
 
 
 class PartitionsAnswer(Wire, frozen=True, kw_only=True):
-    """One pod's answer by partition number: null for yes, or the failure."""
+    """One pod's answer by partition number: null for yes, or the failure.
+
+    `dropped` are rows of a commit that were older than what the store keeps; only partitions that
+    dropped some are in it.
+    """
 
     partitions: dict[str, Problem | None]
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class SequencesRequest(Wire, frozen=True, kw_only=True):

@@ -225,7 +225,14 @@ class Batches:
             shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
             return Awaited(replica, shown)
 
-        return await self._each(request.store_id, request.epochs, commit)
+        answer = await self._each(request.store_id, request.epochs, commit)
+        dropped = {
+            partition: count
+            for partition, problem in answer.partitions.items()
+            if problem is None
+            and (count := self._pod.local(int(partition)).dropped.of(decision.sequence))
+        }
+        return msgspec.structs.replace(answer, dropped=dropped)
 
     async def abort(self, request: AbortPartitionsRequest) -> PartitionsAnswer:
         """Drops what the abort names."""

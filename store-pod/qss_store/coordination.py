@@ -300,7 +300,10 @@ class Coordination:
     ) -> CommitAnswer:
         position = replica.machine.participant.position
         return CommitAnswer(
-            sequence=sequence, already_applied=already_applied, position=position.to_json()
+            sequence=sequence,
+            already_applied=already_applied,
+            position=position.to_json(),
+            dropped=dict(self._finisher.dropped.of(sequence) or {}),
         )
 
     async def _prepare(

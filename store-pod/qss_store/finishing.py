@@ -14,6 +14,7 @@ from qss_core.model import Epoch, PartitionId
 from qss_core.wire import CommitPartitionsRequest, Decision
 from qss_store.batches import Batches
 from qss_store.committing import read_payload
+from qss_store.dropped_rows import DroppedRows
 from qss_store.outcomes import outcome_of
 from qss_store.participants import MakeMessage, Participants
 from qss_store.pod import Pod
@@ -60,6 +61,7 @@ class Finisher:
             None  # Of the task: done when it has ended too.
         )
         self._carried = _NOTHING
+        self.dropped = DroppedRows[Mapping[str, int]]()
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -122,15 +124,18 @@ class Finisher:
         rows = self._rows_of(replica, coordinator, decision)
         remaining = self._participants.everybody
         delay_s = _FIRST_RETRY_S
+        dropped: dict[str, int] = {}
         while remaining:
-            failures = await self._participants.ask(
-                "commit", self._commit_message(decision), remaining, rows
+            failures, of_some = await self._participants.commit(
+                self._commit_message(decision), remaining, rows
             )
+            dropped |= of_some
             remaining = list(failures)
             if remaining:
                 _LOG.info("sequence %s waits for partitions %s", decision.sequence, remaining)
                 await asyncio.sleep(delay_s)
                 delay_s = min(_LAST_RETRY_S, delay_s * 2)
+        self.dropped.keep(decision.sequence, dropped)
         _resolve(applied)
         while coordinator.unfinished is not None:
             await outcome_of(replica, Complete(sequence=decision.sequence))

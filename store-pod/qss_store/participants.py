@@ -1,7 +1,7 @@
 """How the coordinator asks the participants: one request a pod, an answer for each partition."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
 
@@ -42,39 +42,50 @@ class Participants:
         return [str(partition) for partition in range(self._pod.placed().definition.partitions)]
 
     async def ask(
+        self, what: str, message: MakeMessage, partitions: list[str]
+    ) -> dict[str, Problem]:
+        """Asks the actives of the partitions; the failures by partition."""
+        answers = await self._ask_pods(what, message, partitions, _NO_ROWS)
+        return _failures_in(answers)
+
+    async def commit(
+        self,
+        message: MakeMessage,
+        partitions: list[str],
+        rows: Mapping[PartitionId, Slice],
+    ) -> tuple[dict[str, Problem], dict[str, int]]:
+        """Has the actives of the partitions commit; failures and dropped rows by partition.
+
+        `rows` go along, those of each pod's partitions.
+        """
+        answers = await self._ask_pods("commit", message, partitions, rows)
+        dropped = {name: rows for answer in answers for name, rows in answer.dropped.items()}
+        return _failures_in(answers), dropped
+
+    async def _ask_pods(
         self,
         what: str,
         message: MakeMessage,
         partitions: list[str],
-        rows: Mapping[PartitionId, Slice] = _NO_ROWS,
-    ) -> dict[str, Problem]:
-        """Asks the actives of the partitions; the failures by partition.
-
-        `rows` go along with a commit, those of each pod's partitions.
-        """
+        rows: Mapping[PartitionId, Slice],
+    ) -> list[PartitionsAnswer]:
         by_pod: dict[Ordinal, dict[str, Epoch]] = {}
         for partition in partitions:
             configuration = self._pod.configuration(int(partition))
             by_pod.setdefault(configuration.active, {})[partition] = configuration.epoch
-        answers = await asyncio.gather(
+        return await asyncio.gather(
             *(
                 self._ask_pod(what, ordinal, message(epochs), rows)
                 for ordinal, epochs in by_pod.items()
             )
         )
-        return {
-            partition: problem
-            for answer in answers
-            for partition, problem in answer.items()
-            if problem is not None
-        }
 
     async def _ask_pod(
         self, what: str, ordinal: Ordinal, message: Message, rows: Mapping[PartitionId, Slice]
-    ) -> Mapping[str, Problem | None]:
+    ) -> PartitionsAnswer:
         try:
             if ordinal == self._pod.ordinal:
-                return (await self._ask_here(message, rows)).partitions
+                return await self._ask_here(message, rows)
             if rows and isinstance(message, CommitPartitionsRequest):
                 theirs = {str(one.partition): bytes(one.data) for one in rows.values()}
                 theirs = {name: theirs[name] for name in message.epochs if name in theirs}
@@ -83,10 +94,11 @@ class Participants:
             timeout_s = self._settings.peer_timeout_s
             answer = await self._peers.post(url, message, PartitionsAnswer, timeout_s)
         except StoreError as error:
-            return dict.fromkeys(message.epochs, problem_of(error))
+            return PartitionsAnswer(partitions=dict.fromkeys(message.epochs, problem_of(error)))
         missing = message.epochs.keys() - answer.partitions.keys()
         silent = problem_of(UnreachableError("the pod did not answer for this partition"))
-        return {**answer.partitions, **dict.fromkeys(missing, silent)}
+        partitions = {**answer.partitions, **dict.fromkeys(missing, silent)}
+        return msgspec.structs.replace(answer, partitions=partitions)
 
     def _ask_here(
         self, message: Message, rows: Mapping[PartitionId, Slice]
@@ -98,3 +110,12 @@ class Participants:
                 return self._batches.commit(message, rows)
             case AbortPartitionsRequest():
                 return self._batches.abort(message)
+
+
+def _failures_in(answers: Iterable[PartitionsAnswer]) -> dict[str, Problem]:
+    return {
+        partition: problem
+        for answer in answers
+        for partition, problem in answer.partitions.items()
+        if problem is not None
+    }

@@ -21,6 +21,7 @@ from qss_core.model import (
 )
 from qss_store.changelog import Changelog
 from qss_store.committing import APPLIED, APPLYING, CommitWriter, drop_families, put_or_delete
+from qss_store.dropped_rows import DroppedRows
 from qss_store.engine.base import META, Batch, Engine
 from qss_store.families import Families
 from qss_store.format_change import FormatChange
@@ -72,6 +73,7 @@ class Replica:
         self.machine = Machine.load(configuration.partition, meta)
         self.migration = Migration(engine, meta)
         self._shown = Shown()
+        self.dropped = DroppedRows[int]()
         self._showing = Showing(
             definition,
             self._shown,
@@ -357,6 +359,7 @@ class Replica:
         gate, limits = self._surroundings.gate, self._surroundings.limits
         writer = CommitWriter(self.engine, families, placing, gate, self._recent.take, limits)
         expired = await writer.write(offset, plan, batch)
+        self.dropped.keep(self.machine.participant.sequence, expired)
         await self._sync()
         self._show_state(applied=Offset(offset + 1))
         # The commit is done, and is not done again: what stays is dropped by the next one.

@@ -1,0 +1,50 @@
+"""A commit's answer says how many rows were too old for the store."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from qss_client.chunks import encode_slice
+from qss_core.model import StoreType
+from qss_core.wire import ChunkReference
+from qss_testing.write_cluster import WriteCluster, table_of, write_cluster
+
+MINUTE = 60_000
+DAY = 24 * 60 * MINUTE
+
+
+async def put(
+    cluster: WriteCluster, epoch: int, batch: int, partition: int, starts: list[int]
+) -> ChunkReference:
+    rows = table_of({f"k{number}".encode(): b'"v"' for number, _ in enumerate(starts)})
+    rows = rows.append_column("window_start", pa.array(starts, pa.int64()))
+    one = encode_slice(partition, rows)
+    chunk = f"{epoch}.t{batch}.0"
+    answer = await cluster.writer(partition).put(epoch, batch, chunk, bytes(one.data))
+    assert answer.status == 200, answer.body
+    return ChunkReference(id=chunk, records=len(starts), checksum=one.checksum)
+
+
+@pytest.mark.parametrize("partition", [0, 1])  # Of the coordinator's pod, and of another one.
+async def test_a_commit_and_its_repeat_say_how_many_rows_were_dropped(
+    tmp_path: Path, partition: int
+) -> None:
+    window: dict[str, Any] = {
+        "type": StoreType.WINDOW,
+        "format": "Plain",
+        "retention_ms": 10 * MINUTE,
+    }
+    async with write_cluster(tmp_path, **window) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        first = await put(cluster, epoch, 0, partition, [DAY])
+        answer = await writer.commit(epoch, 0, {partition: [first]})
+        assert answer.json()["dropped"] == {}
+
+        second = await put(cluster, epoch, 1, partition, [0, MINUTE, DAY + MINUTE])
+        for is_repeat in (False, True):
+            answer = await writer.commit(epoch, 1, {partition: [second]})
+            assert answer.json()["alreadyApplied"] is is_repeat
+            assert answer.json()["dropped"] == {str(partition): 2}
