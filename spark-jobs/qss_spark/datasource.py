@@ -1,10 +1,13 @@
 """`format("queryablestate")`: a store as a batch source and sink of Spark."""
 
+from typing import Any
+
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from qss_client.addresses import find_urls
 from qss_client.writing import WRITE_LIMITS, discover
+from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreDefinition
 from qss_spark.options import (
     BATCH_OPTION,
@@ -21,7 +24,9 @@ from qss_spark.writer import StoreWriter, one_off_batch
 
 
 class QueryableStateSource(DataSource):
-    """Options of a write: url, store, keyColumns, valueColumns; mode append or overwrite.
+    """Options of a write: url, store, keyColumns, valueColumns, timestamp.
+
+    Its mode is append or overwrite.
 
     Options of a read: url, store, and one of key, prefix, or from and to; index, whose keys from
     and to then are; keyFrom, keyTo, and the times of windows (from, to) and sessions (endFrom,
@@ -59,6 +64,22 @@ class QueryableStateSource(DataSource):
             urls, store = self._place()
             batch = one_off_batch(urls, store, access, replace=overwrite)
         return StoreWriter(batch, columns, schema.names, access)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802
+        """There is none: raises MalformedRequestError, which says what to use."""
+        store = self.options.get("store") or "STORE"
+        raise MalformedRequestError(
+            'writeStream.format("queryablestate") does not exist: use '
+            f'writeStream.foreachBatch(StoreSink("{store}", url=...)) '
+            "of qss_spark, which takes the same columns and writes each batch exactly once"
+        )
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: ARG002, N802
+        """There is none: raises MalformedRequestError, which says what to use."""
+        raise MalformedRequestError(
+            'readStream.format("queryablestate") does not exist: a store is read as a batch, with '
+            'spark.read.format("queryablestate"), also inside foreachBatch of another stream'
+        )
 
     def _definition(self) -> StoreDefinition:
         http = Access.of(self.options).http()

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from qss_client.http_sync import SyncHttp
 from qss_client.writing import Run
 from qss_core.errors import MalformedRequestError, UnknownParameterError
-from qss_core.model import Wire
+from qss_core.model import StoreDefinition, Wire
 from qss_core.wire import PositionJson, WriterOpened, decode, encode
 from qss_spark.rows import Columns
 
 ACCESS_OPTIONS = ("tokenFile", "caFile")
-WRITE_OPTIONS = ("url", "store", "keyColumns", "valueColumns", *ACCESS_OPTIONS)
+WRITE_OPTIONS = ("url", "store", "keyColumns", "valueColumns", "timestamp", *ACCESS_OPTIONS)
 BOUND_OPTIONS = (
     *("key", "prefix", "from", "to", "index"),
     *("keyFrom", "keyTo", "endFrom", "startTo"),
@@ -61,11 +61,17 @@ class SinkBatch(Wire, frozen=True, kw_only=True):
     position: PositionJson
     fingerprint: str
     replace: bool
+    warns: bool = True  # Of windows that are not aligned: once a run is enough.
 
     @property
     def run(self) -> Run:
         """The opened writer."""
         return Run(self.store, self.writer, self.opened)
+
+    @property
+    def definition(self) -> StoreDefinition:
+        """The store's, when the writer was opened."""
+        return self.opened.metadata.definition
 
     def encode(self) -> str:
         """As the text of an option."""
@@ -94,5 +100,7 @@ def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
 
 
 def columns_of(options: Mapping[str, str]) -> Columns:
-    """The key and value columns."""
-    return Columns.parse(options.get("keyColumns"), options.get("valueColumns"))
+    """The key and value columns, and whose time rows have."""
+    return Columns.parse(
+        options.get("keyColumns"), options.get("valueColumns"), options.get("timestamp")
+    )

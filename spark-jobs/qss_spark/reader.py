@@ -36,8 +36,9 @@ from qss_core.partitioning import partition_of
 from qss_core.positions import Position, parse_bound
 from qss_core.serdes import serde_of
 from qss_spark.bounds import bounds_of
+from qss_spark.early_stop import end_quietly_when_stopped
 from qss_spark.options import Access
-from qss_spark.rows import WINDOW_END
+from qss_spark.time_columns import WINDOW_END
 
 _ROWS_PER_BATCH = 10_000
 _HEADERS = ArrayType(
@@ -149,6 +150,7 @@ class StoreReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's rows, as Arrow batches of exactly the asked columns."""
         assert isinstance(partition, StorePartition)
+        end_quietly_when_stopped()
         schema: pa.Schema = to_arrow_schema(self._schema)
         with self._store() as store:
             for table in self._tables(store, partition.number):

@@ -3,13 +3,14 @@
 Columns `key`, `value`, and optionally `timestamp`, `headers`, `partition`; or the columns that
 `keyColumns` and `valueColumns` name. A null value deletes. Rows of a Window store have
 `window_start`, and may have `window_end`; those of a Session store `session_start` and
-`session_end` (inclusive). Times are Spark timestamps or milliseconds since 1970.
+`session_end` (inclusive). A `window` of Spark's has the first two. Times are Spark timestamps or
+milliseconds since 1970.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 import numpy as np
@@ -19,10 +20,20 @@ import pyarrow.compute as pc
 from qss_client.chunks import Slice, encode_slice
 from qss_client.layouts import SESSION_END, SESSION_START, TIME_COLUMNS, WINDOW_START
 from qss_client.vector_partitioning import partitions_of
-from qss_core.errors import MalformedRequestError, NullKeyError
+from qss_core.errors import MalformedRequestError, NullKeyError, StoreError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
 from qss_core.serde_json import parse_json
 from qss_core.serdes import serde_of
+from qss_spark.column_types import cast_column, check_kind
+from qss_spark.time_columns import (
+    WINDOW,
+    WINDOW_END,
+    count_unaligned,
+    hint_of_session,
+    milliseconds,
+    missing_times,
+    with_window,
+)
 
 _NUMBERS = {
     "int16": (pa.int16(), ">i2"),
@@ -33,21 +44,27 @@ _NUMBERS = {
 }
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _ITEM_TYPES = {"bytes": pa.binary(), "float32": pa.float32(), "float64": pa.float64()}
-WINDOW_END = "window_end"
 BESIDE_COLUMNS = (
     *("timestamp", "headers", "partition"),
-    *(WINDOW_START, WINDOW_END, SESSION_START, SESSION_END),
+    *(WINDOW_START, WINDOW_END, WINDOW, SESSION_START, SESSION_END),
 )
 MADE_JSON_COLUMN = "__value"  # JSON that Spark made: it is not checked again.
 TASK_BYTES_MAX = 32 * 1024 * 1024  # What a task gathers before it stages.
 
 
+TimestampOf = Literal["column", "batch"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Which columns make the key and the value; one column is taken as it is, several as JSON."""
+    """Which columns make the key and the value; one column is taken as it is, several as JSON.
+
+    timestamp: "column", or "batch": all rows have the batch's time, whatever their column says.
+    """
 
     key: tuple[str, ...] = ("key",)
     value: tuple[str, ...] = ("value",)
+    timestamp: TimestampOf = "column"
 
     def __post_init__(self) -> None:
         """Refuses a column that would be taken twice."""
@@ -57,10 +74,30 @@ class Columns:
                     f"{name} has the column {twice[0]!r} twice: name it once"
                 )
 
+        if self.timestamp not in get_args(TimestampOf):
+            raise MalformedRequestError(
+                f'timestamp is "column" or "batch", not {self.timestamp!r}: a column of another '
+                "name is renamed to timestamp"
+            )
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """The columns that make the key and the value."""
+        return frozenset({*self.key, *self.value})
+
+    @property
+    def is_of_batch(self) -> bool:
+        """Whether all rows have the batch's time."""
+        return self.timestamp == "batch"
+
     @classmethod
-    def parse(cls, key: str | None, value: str | None) -> "Columns":
+    def parse(cls, key: str | None, value: str | None, timestamp: str | None = None) -> "Columns":
         """From comma-separated names."""
-        return cls(key=_names(key) or ("key",), value=_names(value) or ("value",))
+        return cls(
+            key=_names(key) or ("key",),
+            value=_names(value) or ("value",),
+            timestamp=cast("TimestampOf", timestamp or "column"),
+        )
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -74,6 +111,7 @@ class RowEncoder:
         """Uses the store's serdes and partitioner."""
         self._definition = definition
         self._columns = columns
+        self.unaligned = 0  # Windows that do not start at a multiple of the store's size.
 
     def check(self, names: Iterable[str]) -> None:
         """Refuses columns that do not make rows, and names what is missing."""
@@ -81,12 +119,24 @@ class RowEncoder:
         wanted = {*self._columns.key, *self._columns.value}
         if self._definition.partitioner is Partitioner.EXPLICIT:
             wanted.add("partition")
-        wanted |= {*TIME_COLUMNS.get(self._definition.row_type, ())}
-        if missing := wanted - have:
+        times = TIME_COLUMNS.get(self._definition.row_type, ())
+        if missing := (wanted - have) | missing_times(times, have):
             raise MalformedRequestError(
-                f"store {self._definition.name} needs the columns {sorted(wanted)}; "
+                f"store {self._definition.name} needs the columns {sorted({*wanted, *times})}; "
                 f"{sorted(missing)} are missing from {sorted(have)}: rename them, or set "
-                "keyColumns and valueColumns"
+                f"keyColumns and valueColumns{hint_of_session(missing, have, self._definition)}"
+            )
+        self._check_timestamp(have)
+
+    def _check_timestamp(self, have: Collection[str]) -> None:
+        """Refuses to make a history of the batches' times where nobody asked for that."""
+        if self._definition.row_type is not StoreType.VERSIONED or self._columns.is_of_batch:
+            return
+        if "timestamp" not in have or "timestamp" in self._columns.taken:
+            raise MalformedRequestError(
+                f"store {self._definition.name} is Versioned, and its rows need a column timestamp "
+                "from which each value is valid; without it a batch would keep one version of a "
+                'key, at the time of the batch: name the column timestamp, or set timestamp="batch"'
             )
 
     def slices(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Slice]]:
@@ -107,6 +157,8 @@ class RowEncoder:
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch's rows as key, value[, timestamp][, headers] and their partition."""
         self.check(batch.schema.names)
+        if self._definition.row_type is StoreType.WINDOW:
+            batch = with_window(batch)
         keys = self._serialized(batch, self._columns.key, self._definition.key_serde)
         if keys.null_count:
             raise NullKeyError(
@@ -114,21 +166,25 @@ class RowEncoder:
             )
         values = self._serialized(batch, self._columns.value, self._definition.value_serde)
         arrays = {"partition": self._partitions(batch, keys), "key": keys, "value": values}
-        taken = {*self._columns.key, *self._columns.value}
-        if "timestamp" in batch.schema.names and "timestamp" not in taken:
-            arrays["timestamp"] = _milliseconds(batch.column("timestamp"))
+        taken = self._columns.taken
+        takes_time = "timestamp" not in taken and not self._columns.is_of_batch
+        if "timestamp" in batch.schema.names and takes_time:
+            arrays["timestamp"] = milliseconds(batch.column("timestamp"), "timestamp")
         if "headers" in batch.schema.names and "headers" not in taken:
-            arrays["headers"] = _cast(batch.column("headers"), _HEADERS, "column headers")
+            arrays["headers"] = cast_column(
+                batch.column("headers"), _HEADERS, "headers (array<struct<key,value>>)", "headers"
+            )
         for name in TIME_COLUMNS.get(self._definition.row_type, ()):
             arrays[name] = self._time(batch, name)
-        if self._definition.row_type is StoreType.WINDOW and WINDOW_END in batch.schema.names:
-            self._check_ends(
-                arrays[WINDOW_START], _milliseconds(batch.column(WINDOW_END), WINDOW_END)
-            )
+        if self._definition.row_type is StoreType.WINDOW:
+            starts = arrays[WINDOW_START]
+            self.unaligned += count_unaligned(starts, self._definition.window_size_ms)
+            if WINDOW_END in batch.schema.names:
+                self._check_ends(starts, milliseconds(batch.column(WINDOW_END), WINDOW_END))
         return pa.RecordBatch.from_pydict(arrays)
 
     def _time(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        times = _milliseconds(batch.column(name), name)
+        times = milliseconds(batch.column(name), name)
         if times.null_count:
             raise MalformedRequestError(
                 f"{times.null_count} rows have no {name}: every row of store "
@@ -150,7 +206,8 @@ class RowEncoder:
         count = self._definition.partitions
         if self._definition.partitioner is Partitioner.MURMUR2:
             return pa.array(partitions_of(keys, count))
-        partitions = _cast(batch.column("partition"), pa.int32(), "column partition")
+        check_kind(batch.column("partition").type, "int32", "partition")
+        partitions = cast_column(batch.column("partition"), pa.int32(), "int32", "partition")
         outside = pc.any(pc.or_(pc.less(partitions, 0), pc.greater_equal(partitions, count)))
         if partitions.null_count or outside.as_py():
             raise MalformedRequestError(f"the column partition holds numbers from 0 to {count - 1}")
@@ -162,7 +219,7 @@ class RowEncoder:
         if names == (MADE_JSON_COLUMN,):
             return batch.column(MADE_JSON_COLUMN).cast(pa.binary())
         if len(names) == 1:
-            return serialize(batch.column(names[0]), serde)
+            return serialize(batch.column(names[0]), serde, names[0])
         if serde != "json":
             raise MalformedRequestError(
                 f"several columns {names} make a json; the store's serde is {serde}: name one"
@@ -171,55 +228,19 @@ class RowEncoder:
         return _json(struct)
 
 
-def serialize(column: pa.Array, serde: str) -> pa.BinaryArray:
+def serialize(column: pa.Array, serde: str, name: str = "value") -> pa.BinaryArray:
     """A column in the bytes of a serde; nulls stay null. MalformedRequestError for another type."""
-    _check_kind(column.type, serde)
+    check_kind(column.type, serde, name)
     if serde in _NUMBERS:
         kind, layout = _NUMBERS[serde]
-        return _big_endian(_cast(column, kind, serde), layout)
+        return _big_endian(cast_column(column, kind, serde, name), layout)
     if serde == "bytes":
-        return _cast(column, pa.binary(), serde)
+        return cast_column(column, pa.binary(), serde, name)
     if serde == "string":
-        return _cast(column, pa.string(), serde).cast(pa.binary())
+        return cast_column(column, pa.string(), serde, name).cast(pa.binary())
     if serde == "json":
-        return _checked_json(column) if pa.types.is_string(column.type) else _json(column)
-    return _one_by_one(column, serde)
-
-
-def _check_kind(kind: pa.DataType, serde: str) -> None:
-    """Refuses what Arrow would make a value of, and a person would not: "5", true, 2.0 as int64."""
-    is_whole = pa.types.is_integer(kind)
-    fits = {
-        "string": _is_text(kind),
-        "bytes": _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
-        **dict.fromkeys(("int16", "int32", "int64"), is_whole),
-        **dict.fromkeys(("float32", "float64"), is_whole or pa.types.is_floating(kind)),
-    }
-    if not (fits.get(serde, True) or pa.types.is_null(kind)):
-        raise MalformedRequestError(f"{serde}: a column of {kind} is none: cast it")
-
-
-def _check_finite_stays_finite(given: pa.Array, made: pa.Array) -> None:
-    """Arrow makes infinity of a double beyond float32."""
-    while pa.types.is_list(made.type):
-        given, made = given.flatten(), made.flatten()
-    if not (pa.types.is_float64(given.type) and pa.types.is_float32(made.type)):
-        return
-    if pc.any(pc.and_(pc.is_finite(given), pc.is_inf(made))).as_py():
-        raise MalformedRequestError("float32: a number is larger than it can hold")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _cast(column: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
-    try:
-        made = column.cast(kind)
-    except pa.ArrowException as error:
-        raise MalformedRequestError(f"{what}: a {column.type} is no {kind}: {error}") from error
-    _check_finite_stays_finite(column, made)
-    return made
+        return _checked_json(column, name) if pa.types.is_string(column.type) else _json(column)
+    return _one_by_one(column, serde, name)
 
 
 def _big_endian(numbers: pa.Array, layout: str) -> pa.BinaryArray:
@@ -238,7 +259,7 @@ def _json(column: pa.Array) -> pa.BinaryArray:
     return pa.array([None if value is None else encode(value) for value in values], pa.binary())
 
 
-def _checked_json(column: pa.StringArray) -> pa.BinaryArray:
+def _checked_json(column: pa.StringArray, name: str) -> pa.BinaryArray:
     """A text that is no JSON would be stored, and then no query could answer it."""
     check = msgspec.json.Decoder(msgspec.Raw).decode
     for text in column.to_pylist():
@@ -246,22 +267,28 @@ def _checked_json(column: pa.StringArray) -> pa.BinaryArray:
             if text is not None:
                 check(text)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise MalformedRequestError(f"not JSON: {text[:60]!r}: {error}") from error
+            raise MalformedRequestError(
+                f'column "{name}" has a text that is not JSON: {text[:60]!r} ({error}): a json is '
+                'made with F.to_json(F.struct("a", "b")), or by naming several valueColumns'
+            ) from error
     return column.cast(pa.binary())
 
 
-def _one_by_one(column: pa.Array, serde: str) -> pa.BinaryArray:
+def _one_by_one(column: pa.Array, serde: str, name: str) -> pa.BinaryArray:
     known = serde_of(serde)
     item = serde.replace("list<", "").rstrip(">")
     if item in _ITEM_TYPES:
-        column = _cast(column, _list_of(serde), serde)
-    return pa.array(
-        [
+        column = cast_column(column, _list_of(serde), serde, name)
+    try:
+        encoded = [
             None if value is None else known.encode(_native(value, serde))
             for value in column.to_pylist()
-        ],
-        pa.binary(),
-    )
+        ]
+    except StoreError as error:
+        raise MalformedRequestError(
+            f'column "{name}" has a value that cannot be stored as {serde}: {error.message}'
+        ) from error
+    return pa.array(encoded, pa.binary())
 
 
 def _list_of(serde: str) -> pa.DataType:
@@ -279,12 +306,6 @@ def _native(value: Any, serde: str) -> Any:
     if serde == "json":
         return parse_json(value) if isinstance(value, str) else value
     return serde_of(serde).from_json(value)
-
-
-def _milliseconds(column: pa.Array, name: str = "timestamp") -> pa.Array:
-    if pa.types.is_timestamp(column.type):
-        column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-    return _cast(column, pa.int64(), f"column {name}")
 
 
 def split(batches: list[pa.RecordBatch]) -> list[Slice]:

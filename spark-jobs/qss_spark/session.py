@@ -48,6 +48,8 @@ def local_session(
     # spark-submit has chosen a master already.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(f"local[{cores}]").config("spark.driver.host", "127.0.0.1")
+        # Else Spark asks for the address of this machine's own name, which may have none.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     java_options = with_archive(configuration.get(JAVA_OPTIONS, ""), home)
     for key, value in {**configuration, JAVA_OPTIONS: java_options}.items():
         builder = builder.config(key, value)

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -31,11 +32,12 @@ from qss_client.writing import (
 from qss_core.errors import BatchClosedError, BatchGapError, MalformedRequestError, StoreError
 from qss_core.model import StoreDefinition
 from qss_core.writer_reports import check_writer_name
+from qss_spark.batch_warnings import warn_of_unaligned
 from qss_spark.checkpoints import check_is_shared
 from qss_spark.offset_log import RunningQuery
 from qss_spark.options import BATCH_OPTION, Access, SinkBatch
 from qss_spark.positions import read_offsets
-from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder
+from qss_spark.rows import BESIDE_COLUMNS, MADE_JSON_COLUMN, Columns, RowEncoder, TimestampOf
 from qss_spark.writer import close, commit_batch, give_up, is_small, stage_groups, write_rows
 
 _LOG = logging.getLogger(__name__)
@@ -59,6 +61,8 @@ class StoreSink:
     replace: each batch replaces all rows of the store (complete mode needs it).
     collect: stage through the driver "always", "never", or ("auto") when batches are small.
     keyColumns, valueColumns: the columns of key and value; several value columns become a JSON.
+    timestamp: "column": rows have the times of their column timestamp, where there is one; "batch":
+        that of the batch. A Versioned store needs the column, or "batch" on purpose.
     tokenFile, caFile: a bearer token, read again when it changes, and the authorities by which
         https is checked; both are paths, on the driver's machine and on the executors'.
 
@@ -78,6 +82,7 @@ class StoreSink:
         collect: Collect = "auto",
         keyColumns: tuple[str, ...] | list[str] = ("key",),  # noqa: N803
         valueColumns: tuple[str, ...] | list[str] = ("value",),  # noqa: N803
+        timestamp: TimestampOf = "column",
         tokenFile: str | None = None,  # noqa: N803
         caFile: str | None = None,  # noqa: N803
     ) -> None:
@@ -92,7 +97,9 @@ class StoreSink:
         self._take_over = onNewCheckpoint == "takeOver"
         self._replace = replace
         self._collect = collect
-        self._columns = Columns(key=tuple(keyColumns), value=tuple(valueColumns))
+        self._columns = Columns(
+            key=tuple(keyColumns), value=tuple(valueColumns), timestamp=timestamp
+        )
         self._access = Access(tokenFile, caFile)
         self._http = self._access.http()
         self._query: _OpenQuery | None = None
@@ -112,6 +119,7 @@ class StoreSink:
             position=offsets.position,
             fingerprint=offsets.fingerprint,
             replace=self._replace,
+            warns=not query.has_written,
         )
         last = query.run.opened.last_batch
         if not query.has_begun:
@@ -124,6 +132,7 @@ class StoreSink:
             commit_batch(self._http, sink_batch, [])
             return
         self._write(rows, sink_batch, query.definition)
+        query.has_written = query.has_written or bool(self._last_records)
 
     # --- Opening
 
@@ -190,6 +199,7 @@ class StoreSink:
             .option("url", ",".join(self._urls))
             .option("keyColumns", ",".join(columns.key))
             .option("valueColumns", ",".join(columns.value))
+            .option("timestamp", columns.timestamp)
             .option(BATCH_OPTION, batch.encode())
             .options(**self._access.options)
             .mode("append")
@@ -208,9 +218,8 @@ class StoreSink:
         beside = [name for name in BESIDE_COLUMNS if name in rows.columns and name not in names]
         kept = dict.fromkeys([*self._columns.key, *beside])
         text = F.to_json(value, {"ignoreNullFields": "false"}).alias(MADE_JSON_COLUMN)
-        return rows.select(*map(_column, kept), text), Columns(
-            key=self._columns.key, value=(MADE_JSON_COLUMN,)
-        )
+        made = replace(self._columns, value=(MADE_JSON_COLUMN,))
+        return rows.select(*map(_column, kept), text), made
 
     def _collects(self, rows: DataFrame) -> bool:
         if self._collect != "auto":
@@ -240,6 +249,7 @@ class StoreSink:
         first = list(islice(groups, 2))
         if is_small(first):
             write_rows(self._http, batch, first)
+            self._warn(batch, encoder)
             return
         staged: list[Staged] = []
         try:
@@ -250,6 +260,11 @@ class StoreSink:
             give_up(self._http, batch)
             raise
         commit_batch(self._http, batch, staged)
+        self._warn(batch, encoder)
+
+    def _warn(self, batch: SinkBatch, encoder: RowEncoder) -> None:
+        if batch.warns:
+            warn_of_unaligned(batch.definition, batch.batch, encoder.unaligned)
 
 
 class _OpenQuery:
@@ -263,6 +278,7 @@ class _OpenQuery:
         self.run = run
         self.log = query.offset_log()
         self.has_begun = False
+        self.has_written = False  # A batch with rows.
         self.newest_batch = -1
         self._query = query
         self._access = access

@@ -32,6 +32,7 @@ from qss_client.writing import (
 from qss_core.chunk_ids import name_attempt, name_group
 from qss_core.errors import BatchClosedError, StoreError
 from qss_core.model import StoreDefinition
+from qss_spark.batch_warnings import warn_of_dropped, warn_of_unaligned
 from qss_spark.options import Access, SinkBatch
 from qss_spark.rows import Columns, RowEncoder
 
@@ -44,6 +45,7 @@ class StagedMessage(WriterCommitMessage):
     """What one task attempt staged: ids and counts only, Spark limits what tasks send back."""
 
     staged: list[Staged]
+    unaligned: int = 0  # Windows that do not start at a multiple of the store's size.
     closed: bool = False  # The batch was applied before: the coordinator says what became of it.
 
 
@@ -60,7 +62,7 @@ class StoreWriter(DataSourceArrowWriter):
         self._encoder().check(names)
 
     def _definition(self) -> StoreDefinition:
-        return self._batch.opened.metadata.definition
+        return self._batch.definition
 
     def _encoder(self) -> RowEncoder:
         return RowEncoder(self._definition(), self._columns)
@@ -74,7 +76,9 @@ class StoreWriter(DataSourceArrowWriter):
         )
         http = self._access.http()
         try:
-            return StagedMessage(stage_rows(http, self._batch, self._encoder(), task, iterator))
+            encoder = self._encoder()
+            staged = stage_rows(http, self._batch, encoder, task, iterator)
+            return StagedMessage(staged, encoder.unaligned)
         except BatchClosedError:
             for _ in iterator:  # A stateful plan has to run to its end all the same.
                 pass
@@ -83,18 +87,20 @@ class StoreWriter(DataSourceArrowWriter):
             http.close()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks have ended: commits what the winners staged."""
-        staged = [
-            one
-            for message in messages
-            if isinstance(message, StagedMessage)
-            for one in message.staged
-        ]
+        """All tasks have ended: commits what the winners staged.
+
+        What it warns of comes on the driver's standard error, though not from the user's process.
+        """
+        won = [message for message in messages if isinstance(message, StagedMessage)]
+        staged = [one for message in won for one in message.staged]
         http = self._access.http()
         try:
             commit_batch(http, self._batch, staged)
         finally:
             http.close()
+        if self._batch.warns:
+            unaligned = sum(message.unaligned for message in won)
+            warn_of_unaligned(self._definition(), self._batch.batch, unaligned)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """The job has failed; a batch that was decided all the same is not touched."""
@@ -135,15 +141,17 @@ def is_small(groups: list[list[Slice]]) -> bool:
 
 def write_rows(http: SyncHttp, batch: SinkBatch, groups: list[list[Slice]]) -> None:
     """Commits a small batch with its rows; a repeat of one that was committed changes nothing."""
-    write_batch(
+    slices = [one for group in groups for one in group]
+    answer = write_batch(
         http,
         batch.run,
         batch.batch,
-        [one for group in groups for one in group],
+        slices,
         position=batch.position,
         fingerprint=batch.fingerprint,
         replace=batch.replace,
     )
+    warn_of_dropped(batch.definition, batch.batch, answer, sum(one.records for one in slices))
 
 
 def give_up(http: SyncHttp, batch: SinkBatch) -> None:
@@ -160,7 +168,7 @@ def close(http: SyncHttp, run: Run, newest_batch: int) -> None:
 
 def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None:
     """Commits a batch; a repeat of one that was committed changes nothing."""
-    commit(
+    answer = commit(
         http,
         batch.run,
         batch.batch,
@@ -169,6 +177,8 @@ def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None
         fingerprint=batch.fingerprint,
         replace=batch.replace,
     )
+    records = sum(one.chunk.records for one in staged)
+    warn_of_dropped(batch.definition, batch.batch, answer, records or None)
 
 
 def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> SinkBatch:

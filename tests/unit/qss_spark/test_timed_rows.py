@@ -49,7 +49,11 @@ def test_a_window_end_is_only_checked() -> None:
         (WINDOW, {}, "window_start.* missing"),
         (WINDOW, {"window_start": pa.array([None], pa.int64())}, "1 rows have no window_start"),
         (WINDOW, {"window_start": [0], "window_end": [60_000]}, "are 3600000 ms long"),
-        (WINDOW, {"window_start": ["soon"]}, "column window_start: a string is no int64"),
+        (
+            WINDOW,
+            {"window_start": ["soon"]},
+            r'column "window_start" has type string .*cast\("timestamp"\)',
+        ),
         (SESSION, {"session_start": [0]}, "session_end.* missing"),
         (SESSION, {"session_end": [0]}, "session_start.* missing"),
     ],
@@ -101,3 +105,49 @@ def test_a_store_of_a_users_own_type_is_written_and_read_as_a_key_value_store() 
     assert reader(own, prefix="a")
     with pytest.raises(MalformedRequestError, match="option 'keyFrom' chooses no rows"):
         reader(own, keyfrom="1")
+
+
+def spark_window(start: int, end: int) -> pa.Array:
+    kind = pa.timestamp("us", "UTC")
+    fields = [pa.array([time * 1000], pa.int64()).cast(kind) for time in (start, end)]
+    return pa.StructArray.from_arrays(fields, names=["start", "end"])
+
+
+def test_a_window_of_spark_is_taken() -> None:
+    rows = encoded(WINDOW, window=spark_window(HOUR, 2 * HOUR))
+    assert rows.schema.names == ["partition", "key", "value", "window_start"]
+    assert rows.column("window_start").to_pylist() == [HOUR]
+    with pytest.raises(MalformedRequestError, match="are 3600000 ms long"):
+        encoded(WINDOW, window=spark_window(HOUR, 3 * HOUR))
+    with pytest.raises(MalformedRequestError, match='column "window" has type bigint'):
+        encoded(WINDOW, window=[5])
+
+
+def test_a_session_window_of_spark_is_explained() -> None:
+    session = make_definition(type=StoreType.SESSION, session_gap_ms=60_000, value_serde="int64")
+    with pytest.raises(
+        MalformedRequestError, match=r'"session_window.end" less the gap \(60000 ms\)'
+    ):
+        encoded(session, session_window=spark_window(0, HOUR))
+
+
+def test_windows_that_start_between_two_windows_of_the_store_are_counted() -> None:
+    encoder = RowEncoder(WINDOW, Columns())
+    rows = {"key": ["a", "b", "c"], "value": pa.array([1, 2, 3], pa.int64())}
+    encoder.encode(pa.RecordBatch.from_pydict({**rows, "window_start": [0, HOUR + 1, -HOUR // 2]}))
+    assert encoder.unaligned == 2
+
+
+def test_rows_of_a_versioned_store_need_a_time_or_the_batchs_on_purpose() -> None:
+    versioned = make_definition(type=StoreType.VERSIONED, format="Plain", value_serde="int64")
+    with pytest.raises(MalformedRequestError, match=r'column timestamp .*timestamp="batch"'):
+        encoded(versioned)
+    assert "timestamp" in encoded(versioned, timestamp=[5]).schema.names
+
+    of_batch = RowEncoder(versioned, Columns(timestamp="batch"))
+    for beside in ({}, {"timestamp": [5]}):
+        rows = {"key": ["a"], "value": pa.array([1], pa.int64()), **beside}
+        made = of_batch.encode(pa.RecordBatch.from_pydict(rows))
+        assert "timestamp" not in made.schema.names
+    with pytest.raises(MalformedRequestError, match='"column" or "batch", not \'updated\''):
+        Columns.parse(None, None, "updated")
