@@ -6,8 +6,10 @@ from typing import Any, Protocol
 import aiohttp
 
 from qss_core.errors import StoreError, UnreachableError
+from qss_core.losses import AcceptLossRequest
 from qss_core.model import PodAddress, PodName, StoreAssignment
-from qss_core.wire import AcceptLossRequest, Problem, ReplicasReport, decode, encode, error_of
+from qss_core.replica_reports import ReplicasReport
+from qss_core.wire import Problem, decode, encode, error_of
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from qss_client.http_sync import SyncHttp
 from qss_client.writing import Run
 from qss_core.errors import MalformedRequestError, UnknownParameterError
 from qss_core.model import StoreDefinition, Wire
-from qss_core.wire import PositionJson, WriterOpened, decode, encode
+from qss_core.positions import PositionJson
+from qss_core.wire import WriterOpened, decode, encode
 from qss_spark.rows import Columns
 
 ACCESS_OPTIONS = ("tokenFile", "caFile")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qss_core.errors import MalformedRequestError
-from qss_core.wire import PositionJson
+from qss_core.positions import PositionJson
 
 _VERSION = "v1"
 _NOTHING_READ = "-"

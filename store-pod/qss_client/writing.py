@@ -19,6 +19,7 @@ from qss_client.routing import RetryLimits, active_of
 from qss_core.chunk_ids import encode_chunk_id
 from qss_core.errors import Retry, StoreError
 from qss_core.model import PartitionId
+from qss_core.positions import PositionJson
 from qss_core.wire import (
     AbortAnswer,
     AbortRequest,
@@ -27,7 +28,6 @@ from qss_core.wire import (
     CommitRequest,
     Instance,
     OpenWriterRequest,
-    PositionJson,
     RenewAnswer,
     StageAnswer,
     StoreMetadata,

@@ -36,6 +36,7 @@ _PAIR = struct.Struct(">iq")
 _DECIMAL = re.compile("0|[1-9][0-9]{0,9}")
 
 Offsets = tuple[tuple[int, int], ...]
+PositionJson = dict[str, dict[str, int]]
 Component = tuple[str, int]  # A topic and a partition; -1 for a topic that has none.
 _NO_PARTITION = -1
 

@@ -14,9 +14,9 @@ from qss_core.errors import (
     error_from_wire,
 )
 from qss_core.model import Epoch, Isolation, PartitionId, PodName, Role, Sequence
+from qss_core.positions import PositionJson
 from qss_core.query_types import Member
 from qss_core.times import Times
-from qss_core.wire import PositionJson
 
 
 class QueryRequest(Member, frozen=True):

@@ -7,7 +7,6 @@ import msgspec
 from qss_core.errors import MalformedRequestError, StoreError, error_from_wire
 from qss_core.model import (
     Epoch,
-    Offset,
     Ordinal,
     PartitionConfiguration,
     PartitionId,
@@ -18,16 +17,15 @@ from qss_core.model import (
     StoreAssignment,
     StoreDefinition,
     StoreId,
-    StoreName,
     Wire,
     WriterEpoch,
 )
+from qss_core.positions import PositionJson
 from qss_core.text import allowed_members
 
 Message = TypeVar("Message")
 # Ids are kept for as long as their writer is: they have a limit.
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-PositionJson = dict[str, dict[str, int]]
 
 
 def encode(message: Any) -> bytes:
@@ -74,90 +72,6 @@ def problem_of(error: StoreError) -> Problem:
 def error_of(problem: Problem) -> StoreError:
     """The error that a document tells of."""
     return error_from_wire(problem.code, problem.status, problem.detail, dict(problem.details))
-
-
-# --- Control: operator and pod.
-
-
-class MigrationReport(Wire, frozen=True, kw_only=True):
-    """How far a replica's rows are moved out of older formats.
-
-    `rows_left` is an estimate; `error` says why it does not go on.
-    """
-
-    formats: tuple[str, ...]  # That rows still have.
-    rows_moved: int
-    rows_left: int
-    error: str | None = None
-
-
-class IndexReport(Wire, frozen=True, kw_only=True):
-    """How far a replica's index rows are made, by this process; `rows_left` is an estimate."""
-
-    rows_done: int
-    rows_left: int
-
-
-class DataLoss(Wire, frozen=True, kw_only=True):
-    """Batches that a partition lacks, by sequence, and the epoch in which a person accepted it."""
-
-    first: Sequence
-    last: Sequence
-    epoch: Epoch
-
-
-class LostReplica(Wire, frozen=True, kw_only=True):
-    """A partition that a pod held and cannot open, and why."""
-
-    partition: PartitionId
-    error: str
-
-
-class ReplicaReport(Wire, frozen=True, kw_only=True):
-    """What a pod holds of one partition. `state` is opening, serving, failed or behind.
-
-    `completed` is told where the replica is behind: a sequence that was completed and is not here.
-    `coordinated` is partition 0's: the last sequence that is complete everywhere.
-
-    `format` is the one that it answers and writes in; `migration` tells of rows in older ones,
-    `index` of index rows that are made before it serves.
-    """
-
-    configuration: PartitionConfiguration
-    role: Role
-    state: str
-    applied_offset: Offset
-    end_offset: Offset
-    sequence: Sequence
-    error: str | None = None
-    format: str | None = None
-    migration: MigrationReport | None = None
-    index: IndexReport | None = None
-    completed: Sequence | None = None
-    coordinated: Sequence | None = None
-    losses: tuple[DataLoss, ...] = ()
-
-
-class ReplicasReport(Wire, frozen=True, kw_only=True):
-    """What a pod holds; `version` rises at each change within one `incarnation` (process)."""
-
-    store: StoreName
-    store_id: StoreId | None
-    pod: PodName
-    ordinal: Ordinal
-    incarnation: str
-    version: int
-    ready: bool
-    replicas: tuple[ReplicaReport, ...]
-    lost: tuple[LostReplica, ...] = ()
-
-
-class AcceptLossRequest(Wire, frozen=True, kw_only=True):
-    """A person goes on with what a partition still has, in the epoch that the person named."""
-
-    store_id: StoreId
-    partition: PartitionId
-    epoch: Epoch
 
 
 # --- Discovery (KIP-67 StreamsMetadata, KIP-535 KeyQueryMetadata).
@@ -417,46 +331,6 @@ class PartitionsAnswer(Wire, frozen=True, kw_only=True):
 
     partitions: dict[str, Problem | None]
     dropped: dict[str, int] = msgspec.field(default_factory=dict)
-
-
-class SequencesRequest(Wire, frozen=True, kw_only=True):
-    """A pod tells another one the sequences of its partitions, and asks for those of the other.
-
-    With `partition` it asks for all that the partition knows of batches, too.
-    """
-
-    store_id: StoreId
-    sequences: dict[str, Sequence]
-    completed: Sequence
-    partition: PartitionId | None = None
-
-
-class LastBatch(Wire, frozen=True, kw_only=True):
-    """The last batch of a writer that a partition has applied."""
-
-    writer: str
-    generation: int
-    batch: int
-    sequence: Sequence
-    one_off: bool
-    writer_epoch: WriterEpoch
-
-
-class BatchesHeld(Wire, frozen=True, kw_only=True):
-    """What a partition knows of batches; `decided` may be one ahead of what is applied."""
-
-    sequence: Sequence
-    decided: Sequence
-    position: PositionJson
-    last: tuple[LastBatch, ...]
-
-
-class SequencesAnswer(Wire, frozen=True, kw_only=True):
-    """The sequences of a pod's partitions; `completed` is known to be applied everywhere."""
-
-    sequences: dict[str, Sequence]
-    completed: Sequence
-    held: BatchesHeld | None = None
 
 
 class ResolveRequest(Wire, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from qss_core.errors import (
     StoreError,
     WrongStoreError,
 )
+from qss_core.losses import BatchesHeld, SequencesAnswer, SequencesRequest
 from qss_core.model import PartitionId, PodAddress, Role, Sequence
-from qss_core.wire import BatchesHeld, SequencesAnswer, SequencesRequest
 from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.replica import Replica

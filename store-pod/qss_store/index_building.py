@@ -13,7 +13,8 @@ from itertools import islice
 from qss_core.errors import DiskFullError
 from qss_core.formats import decode_value
 from qss_core.model import Wire
-from qss_core.wire import IndexReport, decode, encode
+from qss_core.replica_reports import IndexReport
+from qss_core.wire import decode, encode
 from qss_store.applying import SliceLimits, WriteLimits
 from qss_store.engine.base import META, Engine, Snapshot
 from qss_store.families import Families

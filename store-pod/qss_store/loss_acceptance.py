@@ -9,8 +9,8 @@ import asyncio
 import logging
 
 from qss_core.errors import NotReadyError, StaleEpochError, WrongStoreError
+from qss_core.losses import AcceptLossRequest, BatchesHeld
 from qss_core.model import PartitionId, Sequence
-from qss_core.wire import AcceptLossRequest, BatchesHeld
 from qss_store.comparison import Comparison
 from qss_store.outcomes import outcome_of
 from qss_store.pod import Pod

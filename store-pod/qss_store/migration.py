@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.formats import Format, converter_of
 from qss_core.model import StoreDefinition
-from qss_core.wire import MigrationReport
+from qss_core.replica_reports import MigrationReport
 from qss_store.engine.base import META, Batch, Engine, Snapshot
 from qss_store.families import Families, Source
 from qss_store.identity import put_definition

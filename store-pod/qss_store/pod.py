@@ -20,6 +20,7 @@ from qss_core.errors import (
     StoreTypeRefusedError,
     WrongStoreError,
 )
+from qss_core.losses import LostReplica
 from qss_core.model import (
     Ordinal,
     PartitionConfiguration,
@@ -31,8 +32,8 @@ from qss_core.model import (
     StoreDefinition,
     StoreName,
 )
+from qss_core.replica_reports import ReplicasReport
 from qss_core.spec import formats_of
-from qss_core.wire import LostReplica, ReplicasReport
 from qss_store.applying import WRITE_LIMITS, WriteLimits
 from qss_store.clock import Clock
 from qss_store.completion import Completion

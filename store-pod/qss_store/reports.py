@@ -1,7 +1,7 @@
 """What the operator is told of a replica, and the log of an assignment."""
 
 from qss_core.model import Ordinal, Role, StoreAssignment
-from qss_core.wire import ReplicaReport
+from qss_core.replica_reports import ReplicaReport
 from qss_store.completion import Completion, rolled_back
 from qss_store.replica import Replica
 

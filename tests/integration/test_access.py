@@ -15,7 +15,8 @@ from qss_core.errors import (
     StoreError,
     UnauthenticatedError,
 )
-from qss_core.wire import ReplicasReport, StoreMetadata
+from qss_core.replica_reports import ReplicasReport
+from qss_core.wire import StoreMetadata
 from qss_testing.guarded import (
     BIRDS,
     BOTH,

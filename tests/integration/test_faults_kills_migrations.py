@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from qss_core.partitioning import partition_of
-from qss_core.wire import MigrationReport
+from qss_core.replica_reports import MigrationReport
 from qss_testing.pod_process import PodCluster, PodProcess
 from qss_testing.process_writer import ProcessWriter, key_in
 from qss_testing.waiting import wait_until

@@ -19,7 +19,7 @@ from qss_core.errors import (
 )
 from qss_core.model import Isolation
 from qss_core.partitioning import partition_of
-from qss_core.wire import ReplicasReport
+from qss_core.replica_reports import ReplicasReport
 from qss_testing.extension_package import install_guide
 from qss_testing.own_store_pods import running
 from qss_testing.pod_process import PodCluster, PodProcess

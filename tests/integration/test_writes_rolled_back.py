@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from qss_core.errors import CorruptionError, RolledBackError
+from qss_core.losses import AcceptLossRequest
 from qss_core.model import Epoch, PartitionId, Sequence
-from qss_core.wire import AcceptLossRequest, encode
+from qss_core.wire import encode
 from qss_testing.http import Answer
 from qss_testing.stores import open_rocksdb
 from qss_testing.waiting import wait_until_async

@@ -18,13 +18,7 @@ from qss_client.chunks import Slice
 from qss_core.errors import BatchClosedError, Retry, StoreError
 from qss_core.formats import decode_value
 from qss_core.model import StoreType
-from qss_core.wire import (
-    ChunkReference,
-    CommitRequest,
-    OpenWriterRequest,
-    WriterOpened,
-    error_of,
-)
+from qss_core.wire import ChunkReference, CommitRequest, OpenWriterRequest, WriterOpened, error_of
 from qss_store.engine.versioned import VersionedSnapshot
 from qss_store.extensions import Extensions
 from qss_store.families import Families

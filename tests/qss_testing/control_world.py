@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from qss_core.errors import StaleEpochError, UnreachableError, WrongStoreError
+from qss_core.losses import AcceptLossRequest, DataLoss, LostReplica
 from qss_core.model import (
     Epoch,
     Offset,
@@ -18,16 +19,8 @@ from qss_core.model import (
     StoreId,
     StoreName,
 )
+from qss_core.replica_reports import IndexReport, MigrationReport, ReplicaReport, ReplicasReport
 from qss_core.spec import StoreSpec, decode_spec
-from qss_core.wire import (
-    AcceptLossRequest,
-    DataLoss,
-    IndexReport,
-    LostReplica,
-    MigrationReport,
-    ReplicaReport,
-    ReplicasReport,
-)
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import (
     AcceptLoss,

@@ -13,13 +13,8 @@ from aiohttp import web
 
 from qss_core.errors import StaleEpochError, StoreError, WrongStoreError
 from qss_core.model import Offset, Ordinal, PodName, Sequence, StoreAssignment, StoreName
-from qss_core.wire import (
-    ReplicaReport,
-    ReplicasReport,
-    decode,
-    encode,
-    problem_of,
-)
+from qss_core.replica_reports import ReplicaReport, ReplicasReport
+from qss_core.wire import decode, encode, problem_of
 
 
 class FakePod:

@@ -28,7 +28,8 @@ from qss_core.model import (
     StoreSettings,
     StoreType,
 )
-from qss_core.wire import ReplicasReport, StoreMetadata, decode, encode, metadata_of
+from qss_core.replica_reports import ReplicasReport
+from qss_core.wire import StoreMetadata, decode, encode, metadata_of
 from qss_testing.pod_forge import ForkedPod, forge
 from qss_testing.ports import free_ports
 from qss_testing.waiting import wait_until

@@ -31,8 +31,9 @@ from qss_core.model import (
 )
 from qss_core.model import Sequence as BatchSequence
 from qss_core.partitioning import partition_of
+from qss_core.positions import PositionJson
 from qss_core.serdes import serde_of
-from qss_core.wire import ChunkReference, PartitionCommit, PositionJson
+from qss_core.wire import ChunkReference, PartitionCommit
 from qss_store.batches import Batches, with_slice
 from qss_store.clock import Clock, SystemClock
 from qss_store.coordination import Coordination

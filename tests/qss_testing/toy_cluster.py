@@ -10,8 +10,9 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from qss_core.errors import UnreachableError
+from qss_core.losses import AcceptLossRequest
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
-from qss_core.wire import AcceptLossRequest, ReplicasReport
+from qss_core.replica_reports import ReplicasReport
 from qss_operator.clock import SystemClock
 from qss_operator.kubernetes.api import KubernetesApi, connect
 from qss_operator.kubernetes.events import Events

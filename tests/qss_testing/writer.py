@@ -12,8 +12,8 @@ from qss_client.http_sync import SyncHttp
 from qss_client.writing import WRITE_LIMITS, Run, commit, discover, open_writer, stage
 from qss_core.model import StoreDefinition
 from qss_core.partitioning import partition_of
+from qss_core.positions import PositionJson
 from qss_core.serdes import Serde, serde_of
-from qss_core.wire import PositionJson
 
 Headers = tuple[tuple[str, bytes | None], ...]
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from qss_core.model import Ordinal
+from qss_core.replica_reports import ReplicasReport
 from qss_core.spec import StoreSpec
-from qss_core.wire import ReplicasReport
 from qss_operator.attempts import Attempts
 from qss_operator.errors import NameTakenError
 from qss_operator.kubernetes.api import KubernetesApi

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, StoreId
-from qss_core.wire import ReplicasReport
+from qss_core.replica_reports import ReplicasReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
-from qss_core.wire import ReplicasReport
+from qss_core.replica_reports import ReplicasReport
 from qss_operator.planning.assign import Site, first_configurations, place
 from qss_operator.planning.claims import Claims, claims_of, decided, stranded
 from qss_operator.planning.losses import with_taken_losses

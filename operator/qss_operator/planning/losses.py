@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from qss_core.losses import DataLoss
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
-from qss_core.wire import DataLoss, ReplicaReport, ReplicasReport
+from qss_core.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.model import Observation
 
 ACCEPT_LOSS_ANNOTATION = "queryablestate.dev/accept-data-loss"

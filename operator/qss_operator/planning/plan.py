@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from qss_core.model import PartitionConfiguration, StoreAssignment
+from qss_core.replica_reports import ReplicasReport
 from qss_core.spec import definition_of, settings_of
-from qss_core.wire import ReplicasReport
 from qss_operator.planning.claims import told_of_unclear
 from qss_operator.planning.formats import with_decided_format
 from qss_operator.planning.knowledge import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from qss_core.model import PartitionConfiguration
-from qss_core.wire import ReplicaReport
+from qss_core.replica_reports import ReplicaReport
 from qss_operator.planning.formats import decide_format, migrating, progress_of
 from qss_operator.planning.knowledge import (
     ASSIGNMENT_UNKNOWN,

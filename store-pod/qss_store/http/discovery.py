@@ -17,7 +17,8 @@ from qss_core.model import (
     Wire,
 )
 from qss_core.parameters import KEY_METADATA_PARAMETERS, options_of, parse_parameters
-from qss_core.wire import Instance, KeyMetadata, PositionJson, StoreMetadata, metadata_of
+from qss_core.positions import PositionJson
+from qss_core.wire import Instance, KeyMetadata, StoreMetadata, metadata_of
 from qss_store.http.answers import json_response
 from qss_store.http.keys import key_text
 from qss_store.pod import Pod

@@ -16,19 +16,18 @@ from qss_core.errors import (
     StaleWriterError,
     WrongStoreError,
 )
+from qss_core.losses import AcceptLossRequest, SequencesRequest
 from qss_core.model import StoreAssignment, WriterEpoch
 from qss_core.parameters import parse_parameters
 from qss_core.wire import (
     AbortPartitionsRequest,
     AbortRequest,
-    AcceptLossRequest,
     CommitPartitionsRequest,
     CommitRequest,
     OpenWriterRequest,
     PrepareRequest,
     RenewAnswer,
     ResolveRequest,
-    SequencesRequest,
     encode,
 )
 from qss_store.access.guard import Guard

@@ -15,8 +15,9 @@ from qss_core.errors import (
     TooManyWritersError,
     UnknownWriterError,
 )
+from qss_core.losses import BatchesHeld
 from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
-from qss_core.wire import BatchesHeld, ChunkReference, Decision, OpenWriterRequest, decode, encode
+from qss_core.wire import ChunkReference, Decision, OpenWriterRequest, decode, encode
 from qss_store.replication.entries import (
     CloseWriter,
     Complete,
@@ -373,9 +374,8 @@ class Coordinator:
         with epochs above any that a lost entry may have allotted.
         """
         self.completed = max(self.completed, held.sequence)
-        newest = max((one.writer_epoch for one in held.last), default=WriterEpoch(0))
-        middle = epoch * _EPOCH_STRIDE + _EPOCH_STRIDE // 2
-        self.last_epoch = WriterEpoch(max(self.last_epoch, newest, middle))
+        known = (self.last_epoch, *(one.writer_epoch for one in held.last))
+        self.last_epoch = WriterEpoch(max(*known, epoch * _EPOCH_STRIDE + _EPOCH_STRIDE // 2))
         changes: Changes = {_STATE: self._state()}
         for one in held.last:
             changes |= self._keep(with_last_batch(self.writers.get(one.writer), one))

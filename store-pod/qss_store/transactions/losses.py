@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
+from qss_core.losses import DataLoss, LastBatch
 from qss_core.model import Epoch
-from qss_core.wire import DataLoss, LastBatch, PartitionCommit
+from qss_core.wire import PartitionCommit
 from qss_store.transactions.participant_state import AppliedBatch
 
 LOSSES_MAX = 100

@@ -16,17 +16,10 @@ from qss_core.errors import (
     OutOfOrderError,
     SequenceTakenError,
 )
+from qss_core.losses import BatchesHeld, DataLoss
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.positions import Position
-from qss_core.wire import (
-    BatchesHeld,
-    CarriedRows,
-    ChunkReference,
-    DataLoss,
-    PartitionCommit,
-    decode,
-    encode,
-)
+from qss_core.wire import CarriedRows, ChunkReference, PartitionCommit, decode, encode
 from qss_store.replication.entries import Abort, Stage
 from qss_store.transactions.batch_positions import (
     batch_topic,

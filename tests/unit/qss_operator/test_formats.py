@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from qss_core.replica_reports import MigrationReport
 from qss_core.spec import decode_spec
-from qss_core.wire import MigrationReport
 from qss_operator.planning.formats import decide_format
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType
 from qss_operator.planning.plan import plan

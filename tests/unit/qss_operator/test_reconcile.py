@@ -7,7 +7,7 @@ import pytest
 
 from qss_core.errors import StaleEpochError, StoreTypeRefusedError, WrongStoreError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
-from qss_core.wire import ReplicasReport
+from qss_core.replica_reports import ReplicasReport
 from qss_operator.errors import ConflictError, InvalidResourceError, StartFailedError
 from qss_operator.planning.model import ConditionType, Observation, StoreResource, StoreStatus
 from qss_operator.reconcile import Intervals, StoreReconciler

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from qss_core.model import Ordinal, StoreId
-from qss_core.wire import IndexReport
+from qss_core.replica_reports import IndexReport
 from qss_operator.crd import json_schema, resource_schema
 from qss_operator.planning.assign import Site, first_configurations, place
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus

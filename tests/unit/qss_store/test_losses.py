@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from qss_core.errors import SequenceTakenError
+from qss_core.losses import BatchesHeld, DataLoss, LastBatch
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
-from qss_core.wire import BatchesHeld, DataLoss, LastBatch, PartitionCommit
+from qss_core.wire import PartitionCommit
 from qss_store.transactions.losses import LOSSES_MAX, with_loss
 from qss_store.transactions.participant import Participant
 

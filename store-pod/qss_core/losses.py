@@ -1,0 +1,67 @@
+"""Messages about batches that a partition lacks: how pods compare, and what a person accepts."""
+
+from qss_core.model import Epoch, PartitionId, Sequence, StoreId, Wire, WriterEpoch
+from qss_core.positions import PositionJson
+
+
+class DataLoss(Wire, frozen=True, kw_only=True):
+    """Batches that a partition lacks, by sequence, and the epoch in which a person accepted it."""
+
+    first: Sequence
+    last: Sequence
+    epoch: Epoch
+
+
+class LostReplica(Wire, frozen=True, kw_only=True):
+    """A partition that a pod held and cannot open, and why."""
+
+    partition: PartitionId
+    error: str
+
+
+class AcceptLossRequest(Wire, frozen=True, kw_only=True):
+    """A person goes on with what a partition still has, in the epoch that the person named."""
+
+    store_id: StoreId
+    partition: PartitionId
+    epoch: Epoch
+
+
+class SequencesRequest(Wire, frozen=True, kw_only=True):
+    """A pod tells another one the sequences of its partitions, and asks for those of the other.
+
+    With `partition` it asks for all that the partition knows of batches, too.
+    """
+
+    store_id: StoreId
+    sequences: dict[str, Sequence]
+    completed: Sequence
+    partition: PartitionId | None = None
+
+
+class LastBatch(Wire, frozen=True, kw_only=True):
+    """The last batch of a writer that a partition has applied."""
+
+    writer: str
+    generation: int
+    batch: int
+    sequence: Sequence
+    one_off: bool
+    writer_epoch: WriterEpoch
+
+
+class BatchesHeld(Wire, frozen=True, kw_only=True):
+    """What a partition knows of batches; `decided` may be one ahead of what is applied."""
+
+    sequence: Sequence
+    decided: Sequence
+    position: PositionJson
+    last: tuple[LastBatch, ...]
+
+
+class SequencesAnswer(Wire, frozen=True, kw_only=True):
+    """The sequences of a pod's partitions; `completed` is known to be applied everywhere."""
+
+    sequences: dict[str, Sequence]
+    completed: Sequence
+    held: BatchesHeld | None = None

@@ -1,0 +1,72 @@
+"""What a pod tells the operator of its replicas."""
+
+from qss_core.losses import DataLoss, LostReplica
+from qss_core.model import (
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PodName,
+    Role,
+    Sequence,
+    StoreId,
+    StoreName,
+    Wire,
+)
+
+
+class MigrationReport(Wire, frozen=True, kw_only=True):
+    """How far a replica's rows are moved out of older formats.
+
+    `rows_left` is an estimate; `error` says why it does not go on.
+    """
+
+    formats: tuple[str, ...]  # That rows still have.
+    rows_moved: int
+    rows_left: int
+    error: str | None = None
+
+
+class IndexReport(Wire, frozen=True, kw_only=True):
+    """How far a replica's index rows are made, by this process; `rows_left` is an estimate."""
+
+    rows_done: int
+    rows_left: int
+
+
+class ReplicaReport(Wire, frozen=True, kw_only=True):
+    """What a pod holds of one partition. `state` is opening, serving, failed or behind.
+
+    `completed` is told where the replica is behind: a sequence that was completed and is not here.
+    `coordinated` is partition 0's: the last sequence that is complete everywhere.
+
+    `format` is the one that it answers and writes in; `migration` tells of rows in older ones,
+    `index` of index rows that are made before it serves.
+    """
+
+    configuration: PartitionConfiguration
+    role: Role
+    state: str
+    applied_offset: Offset
+    end_offset: Offset
+    sequence: Sequence
+    error: str | None = None
+    format: str | None = None
+    migration: MigrationReport | None = None
+    index: IndexReport | None = None
+    completed: Sequence | None = None
+    coordinated: Sequence | None = None
+    losses: tuple[DataLoss, ...] = ()
+
+
+class ReplicasReport(Wire, frozen=True, kw_only=True):
+    """What a pod holds; `version` rises at each change within one `incarnation` (process)."""
+
+    store: StoreName
+    store_id: StoreId | None
+    pod: PodName
+    ordinal: Ordinal
+    incarnation: str
+    version: int
+    ready: bool
+    replicas: tuple[ReplicaReport, ...]
+    lost: tuple[LostReplica, ...] = ()
