@@ -14,7 +14,12 @@ import uvloop
 from qss_core.model import Ordinal, StoreName
 from qss_core.version import VERSION
 from qss_store import logs
-from qss_store.arguments import parse_arguments, settings_from
+from qss_store.arguments import (
+    SettingError,
+    parse_arguments,
+    settings_from,
+    unknown_settings,
+)
 from qss_store.batches import Batches
 from qss_store.clock import SystemClock
 from qss_store.comparison import Comparison
@@ -46,7 +51,14 @@ def main() -> None:
     logs.configure(arguments.log_format, arguments.log_level)
     settle_without_pandas()
     try:
-        uvloop.run(serve(arguments, settings_from(os.environ)))
+        settings = settings_from(os.environ)
+    except SettingError as error:
+        _LOG.critical("%s", error)
+        raise SystemExit(2) from None
+    for line in unknown_settings(os.environ):
+        _LOG.warning("%s", line)
+    try:
+        uvloop.run(serve(arguments, settings))
     except CertificateError as error:
         _LOG.critical("--tls-dir: %s", error)
         raise SystemExit(1) from None

@@ -1,24 +1,39 @@
 """The command line of a pod, and its settings from the environment."""
 
 import argparse
+import difflib
+import math
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from qss_store.settings import Settings
 
 # Where Kubernetes puts a pod's own token and the API server's authority.
+_PREFIX = "QSS_"
+# Of `qss`, whose pods inherit them, and of the pod template.
+_OF_OTHERS = frozenset(
+    {"QSS_STATE_DIR", "QSS_URL", "QSS_TOKEN", "QSS_TOKEN_FILE", "QSS_CA_FILE", "QSS_ORDINAL"}
+)
+# Kubernetes tells a pod of Services, also of those whose names begin with qss-.
+_OF_A_SERVICE = re.compile(r"QSS_.*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)")
 _KUBERNETES_CREDENTIALS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_ORDINAL_DIGITS_MAX = 9
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 _FOR_SERVICE_ACCOUNTS = ("namespace", "peer_service_account", "peer_token_file", "kubernetes_api")
+
+
+class SettingError(Exception):
+    """A variable of the environment that holds no value of its setting."""
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """The command line; ends the process where it is wrong."""
     parser = argparse.ArgumentParser(prog="qss_store", description="Serves one pod of a store.")
     parser.add_argument("--store", required=True, help="the store's name")
-    parser.add_argument("--ordinal", required=True, type=int, help="this pod's number, from 0")
+    parser.add_argument("--ordinal", required=True, type=_ordinal, help="this pod's number, from 0")
     parser.add_argument("--data-dir", required=True, type=Path, help="the volume")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--query-port", default=8080, type=int, help="/state, for readers")
@@ -81,6 +96,12 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _ordinal(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _ORDINAL_DIGITS_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
 def _name(text: str) -> str:
     if not re.fullmatch(_NAME, text):
         raise argparse.ArgumentTypeError(f"{text!r} is no name of Kubernetes")
@@ -108,11 +129,47 @@ def api_server_url(environment: Mapping[str, str]) -> str | None:
 
 
 def settings_from(environment: Mapping[str, str]) -> Settings:
-    """The settings; `QSS_CHUNK_BYTES_MAX=1000` sets chunk_bytes_max, and so on."""
-    kinds = {name: type(getattr(Settings(), name)) for name in Settings.__slots__}
-    given = {
-        name: kind(environment[f"QSS_{name.upper()}"])
-        for name, kind in kinds.items()
-        if f"QSS_{name.upper()}" in environment
+    """The settings; `QSS_CHUNK_BYTES_MAX=1000` sets chunk_bytes_max, and so on.
+
+    Raises SettingError, which names the variable and what it takes.
+    """
+    defaults = Settings()
+    given: dict[str, Any] = {
+        name: _number_in(variable, environment[variable], getattr(defaults, name))
+        for name in Settings.__slots__
+        if (variable := _variable_of(name)) in environment
     }
     return Settings(**given)
+
+
+def unknown_settings(environment: Mapping[str, str]) -> list[str]:
+    """What is said of variables that look like settings and are none."""
+    known = {_variable_of(name) for name in Settings.__slots__}
+    said = []
+    for variable in sorted(environment):
+        if not variable.startswith(_PREFIX) or variable in known | _OF_OTHERS:
+            continue
+        if _OF_A_SERVICE.fullmatch(variable):
+            continue
+        near = difflib.get_close_matches(variable, known, 1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        said.append(f"{variable} is no setting of a pod, and does nothing{hint}")
+    return said
+
+
+def _variable_of(name: str) -> str:
+    return f"{_PREFIX}{name.upper()}"
+
+
+def _number_in(variable: str, text: str, default: float) -> float:
+    is_whole = isinstance(default, int)
+    try:
+        number = int(text) if is_whole else float(text)
+    except ValueError:
+        number = -1
+    if not (math.isfinite(number) and number >= 0):
+        kind = "whole number" if is_whole else "number"
+        raise SettingError(
+            f"{variable} is a {kind} from 0, like {default}, not {text!r}: correct it, or unset it"
+        )
+    return number

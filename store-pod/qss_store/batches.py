@@ -136,8 +136,9 @@ class Batches:
             free = self._free_bytes()
             if more > free // 2:
                 raise DiskFullError(
-                    f"the volume has {free} bytes left, of which half may be staged, and {more} "
-                    "would be: make room or make it larger; commit or abort open batches",
+                    f"the volume has {free} bytes left above a reserve of {_DISK_RESERVE_BYTES}, "
+                    f"of which half may be staged, and {more} would be: make room or make it "
+                    "larger; commit or abort open batches",
                     limit="stagedBytesMax",
                 )
             return
@@ -175,7 +176,9 @@ class Batches:
             needed += sum(chunk.payload_bytes for chunk in held)
             if needed * _ROWS_ON_DISK > free:
                 raise DiskFullError(
-                    f"the volume has no room to apply {needed} bytes: free space or make it larger"
+                    f"the volume has {free} bytes left above a reserve of {_DISK_RESERVE_BYTES}, "
+                    f"and {needed * _ROWS_ON_DISK} are needed to apply {needed} bytes: free space "
+                    "or make it larger"
                 )
 
         return await self._each(request.store_id, request.epochs, check)

@@ -302,7 +302,7 @@ class Replica:
     def _stall(self, error: DiskFullError) -> None:
         """No space to go on: what is in the log waits, and is applied once there is."""
         if self.failure is None:
-            _LOG.error("partition %s waits for disk space", self.partition)
+            _LOG.error("partition %s waits for disk space: %s", self.partition, error.message)
         self.failure = error
         self._settled.set()
 

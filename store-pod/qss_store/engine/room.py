@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qss_core.errors import DiskFullError
-from qss_store.engine.rocksdb_scans import FULL
 
 _FULL_BELOW_BYTES = 32 * 1024 * 1024
 # With so much room nobody can fill the volume before it is looked at again: small writes go on.
@@ -35,5 +34,13 @@ class Room:
         free = volume.f_bavail * volume.f_frsize
         kept_back = _FULL_BELOW_BYTES // 2 if makes_room else _FULL_BELOW_BYTES
         if free < kept_back + more_bytes:
-            raise DiskFullError(FULL)
+            raise DiskFullError(_full(free, kept_back, more_bytes))
         self.plenty_until_s = now_s + _LOOK_EVERY_S if free > _PLENTY_BYTES else 0.0
+
+
+def _full(free: int, kept_back: int, more_bytes: int) -> str:
+    wanted = f", and a write needs {more_bytes}" if more_bytes else ""
+    return (
+        f"the volume is full: it has {free} bytes free, of which {kept_back} are kept back"
+        f"{wanted}: free space or make it larger; nothing is lost"
+    )

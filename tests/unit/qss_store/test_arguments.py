@@ -2,7 +2,13 @@
 
 import pytest
 
-from qss_store.arguments import api_server_url, parse_arguments, settings_from
+from qss_store.arguments import (
+    SettingError,
+    api_server_url,
+    parse_arguments,
+    settings_from,
+    unknown_settings,
+)
 from qss_store.protection import identities_of
 
 PLAIN = ["--store", "words", "--ordinal", "0", "--data-dir", "/data"]
@@ -66,3 +72,46 @@ def test_a_pod_finds_the_api_server_as_kubernetes_tells_it() -> None:
 def test_settings_come_from_the_environment() -> None:
     settings = settings_from({"QSS_ACCESS_POSITIVE_S": "1.5", "QSS_ACCESS_TOKENS_MAX": "7"})
     assert (settings.access_positive_s, settings.access_tokens_max) == (1.5, 7)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("QSS_CHUNK_BYTES_MAX", "4MB", "a whole number from 0, like 33554432, not '4MB'"),
+        ("QSS_CHUNK_BYTES_MAX", "1.5", "a whole number"),
+        ("QSS_STREAMS_MAX", "-1", "a whole number"),
+        ("QSS_PEER_TIMEOUT_S", "soon", "a number from 0, like 30.0, not 'soon'"),
+        ("QSS_PEER_TIMEOUT_S", "nan", "a number"),
+        ("QSS_PEER_TIMEOUT_S", "", "a number"),
+    ],
+)
+def test_a_bad_setting_is_named(variable: str, value: str, says: str) -> None:
+    with pytest.raises(SettingError, match=f"^{variable} is {says}"):
+        settings_from({variable: value})
+
+
+def test_an_unknown_setting_is_warned_of_and_what_others_set_is_not() -> None:
+    environment = {
+        "QSS_STREAM_MAX": "5",
+        "QSS_COLOUR": "red",
+        "QSS_STREAMS_MAX": "5",
+        "QSS_STATE_DIR": "/tmp",
+        "QSS_WORDS_SERVICE_HOST": "10.0.0.1",
+        "QSS_WORDS_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+        "PATH": "/bin",
+    }
+    colour, stream = unknown_settings(environment)
+    assert colour == "QSS_COLOUR is no setting of a pod, and does nothing"
+    assert stream == (
+        "QSS_STREAM_MAX is no setting of a pod, and does nothing: did you mean QSS_STREAMS_MAX?"
+    )
+
+
+@pytest.mark.parametrize("ordinal", ["-1", "1.0", "x", "", "٣"])
+def test_an_ordinal_that_is_none_is_refused(
+    ordinal: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments(["--store", "words", f"--ordinal={ordinal}", "--data-dir", "/data"])
+    assert ended.value.code == 2
+    assert f"{ordinal!r} is not a whole number from 0" in capsys.readouterr().err
