@@ -91,7 +91,9 @@ async def test_a_chunk_that_is_wrong(
     assert word in answer.problem(status, code)["detail"]
     assert b"marker" not in answer.body
     assert cluster.staged() == set()
-    assert not [record for record in caplog.records if record.name.startswith("qss")]
+    told = [record for record in caplog.records if record.name.startswith("qss")]
+    assert all(record.name == "qss_store.http.refusals" for record in told)
+    assert not any("marker" in record.getMessage() for record in told)
     (await writer.commit(epoch, 0, {})).json()
 
 
