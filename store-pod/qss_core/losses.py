@@ -5,7 +5,10 @@ from qss_core.positions import PositionJson
 
 
 class DataLoss(Wire, frozen=True, kw_only=True):
-    """Batches that a partition lacks, by sequence, and the epoch in which a person accepted it."""
+    """Batches that a partition lacks, by sequence, and the epoch in which a person accepted it.
+
+    `last` is below `first` where nobody knows how many there were.
+    """
 
     first: Sequence
     last: Sequence
@@ -13,10 +16,14 @@ class DataLoss(Wire, frozen=True, kw_only=True):
 
 
 class LostReplica(Wire, frozen=True, kw_only=True):
-    """A partition that a pod held and cannot open, and why."""
+    """A partition that a pod held and cannot open, and why.
+
+    One that `is_waiting` lacks nothing but room on its volume.
+    """
 
     partition: PartitionId
     error: str
+    is_waiting: bool = False
 
 
 class AcceptLossRequest(Wire, frozen=True, kw_only=True):
@@ -51,9 +58,13 @@ class LastBatch(Wire, frozen=True, kw_only=True):
 
 
 class BatchesHeld(Wire, frozen=True, kw_only=True):
-    """What a partition knows of batches; `decided` may be one ahead of what is applied."""
+    """What a partition knows of batches, applied up to `sequence`.
+
+    Every partition has applied `completed`; one more batch may be `decided`.
+    """
 
     sequence: Sequence
+    completed: Sequence
     decided: Sequence
     position: PositionJson
     last: tuple[LastBatch, ...]

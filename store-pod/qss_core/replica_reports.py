@@ -2,6 +2,7 @@
 
 from qss_core.losses import DataLoss, LostReplica
 from qss_core.model import (
+    Epoch,
     Offset,
     Ordinal,
     PartitionConfiguration,
@@ -56,6 +57,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     completed: Sequence | None = None
     coordinated: Sequence | None = None
     losses: tuple[DataLoss, ...] = ()
+    accepted_in: Epoch | None = None  # The last epoch in which a loss was accepted here.
 
 
 class ReplicasReport(Wire, frozen=True, kw_only=True):

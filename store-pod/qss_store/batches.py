@@ -217,7 +217,8 @@ class Batches:
                 is_new = replica.machine.participant.check_commit(part)
             except ChunkMissingError:
                 # It was prepared, so it is lost: only a person may go on without it.
-                self._pod.completion.lacking[number] = part.sequence
+                if replica.is_recovered:
+                    self._pod.completion.lacking[number] = part.sequence
                 raise
             if is_new and replica.pending.copy_of(command) is None:
                 if carried is None:

@@ -147,11 +147,12 @@ class Comparison:
         if not _is_witness(replica):
             raise NotReadyError(f"partition {partition} is being opened by pod {self._pod.name}")
         participant, coordinator = replica.machine.participant, replica.machine.coordinator
-        completed = participant.sequence if coordinator is None else coordinator.completed
-        decided = participant.sequence if coordinator is None else coordinator.decided
+        if replica.view is None or replica.view.sequence != participant.sequence:
+            raise NotReadyError(f"partition {partition} is applying a batch: ask again")
         return BatchesHeld(
-            sequence=completed,
-            decided=decided,
+            sequence=participant.sequence,
+            completed=coordinator.completed if coordinator else Sequence(participant.sequence - 1),
+            decided=coordinator.decided if coordinator else participant.sequence,
             position=participant.position.to_json(),
             last=told_batches(participant.last),
         )

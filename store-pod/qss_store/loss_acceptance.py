@@ -17,7 +17,8 @@ from qss_store.pod import Pod
 from qss_store.replication.entries import AcceptLoss
 
 _LOG = logging.getLogger(__name__)
-_NOTHING = BatchesHeld(sequence=Sequence(0), decided=Sequence(0), position={}, last=())
+_NONE = Sequence(0)
+_NOTHING = BatchesHeld(sequence=_NONE, completed=_NONE, decided=_NONE, position={}, last=())
 
 
 class LossAcceptance:
@@ -40,11 +41,13 @@ class LossAcceptance:
             if replica is not None and self._pod.completion.lacks(replica) is None:
                 return
             held = await self._held_elsewhere(request.partition)
-            self._pod.completion.learn(completed=held.sequence)
             if replica is None:
-                replica = await self._pod.salvage(request.partition)
-            before = replica.machine.participant.sequence
-            await outcome_of(replica, AcceptLoss(held=held))
+                async with self._pod.salvaging(request.partition) as replica:
+                    before = replica.machine.participant.sequence
+                    await outcome_of(replica, AcceptLoss(held=held, is_salvaged=True))
+            else:
+                before = replica.machine.participant.sequence
+                await outcome_of(replica, AcceptLoss(held=held))
             told = "partition %s goes on without sequence %s to %s, as accepted in epoch %s"
             _LOG.error(told, request.partition, before + 1, held.sequence, request.epoch)
             await self._comparison.look()
@@ -78,7 +81,11 @@ class LossAcceptance:
         best = max(filter(None, told), key=lambda one: one.sequence, default=_NOTHING)
         decided = max(best.sequence, self._pod.completion.decided)
         return BatchesHeld(
-            sequence=decided, decided=decided, position=best.position, last=best.last
+            sequence=decided,
+            completed=decided,
+            decided=decided,
+            position=best.position,
+            last=best.last,
         )
 
     async def _held_by(self, partition: PartitionId) -> BatchesHeld | None:

@@ -4,16 +4,17 @@ An empty or shortened database in the place of a lost one would be served as if 
 """
 
 import asyncio
+import gc
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Protocol
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset, PartitionId
-from qss_store.engine.base import META, Engine, SyncedFiles
+from qss_store.engine.base import Engine, SyncedFiles
 from qss_store.engine.files import check_log
 from qss_store.identity import is_new
 from qss_store.replica import Replica
@@ -45,10 +46,23 @@ class Opening:
         self._salvage_engine = salvage_engine
         self._given_up: set[PartitionId] = set()
 
-    def give_up(self, partition: PartitionId) -> None:
-        """What cannot be opened of a partition is opened up to the damage, or put aside."""
+    async def salvage(
+        self, partition: PartitionId, opened: Callable[[], Awaitable[Replica]]
+    ) -> Replica:
+        """What is left of a partition that was lost, as `opened` opens it by `open`.
+
+        A write-ahead log is read up to its damage. What cannot be opened even so is put aside, and
+        an empty database takes its place.
+        """
         self._given_up.add(partition)
         self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
+        try:
+            return await opened()
+        except CorruptionError as error:
+            why = error.message
+        gc.collect()  # The failed database holds its lock until nothing refers to it.
+        self._put_aside(partition, why)
+        return await opened()
 
     async def open(self, partition: PartitionId, *, was_here: bool) -> Engine:
         """The partition's database, off the event loop; it is made where it `was_here` not.
@@ -60,9 +74,9 @@ class Opening:
         existed = path.exists()
         if existed and mark is not None and mark.files is not None:
             check_log(path, mark.files)
-        if partition in self._given_up:
-            return await asyncio.to_thread(self._salvaged, path)
-        engine = await asyncio.to_thread(self._open_engine, path)
+        given_up = partition in self._given_up
+        open_engine = self._salvage_engine if given_up else self._open_engine
+        engine = await asyncio.to_thread(open_engine or self._open_engine, path)
         try:
             if was_here:
                 _check_begun(engine)
@@ -73,21 +87,17 @@ class Opening:
             raise
         return engine
 
-    def _salvaged(self, path: Path) -> Engine:
-        """What is left of a database; an empty one, and its files aside, where nothing opens."""
-        try:
-            engine = (self._salvage_engine or self._open_engine)(path)
-            next(engine.scan(META), None)
-        except CorruptionError as error:
-            aside = next(
-                name
-                for number in count(1)
-                if not (name := path.with_name(f"{path.name}.damaged-{number}")).exists()
-            )
-            _LOG.error("%s is put aside as %s: %s", path.name, aside.name, error.message)
+    def _put_aside(self, partition: PartitionId, why: str) -> None:
+        """Keeps the files of a database that does not open beside those of the others."""
+        path = self._volume.database(partition)
+        aside = next(
+            name
+            for number in count(1)
+            if not (name := path.with_name(f"{path.name}.damaged-{number}")).exists()
+        )
+        _LOG.error("the files of partition %s are put aside as %s: %s", partition, aside.name, why)
+        if path.exists():
             path.rename(aside)
-            engine = self._open_engine(path)
-        return engine
 
     async def check(self, replica: Replica) -> None:
         """Raises CorruptionError where a database holds less than was synced of it."""

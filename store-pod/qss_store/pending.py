@@ -124,7 +124,8 @@ def _name_of(command: Command) -> Hashable | None:
         case Stage():
             return ("stage", command.writer, command.chunk)
         case Commit():
-            return ("commit", command.commit.sequence)
+            part = command.commit
+            return ("commit", part.sequence, part.writer, part.generation, part.batch)
         case Decide():
             return _DECISION
         case _:

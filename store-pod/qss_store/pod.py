@@ -6,21 +6,20 @@ to it. What is on the volume names its store id: a volume of another store is ne
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from qss_core.errors import (
     CorruptionError,
-    MalformedRequestError,
+    DiskFullError,
     NotPresentError,
     NotReadyError,
     PartitionDoesNotExistError,
     StoreError,
     StoreNotFoundError,
     StoreTypeRefusedError,
-    WrongStoreError,
 )
-from qss_core.losses import LostReplica
 from qss_core.model import (
     Ordinal,
     PartitionConfiguration,
@@ -33,8 +32,8 @@ from qss_core.model import (
     StoreName,
 )
 from qss_core.replica_reports import ReplicasReport
-from qss_core.spec import formats_of
 from qss_store.applying import WRITE_LIMITS, WriteLimits
+from qss_store.assignment_checks import check_assignment
 from qss_store.clock import Clock
 from qss_store.completion import Completion
 from qss_store.extensions import NO_EXTENSIONS, Extensions
@@ -49,9 +48,11 @@ from qss_store.surroundings import Surroundings
 from qss_store.sync_marks import SyncMarks
 from qss_store.syncs import Syncs
 from qss_store.uncommitted_memory import UncommittedMemory
+from qss_store.unopened import Unopened
 from qss_store.volume import Volume
 
 _LOG = logging.getLogger(__name__)
+_REOPEN_S = 1.0
 
 
 class Pod:
@@ -79,7 +80,8 @@ class Pod:
         self.metrics = metrics
         self.assignment: StoreAssignment | None = None
         self.replicas: dict[PartitionId, Replica] = {}
-        self._lost: dict[PartitionId, str] = {}  # Why they are not served, though they should be.
+        self._unopened = Unopened()
+        self._reopening: asyncio.Task[None] | None = None
         self.indexing: Indexing | None = None  # Of a store of a user's own type.
         self._refusal: StoreError | None = None
         self._extensions = extensions
@@ -137,12 +139,12 @@ class Pod:
         self.has_opened = True
 
     async def keep_sync_marks(self) -> None:
-        """Keeps what is synced on the volume, for ever; see `SyncMarks`."""
         await self._is_assigned.wait()
         await self._marks.run(self.placed().definition.store_id)
 
     async def close(self) -> None:
-        """Closes all replicas."""
+        if self._reopening is not None:
+            self._reopening.cancel()
         async with self._assigning:
             held = self.assignment
             await self._marks.close(held.definition.store_id if held else None)
@@ -160,7 +162,7 @@ class Pod:
         user's own type that this pod cannot serve.
         """
         async with self._assigning:
-            self._check_store(assignment)
+            check_assignment(assignment, self.store, self.assignment)
             self._take_type(assignment.definition)
             await self._assign(assignment)
         self.has_opened = True
@@ -190,27 +192,12 @@ class Pod:
         async with AsyncExitStack() as stack:
             for replica in changed:
                 await stack.enter_async_context(replica.redefining(definition))
-            self._volume.keep_assignment(assignment)
-            self._know(assignment)
+            if assignment != self.assignment:
+                self._volume.keep_assignment(assignment)
+                self._know(assignment)
             for replica in changed:
                 replica.redefine(definition)
         self.rows_to_move.set()
-
-    def _check_store(self, assignment: StoreAssignment) -> None:
-        definition = assignment.definition
-        if definition.name != self.store:
-            raise WrongStoreError(f"this pod serves store {self.store}, not {definition.name}")
-        if definition.format not in formats_of(definition.type):
-            raise MalformedRequestError(
-                f"a store of type {definition.type} has no format {definition.format}"
-            )
-        held = self.assignment
-        if held and held.definition.store_id != definition.store_id:
-            raise WrongStoreError(
-                f"this volume belongs to store id {held.definition.store_id}, "
-                f"not {definition.store_id}: delete it, or adopt it",
-                store_id=held.definition.store_id,
-            )
 
     async def _place(
         self, assignment: StoreAssignment, configuration: PartitionConfiguration
@@ -223,31 +210,49 @@ class Pod:
         held = self.assignment
         was_here = held is not None and held.partitions[partition].role_of(self.ordinal) is not None
         try:
-            self.replicas[partition] = await self._opened(
-                assignment, configuration, was_here=was_here
-            )
+            opened = await self._opened(assignment, configuration, was_here=was_here)
         except CorruptionError as error:
             if not was_here:
                 raise
             # The operator sees that the replica is missing; the others are served.
-            self._lost[partition] = error.message
-            _LOG.error("partition %s is not served: %s", partition, error.message)
+            self._unopened.lose(partition, error.message)
             return False
-        self._lost.pop(partition, None)
+        except DiskFullError as error:
+            if not was_here:
+                raise
+            # RocksDB needs room to open a database: the others are served meanwhile.
+            self._unopened.wait(partition, error)
+            if self._reopening is None or self._reopening.done():
+                self._reopening = asyncio.create_task(self._reopen(), name="reopen")
+            return False
+        self.replicas[partition] = opened
+        self._unopened.opened(partition)
         return True
 
-    async def salvage(self, partition: PartitionId) -> Replica:
-        """Serves what is left of a partition that was lost: a person has accepted that."""
+    async def _reopen(self) -> None:
+        while self._unopened.waiting:
+            await asyncio.sleep(_REOPEN_S)
+            async with self._assigning:
+                with suppress(StoreError):  # It is tried again.
+                    await self._assign(self.placed())
+
+    @asynccontextmanager
+    async def salvaging(self, partition: PartitionId) -> AsyncIterator[Replica]:
+        """What is left of a lost partition; it is served when the block has ended well."""
         async with self._assigning:
             assignment = self.placed()
-            self._opening.give_up(partition)
-            self._marks.forget(partition)
-            replica = await self._opened(
-                assignment, assignment.partitions[partition], was_here=False
+            await self._marks.drop(assignment.definition.store_id, partition)
+            configuration = assignment.partitions[partition]
+            replica = await self._opening.salvage(
+                partition, lambda: self._opened(assignment, configuration, was_here=False)
             )
+            try:
+                yield replica
+            except BaseException:
+                await replica.close()
+                raise
             self.replicas[partition] = replica
-            self._lost.pop(partition, None)
-            return replica
+            self._unopened.opened(partition)
 
     async def _opened(
         self,
@@ -301,7 +306,7 @@ class Pod:
             if configuration.role_of(self.ordinal) is not None
         }
         serving = {number for number, replica in self.replicas.items() if replica.view is not None}
-        return wanted <= serving | self._lost.keys()
+        return wanted <= serving | self._unopened.partitions
 
     def report(self) -> ReplicasReport:
         """What the operator is told."""
@@ -317,10 +322,7 @@ class Pod:
                 report_of(self.replicas[number], self.completion)
                 for number in sorted(self.replicas)
             ),
-            lost=tuple(
-                LostReplica(partition=number, error=why)
-                for number, why in sorted(self._lost.items())
-            ),
+            lost=self._unopened.report(),
         )
 
     async def touch(self) -> None:
@@ -378,8 +380,8 @@ class Pod:
         """
         configuration = self.configuration(partition)
         replica = self.replicas.get(PartitionId(partition))
-        if replica is None and (why := self._lost.get(PartitionId(partition))):
-            raise CorruptionError(f"partition {partition} of pod {self.name} is lost: {why}")
+        if replica is None:
+            self._unopened.check(PartitionId(partition), self.name)
         if replica is None or replica.role is None:
             raise NotPresentError(
                 f"partition {partition} is not on pod {self.name}",

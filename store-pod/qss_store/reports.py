@@ -30,6 +30,7 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
         completed=missing,
         coordinated=coordinator.completed if coordinator else None,
         losses=replica.machine.participant.losses,
+        accepted_in=replica.machine.participant.accepted_in or None,
     )
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from qss_core.errors import CorruptionError, RolledBackError
+from qss_core.errors import CorruptionError, DiskFullError, RolledBackError
 from qss_core.losses import AcceptLossRequest
 from qss_core.model import Epoch, PartitionId, Sequence
 from qss_core.wire import encode
+from qss_store.engine.base import Engine
+from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_testing.http import Answer
 from qss_testing.stores import open_rocksdb
 from qss_testing.waiting import wait_until_async
@@ -252,7 +254,7 @@ async def test_a_decided_batch_is_completed_without_the_chunks_that_were_lost(
         assert losses(cluster, 1) == [(2, 2, 1)]
 
 
-@pytest.mark.parametrize("what", ["directory", "manifest"])
+@pytest.mark.parametrize("what", ["directory", "manifest", "changelog"])
 async def test_a_partition_that_is_lost_begins_with_what_is_left_of_it(
     tmp_path: Path, what: str
 ) -> None:
@@ -264,6 +266,8 @@ async def test_a_partition_that_is_lost_begins_with_what_is_left_of_it(
         database = tmp_path / "1" / "partitions" / "1"
         if what == "directory":
             shutil.rmtree(database)
+        elif what == "changelog":  # It opens, and cannot be read.
+            flip_in_a_block(database, what)
         else:
             (manifest,) = database.glob("MANIFEST-*")
             manifest.write_bytes(manifest.read_bytes()[:20])
@@ -276,12 +280,126 @@ async def test_a_partition_that_is_lost_begins_with_what_is_left_of_it(
         assert losses(cluster, 1) == [(1, 2, 1)]
         assert cluster.rows(1) == {}
         aside = tmp_path / "1" / "partitions" / "1.damaged-1"
-        assert aside.exists() == (what == "manifest")
+        assert aside.exists() == (what != "directory")
         (await write(cluster, 2, b"3", "run-3")).json()
         assert values(cluster) == [b"3"] * 3
         await cluster.stop_pod(1)
         await cluster.start_pod(1)
         assert values(cluster) == [b"3"] * 3
+
+
+def flip_in_a_block(database: Path, family: str) -> None:
+    """Damages one bit of a family's only table."""
+    budget = Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
+    engine = RocksDbEngine(database, budget)
+    before = set(database.glob("*.sst"))
+    engine._families[family].compact_range(None, None)
+    engine.close()
+    held = set(database.glob("*.sst")) - before or before
+    for table in held:
+        data = bytearray(table.read_bytes())
+        data[20] ^= 0x40
+        table.write_bytes(data)
+
+
+async def test_what_was_synced_of_a_lost_partition_is_forgotten_before_it_is_opened(
+    tmp_path: Path,
+) -> None:
+    """Else a crash right after the acceptance would take the partition out again."""
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(1)
+        shutil.rmtree(tmp_path / "1" / "partitions" / "1")
+        held = await cluster.start_pod(1)
+        assert b'"1":' in (tmp_path / "1" / "synced.json").read_bytes()
+        (await accept(cluster, 1)).json()
+        assert b'"1":' not in (tmp_path / "1" / "synced.json").read_bytes()
+        assert held.pod.is_ready
+
+
+async def test_a_loss_of_which_nobody_knows_how_much_it_was_is_told(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
+        epoch = await cluster.writer().epoch()
+        (await cluster.writer().commit(epoch, 0, {})).json()
+        await cluster.stop_pod(0)
+        shutil.rmtree(tmp_path / "0" / "partitions" / "0")
+        await cluster.start_pod(0)
+        (await accept(cluster, 0)).json()
+        assert losses(cluster, 0) == [(1, 0, 1)]
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert report.accepted_in == 1
+
+
+async def test_an_acceptance_that_fails_tells_nobody_that_a_batch_was_completed(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(0)
+        (tmp_path / "0" / "partitions" / "0").rename(tmp_path / "aside")
+        open_engine, cluster.open_engine = cluster.open_engine, failing_open
+        await cluster.start_pod(0)
+        (await accept(cluster, 0)).problem(507, "DISK_FULL")
+        completed = [held.pod.completion.completed for held in cluster.pods.values()]
+        assert max(completed) <= 1
+        await cluster.stop_pod(0)
+        cluster.open_engine = open_engine
+        shutil.rmtree(tmp_path / "0" / "partitions" / "0", ignore_errors=True)
+        (tmp_path / "aside").rename(tmp_path / "0" / "partitions" / "0")
+        await cluster.start_pod(0)
+        assert values(cluster) == [b"1"] * 3
+
+
+def failing_open(path: Path) -> Engine:
+    raise CorruptionError("damaged") if path.exists() else DiskFullError("no room to begin")
+
+
+async def test_a_rebuild_after_the_loss_of_partition_0_is_written(tmp_path: Path) -> None:
+    """Its batch has the number of one that was applied, of a query that nobody knows any more."""
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(0)
+        shutil.rmtree(tmp_path / "0" / "partitions" / "0")
+        await cluster.start_pod(0)
+        (await accept(cluster, 0)).json()
+        writer = cluster.writer()
+        opened = (await writer.open("run-2", "another-query", takeOver=True)).json()
+        epoch, generation = opened["writerEpoch"], opened["generation"]
+        assert opened["lastBatch"] is None
+        answer = await writer.commit(epoch, 0, {}, "rebuild", generation=generation, replace=True)
+        assert not answer.json()["alreadyApplied"]
+        assert all(cluster.rows(number) == {} for number in range(PARTITIONS))
+        assert losses(cluster, 0) == []
+
+
+async def test_a_database_that_has_no_room_to_be_opened_keeps_no_other_from_being_served(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.stop_pod(0)
+        open_engine, is_full = cluster.open_engine, True
+
+        def open_where_there_is_room(path: Path) -> Engine:
+            if is_full and path.name == "2":
+                raise DiskFullError("the volume is full")
+            engine: Engine = open_engine(path)
+            return engine
+
+        cluster.open_engine = open_where_there_is_room
+        held = await cluster.start_pod(0)
+        assert held.pod.is_ready
+        assert cluster.rows(0) == cluster.rows(1) == {b"k": b"1"}
+        with pytest.raises(DiskFullError):
+            held.pod.local(2)
+        assert [(one.partition, one.is_waiting) for one in held.pod.report().lost] == [(2, True)]
+        is_full = False
+        await wait_until_async(lambda: PartitionId(2) in held.pod.replicas)
+        assert cluster.rows(2) == {b"k": b"1"}
+        assert held.pod.report().lost == ()
 
 
 async def test_all_partitions_of_a_lost_volume_go_on_one_after_the_other(tmp_path: Path) -> None:

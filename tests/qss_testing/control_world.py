@@ -154,6 +154,9 @@ class SimulatedPod:
                 index=self.indexes.get(entry.partition),
                 completed=self._completed(entry.partition),
                 coordinated=None if self.coordinated is None else Sequence(self.coordinated),
+                accepted_in=self.losses[entry.partition].epoch
+                if entry.partition in self.losses
+                else None,
                 losses=tuple(
                     loss for number, loss in self.losses.items() if number == entry.partition
                 ),

@@ -60,10 +60,9 @@ def with_taken_losses(
         return entry
     report = observation.reports.get(entry.active)
     taken = report is not None and any(
-        loss.epoch == entry.epoch
+        replica.accepted_in == entry.epoch
         for replica in report.replicas
         if replica.configuration.partition == entry.partition
-        for loss in replica.losses
     )
     return replace(entry, epoch=Epoch(entry.epoch + 1)) if taken else entry
 
@@ -117,6 +116,17 @@ def lacking_message(observation: Observation, found: list[Lacking]) -> str:
     return f"{'; '.join(said)}. {what_to_do}"
 
 
+def waiting_message(observation: Observation) -> str | None:
+    """What of partitions that lack nothing but room on their volume."""
+    told = [
+        f"partition {lost.partition} on {report.pod}: {lost.error}"
+        for report in observation.reports.values()
+        for lost in report.lost
+        if lost.is_waiting
+    ]
+    return "; ".join(told) or None
+
+
 def losses_message(observation: Observation) -> str | None:
     """What was lost and accepted, until all rows are replaced."""
     told = [
@@ -131,6 +141,8 @@ def losses_message(observation: Observation) -> str | None:
 
 
 def _range_of(loss: DataLoss) -> str:
+    if loss.last < loss.first:
+        return f"{loss.first} and later, as far as there were any"
     return str(loss.first) if loss.first == loss.last else f"{loss.first} to {loss.last}"
 
 
@@ -143,7 +155,7 @@ def _actives(reports: Mapping[Ordinal, ReplicasReport]) -> Iterator[ReplicaRepor
 
 def _unopened_message(entry: PartitionConfiguration, report: ReplicasReport) -> str | None:
     for lost in report.lost:
-        if lost.partition == entry.partition:
+        if lost.partition == entry.partition and not lost.is_waiting:
             return f"partition {entry.partition} on {report.pod} cannot be opened: {lost.error}"
     return None
 

@@ -37,6 +37,7 @@ from qss_operator.planning.losses import (
     lacking,
     lacking_message,
     losses_message,
+    waiting_message,
 )
 from qss_operator.planning.model import (
     Condition,
@@ -56,6 +57,7 @@ _SERVING = "serving"
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 ASSIGNMENT_REFUSED = "AssignmentRefused"
 STORE_TYPE_REFUSED = "StoreTypeRefused"  # A type of a user's own: only the pods have its package.
+REPLICA_FAILED = "ReplicaFailed"
 _FAILED = "failed"
 
 
@@ -297,7 +299,7 @@ def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
         return yes, PODS_FAILING, "; ".join(broken)
     failed = [f"partition {r.configuration.partition}: {r.error}" for r in _failed(observation)]
     if failed:
-        return yes, "ReplicaFailed", shown(failed)
+        return yes, REPLICA_FAILED, shown(failed)
     spec = observation.resource.spec
     if spec.effective_standbys < spec.standbys:
         message = (
@@ -329,6 +331,8 @@ def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[s
         is_behind = any(one.is_open for one in behind)
         reason = PARTITION_ROLLED_BACK if is_behind else NO_IN_SYNC_REPLICA
         return reason, lacking_message(observation, behind)
+    if waiting := waiting_message(observation):
+        return REPLICA_FAILED, waiting
     missing = {
         pod: partitions
         for pod, partitions in missing_replicas(observation, known).items()

@@ -114,6 +114,7 @@ class AcceptLoss(Wire, frozen=True, kw_only=True):
     """
 
     held: BatchesHeld
+    is_salvaged: bool = False  # Its database was opened up to damage, or begun anew.
 
 
 Command = (

@@ -27,11 +27,11 @@ from qss_store.replication.entries import (
 )
 from qss_store.transactions.commit_plan import Changes, Rows
 from qss_store.transactions.writers import (
-    UNKNOWN,
     DecidedBatch,
     Writer,
     digest_of,
     expired_one_offs,
+    is_same_query,
     oldest_done_one_off,
     replaced,
     with_last_batch,
@@ -133,7 +133,8 @@ class Coordinator:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
         if request.query_id in held.former_queries:
             raise StaleWriterError(f"another query has taken writer {name} over: stop this one")
-        if held.query_id not in (UNKNOWN, request.query_id) and not request.take_over:
+        is_same = is_same_query(held, request.query_id, takes_over=False)
+        if not (is_same or request.take_over):
             raise OtherCheckpointError(
                 f"writer {name} belongs to query {held.query_id}, this is {request.query_id}: use "
                 'its checkpoint, another writer name, or onNewCheckpoint="takeOver"',
@@ -172,7 +173,7 @@ class Coordinator:
         if held is None:
             return fresh
         other_run = () if held.run_id == entry.run_id else (held.run_id,)
-        same_query = held.query_id in (UNKNOWN, entry.query_id)
+        same_query = is_same_query(held, entry.query_id, takes_over=entry.take_over)
         other_query = () if same_query else (held.query_id,)
         return replaced(
             fresh,
@@ -360,11 +361,9 @@ class Coordinator:
         return "open" if ordinal > (held.generation, last) else "dropped"
 
     def expired_one_offs(self, now_ms: int) -> list[str]:
-        """One-off writers that nobody will ask about again."""
         return expired_one_offs(self.writers.values(), now_ms)
 
     def oldest_done_one_off(self) -> str | None:
-        """The one-off writer whose batch was complete first; else one that gave its batch up."""
         return oldest_done_one_off(self.writers.values(), self.completed)
 
     def apply_loss(self, epoch: Epoch, held: BatchesHeld) -> Changes:
@@ -374,10 +373,11 @@ class Coordinator:
         with epochs above any that a lost entry may have allotted.
         """
         self.completed = max(self.completed, held.sequence)
-        known = (self.last_epoch, *(one.writer_epoch for one in held.last))
-        self.last_epoch = WriterEpoch(max(*known, epoch * _EPOCH_STRIDE + _EPOCH_STRIDE // 2))
+        middle = epoch * _EPOCH_STRIDE + _EPOCH_STRIDE // 2
+        known = (one.writer_epoch for one in held.last)
+        self.last_epoch = WriterEpoch(max(self.last_epoch, middle, *known))
         changes: Changes = {_STATE: self._state()}
-        for one in held.last:
+        for one in (one for one in held.last if one.writer not in self.deleted):
             changes |= self._keep(with_last_batch(self.writers.get(one.writer), one))
         for writer in list(self.writers.values()):
             changes |= self._keep(replaced(writer, closed=True))

@@ -28,7 +28,8 @@ def losses_after(
 
 def with_loss(losses: tuple[DataLoss, ...], loss: DataLoss) -> tuple[DataLoss, ...]:
     """With another loss; the oldest of too many are told as one."""
-    if losses and losses[-1].epoch == loss.epoch and losses[-1].last + 1 == loss.first:
+    is_next = losses and losses[-1].epoch == loss.epoch and losses[-1].last + 1 == loss.first
+    if is_next and loss.last >= loss.first:
         joined = DataLoss(first=losses[-1].first, last=loss.last, epoch=loss.epoch)
         return (*losses[:-1], joined)
     if len(losses) < LOSSES_MAX:

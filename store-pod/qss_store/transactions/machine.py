@@ -78,7 +78,9 @@ class Machine:
             case Barrier():
                 return Outcome()
             case AcceptLoss():
-                changes = self.participant.apply_loss(entry.epoch, command.held)
+                changes = self.participant.apply_loss(
+                    entry.epoch, command.held, is_salvaged=command.is_salvaged
+                )
                 if self.coordinator is not None:
                     changes |= self.coordinator.apply_loss(entry.epoch, command.held)
                 return Outcome(changes, is_shown=True)

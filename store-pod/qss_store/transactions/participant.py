@@ -348,14 +348,18 @@ class Participant:
         self.position = without_writers(self.position, writers)
         return self.inputs.forget(writers)
 
-    def apply_loss(self, epoch: Epoch, held: BatchesHeld) -> Changes:
+    def apply_loss(self, epoch: Epoch, held: BatchesHeld, *, is_salvaged: bool = False) -> Changes:
         """Takes over what another partition knows of batches: a person gave up those between."""
         self.forgiven, self.accepted_in = held.decided, epoch
-        if held.sequence <= self.sequence:
-            return {STATE: encode(self._state())}  # Only chunks of what was decided are lost.
+        first = Sequence(self.sequence + 1)
+        if held.completed <= self.sequence:  # Chunks of what was decided are lost, or nobody knows.
+            if is_salvaged:
+                loss = DataLoss(first=first, last=self.sequence, epoch=epoch)
+                self.losses = with_loss(self.losses, loss)
+            return {STATE: encode(self._state())}
         changes: Changes = {LAST + writer.encode(): None for writer in self.last}
         changes |= self.inputs.forget(list(self.inputs.by_writer))
-        loss = DataLoss(first=Sequence(self.sequence + 1), last=held.sequence, epoch=epoch)
+        loss = DataLoss(first=first, last=held.sequence, epoch=epoch)
         self.losses = with_loss(self.losses, loss)
         self.sequence = held.sequence
         self.position, self.last = Position.from_json(held.position), applied_batches(held.last)

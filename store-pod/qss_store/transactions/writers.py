@@ -47,6 +47,15 @@ class Writer(Wire, frozen=True, kw_only=True):
     former_queries: tuple[str, ...] = ()
 
 
+def is_same_query(held: Writer, query_id: str, *, takes_over: bool) -> bool:
+    """Whether a query goes on with a writer's batches.
+
+    The query of a writer whose entries were lost is not known: the next one that opens it is taken
+    for it, unless it says that it takes over.
+    """
+    return held.query_id == query_id or (held.query_id == UNKNOWN and not takes_over)
+
+
 def with_last_batch(known: Writer | None, last: LastBatch) -> Writer:
     """A writer whose last batches only another partition knows.
 
@@ -58,7 +67,8 @@ def with_last_batch(known: Writer | None, last: LastBatch) -> Writer:
         writer_epoch=last.writer_epoch,
         chunks_digest=UNKNOWN,
     )
-    if known is not None and (known.generation, known.last_batch) == (last.generation, last.batch):
+    told = (last.generation, last.batch)
+    if known and (known.generation, -1 if known.last_batch is None else known.last_batch) >= told:
         return known
     is_same = known is not None and known.generation == last.generation
     query_id = known.query_id if known is not None and is_same else UNKNOWN

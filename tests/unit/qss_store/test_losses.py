@@ -2,14 +2,18 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from qss_core.errors import SequenceTakenError
 from qss_core.losses import BatchesHeld, DataLoss, LastBatch
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire import PartitionCommit
+from qss_store.replication.entries import DeleteWriter, OpenWriter
+from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.losses import LOSSES_MAX, with_loss
 from qss_store.transactions.participant import Participant
+from qss_store.transactions.writers import replaced
 
 
 def commit(sequence: int, **members: Any) -> PartitionCommit:
@@ -39,7 +43,11 @@ def held(sequence: int) -> BatchesHeld:
     )
     position = {"flights": {"0": sequence}}
     return BatchesHeld(
-        sequence=Sequence(sequence), decided=Sequence(sequence), position=position, last=(last,)
+        sequence=Sequence(sequence),
+        completed=Sequence(sequence),
+        decided=Sequence(sequence),
+        position=position,
+        last=(last,),
     )
 
 
@@ -81,3 +89,23 @@ def test_losses_are_bounded_and_the_oldest_are_told_as_one() -> None:
     assert len(losses) == LOSSES_MAX
     assert losses[0].first == 1
     assert losses[-1].last == 4 * LOSSES_MAX - 1
+
+
+def test_a_writer_that_is_known_to_be_further_stays_as_it_is() -> None:
+    """A salvaged partition 0 may hold a decision that the others have not applied."""
+    coordinator = Coordinator()
+    for name in ("job", "deleted"):
+        entry = OpenWriter(
+            writer=name, query_id="q", run_id="r", open_id=name, take_over=False, one_off=False
+        )
+        coordinator.apply_open(Epoch(1), 0, entry)
+    decided = replaced(coordinator.writer("job"), last_batch=7)
+    coordinator.writers["job"] = decided
+    gone = coordinator.writer("deleted")
+    coordinator.apply_delete(DeleteWriter(writer="deleted", writer_epoch=gone.writer_epoch))
+    told = held(6)
+    also = msgspec.structs.replace(told.last[0], writer="deleted")
+    coordinator.apply_loss(Epoch(1), msgspec.structs.replace(told, last=(*told.last, also)))
+    assert list(coordinator.writers) == ["job"]
+    assert coordinator.writer("job") == replaced(decided, closed=True)
+    assert coordinator.last_epoch > decided.writer_epoch + 1000

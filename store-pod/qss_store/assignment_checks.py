@@ -1,0 +1,24 @@
+"""Which assignments a pod may take. Pure."""
+
+from qss_core.errors import MalformedRequestError, WrongStoreError
+from qss_core.model import StoreAssignment, StoreName
+from qss_core.spec import formats_of
+
+
+def check_assignment(
+    assignment: StoreAssignment, store: StoreName, held: StoreAssignment | None
+) -> None:
+    """Raises WrongStoreError for one of another store than the pod's, or than the one it holds."""
+    definition = assignment.definition
+    if definition.name != store:
+        raise WrongStoreError(f"this pod serves store {store}, not {definition.name}")
+    if definition.format not in formats_of(definition.type):
+        raise MalformedRequestError(
+            f"a store of type {definition.type} has no format {definition.format}"
+        )
+    if held and held.definition.store_id != definition.store_id:
+        raise WrongStoreError(
+            f"this volume belongs to store id {held.definition.store_id}, "
+            f"not {definition.store_id}: delete it, or adopt it",
+            store_id=held.definition.store_id,
+        )

@@ -1,0 +1,52 @@
+"""Partitions that a pod should serve and could not open, and why."""
+
+import logging
+
+from qss_core.errors import CorruptionError, DiskFullError
+from qss_core.losses import LostReplica
+from qss_core.model import PartitionId, PodName
+
+_LOG = logging.getLogger(__name__)
+
+
+class Unopened:
+    """Those that are lost, and those that wait for room on the volume to be opened."""
+
+    def __init__(self) -> None:
+        self._lost: dict[PartitionId, str] = {}
+        self.waiting: dict[PartitionId, DiskFullError] = {}
+
+    @property
+    def partitions(self) -> set[PartitionId]:
+        return {*self._lost, *self.waiting}
+
+    def lose(self, partition: PartitionId, why: str) -> None:
+        """Notes a partition that does not come by itself."""
+        self._lost[partition] = why
+        _LOG.error("partition %s is not served: %s", partition, why)
+
+    def wait(self, partition: PartitionId, error: DiskFullError) -> None:
+        """Notes a partition that is tried again."""
+        if partition not in self.waiting:
+            _LOG.error("partition %s waits for disk space to be opened", partition)
+        self.waiting[partition] = error
+
+    def opened(self, partition: PartitionId) -> None:
+        """Notes that it was opened after all."""
+        self._lost.pop(partition, None)
+        self.waiting.pop(partition, None)
+
+    def check(self, partition: PartitionId, pod: PodName) -> None:
+        """Raises CorruptionError, or DiskFullError, for a partition that could not be opened."""
+        if waits := self.waiting.get(partition):
+            raise waits
+        if why := self._lost.get(partition):
+            raise CorruptionError(f"partition {partition} of pod {pod} is lost: {why}")
+
+    def report(self) -> tuple[LostReplica, ...]:
+        """What the operator is told of them."""
+        waiting = {number: error.message for number, error in self.waiting.items()}
+        return tuple(
+            LostReplica(partition=number, error=why, is_waiting=number in waiting)
+            for number, why in sorted({**self._lost, **waiting}.items())
+        )
