@@ -1,6 +1,8 @@
 """The pods' control API over HTTP (the port Pods)."""
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import aiohttp
@@ -48,34 +50,65 @@ class OpenAccess:
 class HttpPods:
     """Calls pods at their changelog address."""
 
-    def __init__(self, session: aiohttp.ClientSession, access: Access | None = None) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        access: Access | None = None,
+        *,
+        silent_after_s: float | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """A pod that takes requests and answers none for `silent_after_s` is in trouble.
+
+        With None nobody says so here: on Kubernetes the kubelet finds such pods.
+        """
         self._session = session
         self._access = access or OpenAccess()
+        self._silent_after_s = silent_after_s
+        self._monotonic_s = monotonic_s
+        self._silent_since_s: dict[PodName, float] = {}
         self._refusals: dict[PodName, str] = {}
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
         """What a pod holds; None if it does not answer in time, or does not say so."""
+        asked_at_s = self._monotonic_s()
         try:
             report = await self._call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
         except StoreError as error:
-            self._note(pod, error)
+            self._note(pod, error, asked_at_s)
             return None
         self._refusals.pop(pod.name, None)
+        self._silent_since_s.pop(pod.name, None)
         return report
 
     def refusal(self, pod: PodAddress) -> str | None:
         """Why a pod that was reached did not report the last time; None where it was not."""
         return self._refusals.get(pod.name)
 
-    def _note(self, pod: PodAddress, error: StoreError) -> None:
+    def _note(self, pod: PodAddress, error: StoreError, asked_at_s: float) -> None:
         was_reached = not isinstance(error, UnreachableError) or isinstance(error, UntrustedError)
         told = f"does not answer the operator: {error.message}" if was_reached else None
+        if isinstance(error.__cause__, TimeoutError):
+            told = told or self._silence_of(pod, asked_at_s)
+        else:
+            self._silent_since_s.pop(pod.name, None)
         level = logging.WARNING if told != self._refusals.get(pod.name) else logging.DEBUG
         logger.log(level, "%s does not report: %s", pod.name, error.message)
         if told is None:
             self._refusals.pop(pod.name, None)
         else:
             self._refusals[pod.name] = told
+
+    def _silence_of(self, pod: PodAddress, asked_at_s: float) -> str | None:
+        """What is said of a pod that takes requests and does not answer them."""
+        since_s = self._silent_since_s.setdefault(pod.name, asked_at_s)
+        limit_s = self._silent_after_s
+        if limit_s is None or self._monotonic_s() - since_s < limit_s:
+            return None
+        return (
+            f"runs and has not answered for {limit_s:.0f} s: it is stopped (kill -CONT lets it go "
+            "on) or has too much to do; its partitions are not served meanwhile"
+        )
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""

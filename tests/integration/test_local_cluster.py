@@ -307,3 +307,35 @@ def answers(url: str) -> bool:
             return bool(response.status == 200)
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("qss", [REAL_POD], indirect=True, ids=["real"])
+async def test_a_frozen_pod_is_told_of_and_the_other_pods_are_asked_meanwhile(qss: Qss) -> None:
+    async with ready_stores(qss):
+        write_values(endpoints_of(qss).query or "", STORE, {f"k{n}": n for n in range(20)})
+        frozen = qss.pod(0)
+        assert frozen is not None
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            await wait_until_async(lambda: degraded(qss) == "PodsFailing", TIMEOUT_S)
+            condition = status_of(qss).condition(ConditionType.DEGRADED)
+            assert condition is not None
+            assert condition.message.startswith(f"{STORE}-0 runs and has not answered for 10 s")
+            urls = [pod.query for pod in endpoints_of(qss).pods if pod.query]
+            served = await asyncio.to_thread(values_of_pod_1, urls)
+            assert served  # Though the first address is that of the frozen pod.
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+        await wait_until_async(lambda: degraded(qss) == "Healthy", TIMEOUT_S)
+
+
+def degraded(qss: Qss) -> str | None:
+    """The reason of the condition."""
+    condition = status_of(qss).condition(ConditionType.DEGRADED)
+    return None if condition is None else condition.reason
+
+
+def values_of_pod_1(urls: list[str]) -> list[object]:
+    """What partitions of pod 1 hold."""
+    with Store(urls, STORE) as store:
+        return [row.value for row in store.range(partitions=[1, 3, 5])]

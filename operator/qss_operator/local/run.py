@@ -24,6 +24,7 @@ from qss_operator.planning.status import STORE_TYPE_REFUSED, is_ready, starting_
 from qss_operator.reconcile import StoreReconciler
 
 _WATCH_S = 0.1
+_SILENT_AFTER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ async def running_stores(
         async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
             state.write_holder()
             local = LocalResources(state, resources)
-            pods = HttpPods(session)
+            pods = HttpPods(session, silent_after_s=_SILENT_AFTER_S)
             reconcilers = [
                 StoreReconciler(name, resources=local, cluster=cluster, pods=pods, clock=clock)
                 for name in names
