@@ -14,7 +14,7 @@ import typer
 
 from qss_operator.local.cluster import POD_COMMAND
 from qss_operator.local.ports import moves
-from qss_operator.local.state import StateDirectory
+from qss_operator.local.state import DEFAULT_STATE, StateDirectory
 from qss_operator.local.stop import stop_stores
 from qss_operator.local.view import Output, show_statuses, statuses_table
 from qss_operator.planning.status import is_ready, why
@@ -22,14 +22,17 @@ from qss_operator.planning.status import is_ready, why
 if TYPE_CHECKING:
     from qss_operator.local.run import RunningStores
 
-_DEFAULT_STATE = Path(".qss")
 _WATCH_S = 0.2
 _HOW_TO_STOP = "Ctrl-C stops the stores; the data stays"
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Files = Annotated[
-    list[Path],
-    typer.Argument(help="YAML files with QueryableStateStore resources.", show_default=False),
+    list[Path] | None,
+    typer.Argument(
+        help="YAML files with QueryableStateStore resources; without any, all stores that are in "
+        "the state directory.",
+        show_default=False,
+    ),
 ]
 StateOption = Annotated[
     Path,
@@ -49,9 +52,9 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    files: Files,
+    files: Files = None,
     *,
-    state_dir: StateOption = _DEFAULT_STATE,
+    state_dir: StateOption = DEFAULT_STATE,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Run in the background; return when ready.")
     ] = False,
@@ -65,7 +68,10 @@ def up(
 
     The data stays in the state directory when the stores are stopped.
     """
+    from qss_operator.local.prepare import stored_files
+
     state = StateDirectory(state_dir)
+    files = files or stored_files(state)
     command = tuple(shlex.split(pod_command)) if pod_command else POD_COMMAND
     if detach:
         from qss_operator.local.background import start_in_background
@@ -77,7 +83,7 @@ def up(
         for name, before in ports.items():
             for line in moves(name, before, state.read_ports(name)):
                 typer.echo(line, err=True)
-        typer.echo(f"running in the background: `qss down{_state_option(state_dir)}` stops it")
+        typer.echo(f"running in the background: `qss down{state.option}` stops it")
         return
     logging.basicConfig(
         level=logging.INFO if background else logging.WARNING,
@@ -86,7 +92,7 @@ def up(
     asyncio.run(_run_until_stopped(files, state, command, "" if background else _HOW_TO_STOP))
 
 
-def down(*, state_dir: StateOption = _DEFAULT_STATE) -> None:
+def down(*, state_dir: StateOption = DEFAULT_STATE) -> None:
     """Stop the stores of a state directory and every pod; the data stays."""
     state = StateDirectory(state_dir)
     ended = asyncio.run(stop_stores(state))
@@ -100,7 +106,7 @@ def status(
         str | None, typer.Argument(help="One store, in more words.", show_default=False)
     ] = None,
     *,
-    state_dir: StateOption = _DEFAULT_STATE,
+    state_dir: StateOption = DEFAULT_STATE,
     output: Annotated[Output, typer.Option("--output", "-o", help="How it is shown.")] = (
         Output.TABLE
     ),
@@ -124,10 +130,37 @@ async def _run_until_stopped(
         loop.add_signal_handler(number, stop.set)
     async with running_stores(files, state, command) as running:
         telling = asyncio.create_task(_tell(running, how_to_stop))
-        await stop.wait()
-        telling.cancel()
-        typer.echo("stopping the pods")
-    typer.echo(f"stopped; the data is kept in {state.path}")
+        deleted = asyncio.create_task(running.wait_until_deleted())
+        changed = asyncio.create_task(_tell_changes(files, state))
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait([stopped, deleted], return_when=asyncio.FIRST_COMPLETED)
+        for task in (telling, changed, stopped):
+            task.cancel()
+        is_deleted = deleted.done()
+        deleted.cancel()
+        typer.echo(f"{state.path} was deleted: " * is_deleted + "stopping the pods")
+    typer.echo("stopped" if is_deleted else f"stopped; the data is kept in {state.path}")
+
+
+async def _tell_changes(files: list[Path], state: StateDirectory) -> None:
+    """Say once of each change of a file that it is not taken over by itself."""
+    known = {file: _version(file) for file in files}
+    while True:
+        await asyncio.sleep(_WATCH_S)
+        for file, version in known.items():
+            if (now := _version(file)) == version:
+                continue
+            known[file] = now
+            how = f"`qss down{state.option}`, then `qss up`"
+            typer.echo(f"{file} was changed and the stores run as before: {how} to take it over")
+
+
+def _version(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 async def _tell(running: "RunningStores", how_to_stop: str) -> None:
@@ -147,7 +180,3 @@ async def _tell(running: "RunningStores", how_to_stop: str) -> None:
             typer.echo(how_to_stop)
         was_ready = all_ready
         await asyncio.sleep(_WATCH_S)
-
-
-def _state_option(state_dir: Path) -> str:
-    return "" if state_dir == _DEFAULT_STATE else f" --state-dir {state_dir}"

@@ -52,6 +52,7 @@ class Intervals:
     """How often the loop looks, and how often it writes what it saw."""
 
     unsettled_s: float = 0.2
+    failing_max_s: float = 5.0  # Rounds that fail alike are tried less and less often.
     settled_s: float = 1.0
     publish_s: float = 1.0
 
@@ -83,20 +84,30 @@ class StoreReconciler:
 
     async def run(self) -> None:
         """Run rounds until the resource is deleted or the task is cancelled."""
+        failed: str | None = None
+        interval = self._intervals.unsettled_s
         while True:
             try:
                 is_settled = await self.run_round()
-            except StoreError as error:
-                logger.warning("%s: %s: %s", self._store, error.code, error.message)
-                is_settled = False
-            except Exception:
-                # One bad round must not be the last one.
-                logger.exception("%s: a round failed", self._store)
-                is_settled = False
-            if is_settled is None:
-                return
-            interval = self._intervals.settled_s if is_settled else self._intervals.unsettled_s
+            except Exception as error:  # noqa: BLE001 one bad round must not be the last one.
+                if failed != str(error):
+                    self._log_failure(error)
+                    interval = self._intervals.unsettled_s
+                failed = str(error)
+                interval = min(2 * interval, self._intervals.failing_max_s)
+            else:
+                if is_settled is None:
+                    return
+                failed = None
+                interval = self._intervals.settled_s if is_settled else self._intervals.unsettled_s
             await self._cluster.wait_for_change(self._store, interval)
+
+    def _log_failure(self, error: Exception) -> None:
+        """Says once why rounds fail; what repeats is not said again."""
+        if isinstance(error, StoreError):
+            logger.warning("%s: %s: %s", self._store, error.code, error.message)
+        else:
+            logger.error("%s: a round failed", self._store, exc_info=error)
 
     async def run_round(self) -> bool | None:
         """One round; whether nothing was left to do, or None if the resource is gone."""

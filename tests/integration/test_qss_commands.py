@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from qss_core.model import Ordinal
+from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import StartFailedError
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.processes import is_alive
@@ -201,3 +201,63 @@ def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("error: MISSING_EXTRA: `qss up` needs the module qss_operator")
     assert "pip install 'queryable-state[operator]'" in done.stderr
+
+
+def test_up_without_files_starts_what_is_there(qss: Qss) -> None:
+    nothing = qss.run("up", "--detach")
+    assert (nothing.code, "there is no store in" in nothing.err) == (2, True), nothing.err
+    assert qss.up(manifest(), manifest("others")).code == 0
+    assert qss.down().code == 0
+    again = qss.run("up", "--detach", "--pod-command", " ".join(FAKE_POD))
+    assert again.code == 0, again.err
+    assert qss.ready() == "2/2"
+    assert qss.ready(StoreName("others")) == "2/2"
+    assert qss.status()["metadata"]["generation"] == 1
+
+
+def test_files_that_say_something_else_than_what_runs_are_told_with_what_to_do(qss: Qss) -> None:
+    assert qss.up(manifest()).code == 0
+    same = qss.up(manifest())
+    assert "to run what the files say" not in same.err
+    other = qss.up(manifest(stagedBytesMax="64Mi"), manifest("others"))
+    assert other.code == 1
+    assert f"store {STORE} runs with an older spec" in other.err
+    assert "store others is not among those that run" in other.err
+    how = f"`qss down --state-dir {qss.state.path}`, then `qss up FILE..."
+    assert f"to run what the files say: {how}" in other.err
+
+
+def test_a_file_that_changes_while_its_store_runs_is_told_of(qss: Qss) -> None:
+    assert qss.up().code == 0
+    file = qss.write(manifest(), "# Edited.\n")
+    line = f"{file} was changed and the stores run as before: `qss down"
+    wait_until(lambda: line in qss.state.up_log.read_text())
+
+
+def test_pods_whose_state_directory_is_deleted_end(qss: Qss) -> None:
+    assert qss.up().code == 0
+    holder, pods = qss.state.holder(), qss.living_pods()
+    assert holder is not None
+    assert len(pods) == 2
+    (qss.state.path / "lock").unlink()  # The first that `rm -r` may delete.
+    wait_until(lambda: not any(map(is_alive, (holder, *pods))))
+
+
+def test_a_pod_whose_folder_cannot_be_used_is_told_of_in_one_line_and_others_go_on(
+    qss: Qss,
+) -> None:
+    assert qss.up().code == 0
+    assert qss.down().code == 0
+    folder = qss.state.pod_directory(STORE, Ordinal(1))
+    aside = folder.rename(qss.directory / "aside")
+    folder.symlink_to(folder)  # Not to be opened by anybody, also not by root.
+    up = qss.up(timeout_s=5)
+    assert up.code == 4, up.err
+    condition = next(one for one in qss.status()["status"]["conditions"] if one["type"] == "Ready")
+    assert f"{STORE}-1 cannot be started: {folder}" in condition["message"]
+    wait_until(lambda: qss.ready() == "1/2")
+    said = qss.state.up_log.read_text()
+    assert "Traceback" not in said
+    folder.unlink()
+    aside.rename(folder)
+    wait_until(lambda: qss.ready() == "2/2")

@@ -8,7 +8,7 @@ from pathlib import Path
 from qss_core.model import StoreName
 from qss_operator.errors import AlreadyRunningError, StartFailedError
 from qss_operator.local.files import make_directory
-from qss_operator.local.prepare import prepare
+from qss_operator.local.prepare import prepare, telling_differences
 from qss_operator.local.run import RunningStores, wait_until_ready
 from qss_operator.local.state import StateDirectory
 from qss_operator.local.supervisor import last_line
@@ -26,9 +26,11 @@ async def start_in_background(
     time; the background process then goes on trying.
     """
     # Its refusals are shown here, not in a log; a bad file's even while somebody else runs this.
-    names = tuple(entry.name for entry in prepare(files, state))
+    prepared = prepare(files, state)
+    names = tuple(entry.name for entry in prepared)
     make_directory(state.path)
-    state.check_nobody_runs()
+    with telling_differences(prepared, state):
+        state.check_nobody_runs()
     log = state.up_log
     if log.exists() and log.stat().st_size > _LOG_BYTES_MAX:
         log.write_bytes(b"")  # Of earlier runs.
@@ -38,7 +40,8 @@ async def start_in_background(
 
     def read() -> dict[StoreName, StoreStatus]:
         if child.poll() is not None:
-            _raise_refusal(log, said_before)
+            with telling_differences(prepared, state):
+                _raise_refusal(log, said_before)
             raise StartFailedError(
                 f"the background process ended with exit code {child.returncode}: "
                 f"{last_line(log)} (see {log})"

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from qss_core.model import Ordinal, PodAddress, PodName, StoreName
-from qss_operator.local.files import make_directory
+from qss_operator.errors import StateDirectoryError
+from qss_operator.local.files import holds_files
 from qss_operator.local.ports import LOOPBACK, PodPorts, choose_ports, moves
 from qss_operator.local.processes import end_process
 from qss_operator.local.state import StateDirectory
@@ -56,12 +57,7 @@ class LocalCluster:
         """The pods of a store, whether they run or not."""
         pods = self._stores.get(store, _Pods())
         states = tuple(
-            PodState(
-                address=address,
-                is_running=supervisor.is_running,
-                has_data=self._has_data(store, address.ordinal),
-                trouble=supervisor.trouble,
-            )
+            self._state_of(store, address, supervisor)
             for address, supervisor in zip(pods.addresses, pods.supervisors, strict=True)
         )
         return ClusterState(replicas=len(states), pods=states, endpoints=_endpoints(pods.addresses))
@@ -103,7 +99,6 @@ class LocalCluster:
         changed.clear()
 
     def _start(self, store: StoreName, pods: _Pods, ordinal: Ordinal, ports: PodPorts) -> None:
-        make_directory(self._state.pod_directory(store, ordinal))
         command = (
             *self._pod_command,
             *("--store", store),
@@ -117,11 +112,18 @@ class LocalCluster:
         pods.supervisors.append(supervisor)
         pods.tasks.append(asyncio.create_task(supervisor.run(), name=f"{store}-{ordinal}"))
 
-    def _has_data(self, store: StoreName, ordinal: Ordinal) -> bool:
+    def _state_of(
+        self, store: StoreName, address: PodAddress, supervisor: PodSupervisor
+    ) -> PodState:
+        """A pod; one whose volume cannot be read is taken for one that has data."""
+        has_data, trouble = True, supervisor.trouble
         try:
-            return any(self._state.data_directory(store, ordinal).iterdir())
-        except FileNotFoundError:
-            return False
+            has_data = holds_files(self._state.data_directory(store, address.ordinal))
+        except StateDirectoryError as error:
+            trouble = trouble or f"cannot be started: {error.message}"
+        return PodState(
+            address=address, is_running=supervisor.is_running, has_data=has_data, trouble=trouble
+        )
 
     def _ports_of_others(self, store: StoreName) -> list[int]:
         others = (other for other in self._state.stores() if other != store)

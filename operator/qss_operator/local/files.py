@@ -50,6 +50,18 @@ def make_directory(directory: Path) -> None:
         raise StateDirectoryError(f"{directory} cannot be made: {error.strerror}") from error
 
 
+def holds_files(directory: Path) -> bool:
+    """Whether a directory is there and has anything in it."""
+    try:
+        return any(directory.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StateDirectoryError(
+            f"{directory} cannot be read: {error.strerror}: let this user read it, or move it away"
+        ) from error
+
+
 def _sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY)
     try:

@@ -1,6 +1,7 @@
 """From YAML files to stored resources: validated, compared with what was stored, and numbered."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,11 +10,12 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_core.spec import StoreSpec, decode_spec
 from qss_operator.crd import ADOPT_VOLUMES_ANNOTATION
-from qss_operator.errors import InvalidResourceError
+from qss_operator.errors import AlreadyRunningError, InvalidResourceError
 from qss_operator.local.state import StateDirectory
 from qss_operator.manifests import Manifest, read_manifests
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
-from qss_operator.planning.model import StoreResource
+from qss_operator.planning.model import ConditionType, StoreResource, StoreStatus
+from qss_operator.planning.status import STOPPED
 from qss_operator.unsupported import refuse_unsupported_locally
 from qss_operator.validation import validate_resource
 
@@ -42,6 +44,43 @@ def prepare(files: Sequence[Path], state: StateDirectory) -> list[PreparedStore]
             raise InvalidResourceError(f"{manifest.source}: {store.name} is given twice")
         prepared.append(store)
     return prepared
+
+
+def stored_files(state: StateDirectory) -> list[Path]:
+    """The resources that are stored; raises InvalidResourceError where there are none."""
+    files = [state.resource_file(name) for name in state.stores()]
+    if not files:
+        raise InvalidResourceError(
+            f"there is no store in {state.path} to start again: give its file, qss up FILE"
+        )
+    return files
+
+
+def differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> list[str]:
+    """What the stores of some files have that those which run do not have."""
+    news = []
+    for entry in prepared:
+        if entry.stored is None or _is_stopped(state.read_status(entry.name)):
+            news.append(f"store {entry.name} is not among those that run")
+        elif entry.stored["spec"] != entry.resource["spec"]:
+            news.append(f"store {entry.name} runs with an older spec")
+    how = f"`qss down{state.option}`, then `qss up FILE...{state.option}` with all files"
+    return [*news, f"to run what the files say: {how}"] if news else []
+
+
+def _is_stopped(status: StoreStatus | None) -> bool:
+    ready = None if status is None else status.condition(ConditionType.READY)
+    return ready is None or ready.reason == STOPPED
+
+
+@contextmanager
+def telling_differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> Iterator[None]:
+    """Adds to an AlreadyRunningError what of the files does not run."""
+    try:
+        yield
+    except AlreadyRunningError as error:
+        lines = [error.message, *differences(prepared, state)]
+        raise AlreadyRunningError("\n".join(lines)) from error
 
 
 def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) -> StoreResource:

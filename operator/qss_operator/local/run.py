@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -14,9 +14,9 @@ from qss_operator.clock import SystemClock
 from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
-from qss_operator.local.prepare import prepare, store
+from qss_operator.local.prepare import prepare, store, telling_differences
 from qss_operator.local.resources import LocalResources
-from qss_operator.local.state import StateDirectory
+from qss_operator.local.state import HeldLock, StateDirectory
 from qss_operator.local.stop import mark_stopped
 from qss_operator.planning.knowledge import RETAINED_VOLUMES_FOUND
 from qss_operator.planning.model import ConditionType, StoreStatus
@@ -33,6 +33,7 @@ class RunningStores:
 
     state: StateDirectory
     names: tuple[StoreName, ...]
+    lock: HeldLock | None = None  # Of this process; None where another one runs them.
     # Asked for ten times a second, and read only where it was published anew.
     _seen: dict[StoreName, tuple[object, StoreStatus]] = field(default_factory=dict)
 
@@ -44,6 +45,13 @@ class RunningStores:
                 self._seen[name] = version, self.state.read_status(name) or StoreStatus()
         return {name: self._seen[name][1] for name in self.names}
 
+    async def wait_until_deleted(self) -> None:
+        """Returns when the state directory was deleted: nobody finds these pods any more."""
+        while True:
+            if self.lock is not None and not self.lock.is_there():
+                return
+            await asyncio.sleep(_WATCH_S)
+
 
 @asynccontextmanager
 async def running_stores(
@@ -54,8 +62,11 @@ async def running_stores(
     Raises a StoreError for a bad file, and AlreadyRunningError where somebody runs this state
     directory. On leaving, every pod is stopped; the data stays.
     """
-    prepare(files, state)  # A bad file is told of even while somebody else runs the directory.
-    with state.lock():
+    # A bad file is told of even while somebody else runs the directory.
+    prepared = prepare(files, state)
+    with ExitStack() as stack:
+        with telling_differences(prepared, state):
+            lock = stack.enter_context(state.lock())
         # Again: what was stored may have changed until now.
         prepared = prepare(files, state)
         clock = SystemClock()
@@ -74,7 +85,7 @@ async def running_stores(
             ]
             tasks = [asyncio.create_task(reconciler.run()) for reconciler in reconcilers]
             try:
-                yield RunningStores(state=state, names=names)
+                yield RunningStores(state=state, names=names, lock=lock)
             finally:
                 await _cancel(tasks)
         for name in names:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -24,6 +24,23 @@ from qss_operator.local.files import make_directory, read_yaml, write_yaml
 from qss_operator.local.ports import PodPorts
 from qss_operator.local.processes import ProcessId, identify, is_alive
 from qss_operator.planning.model import StoreStatus
+
+DEFAULT_STATE = Path(".qss")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """The lock of a state directory, while it is held."""
+
+    file: Path
+    inode: int
+
+    def is_there(self) -> bool:
+        """Whether others find it: not where the directory was deleted, or made anew."""
+        try:
+            return self.file.stat().st_ino == self.inode
+        except OSError:
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +70,26 @@ class StateDirectory:
         """The output of one pod."""
         return self.pod_directory(store, ordinal) / "log"
 
+    @property
+    def option(self) -> str:
+        """What commands need to find this directory."""
+        return "" if self.path == DEFAULT_STATE else f" --state-dir {self.path}"
+
     # --- Resources.
+
+    def resource_file(self, store: StoreName) -> Path:
+        """Where a resource is stored."""
+        return self.path / store / "resource.yaml"
 
     def read_resource(self, store: StoreName) -> dict[str, Any] | None:
         """The resource as it was stored."""
-        resource: dict[str, Any] | None = read_yaml(self.path / store / "resource.yaml")
+        resource: dict[str, Any] | None = read_yaml(self.resource_file(store))
         return resource
 
     def write_resource(self, store: StoreName, resource: dict[str, Any]) -> None:
         """Store a resource."""
         make_directory(self.path / store)
-        write_yaml(self.path / store / "resource.yaml", resource)
+        write_yaml(self.resource_file(store), resource)
 
     def read_status(self, store: StoreName) -> StoreStatus | None:
         """The status as it was published; None before the first."""
@@ -106,22 +132,31 @@ class StateDirectory:
     # --- The lock.
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> Iterator["HeldLock"]:
         """Be the only one who runs this directory; raises AlreadyRunningError.
 
         The system releases the lock with the process, however that ends.
         """
         make_directory(self.path)
-        with (self.path / "lock").open("a+", encoding="utf-8") as file:
+        with self._open_lock() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise self._already_running(self.holder()) from error
             file.truncate(0)
             try:
-                yield
+                yield HeldLock(Path(file.name), os.fstat(file.fileno()).st_ino)
             finally:
                 file.truncate(0)
+
+    def _open_lock(self) -> IO[str]:
+        try:
+            return (self.path / "lock").open("a+", encoding="utf-8")
+        except OSError as error:
+            raise StateDirectoryError(
+                f"{self.path / 'lock'} cannot be opened: {error.strerror}: let this user write "
+                f"{self.path}, or choose another --state-dir"
+            ) from error
 
     def check_nobody_runs(self) -> None:
         """Raises AlreadyRunningError where somebody does and has begun; the lock is not touched."""

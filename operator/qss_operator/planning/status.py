@@ -51,6 +51,7 @@ from qss_operator.planning.model import (
 )
 from qss_operator.planning.wishes import MOVES_NOT_SUPPORTED, told, undone_wishes
 
+STOPPED = "Stopped"
 _MESSAGE_CHARS_MAX = 1024
 _SERVING = "serving"
 # Reasons that give way to what the cluster says.
@@ -102,7 +103,7 @@ def starting_status(status: StoreStatus | None, now: str) -> StoreStatus:
 def stopped_status(status: StoreStatus, now: str) -> StoreStatus:
     """The status of a store whose pods were stopped on purpose."""
     message = "the local cluster is stopped and the data is kept: `qss up` starts it again"
-    return _idle(status, "Stopped", message, now)
+    return _idle(status, STOPPED, message, now)
 
 
 def deleting_status(
