@@ -77,7 +77,8 @@ PLANTS = (
         (
             Change(
                 f"{_STORE}/pod.py",
-                "        except CorruptionError as error:\n            if not was_here:\n                raise\n",
+                "        except CorruptionError as error:\n"
+                "            if not was_here:\n                raise\n",
                 "        except CorruptionError as error:\n            raise\n",
             ),
         ),

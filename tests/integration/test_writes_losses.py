@@ -1,0 +1,299 @@
+"""Partitions that lost batches go on without them where a person has said so."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from qss_core.errors import CorruptionError, DiskFullError
+from qss_core.model import PartitionId
+from qss_store.engine.base import Engine
+from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_testing.rolled_back import (
+    PARTITIONS,
+    accept,
+    cluster_of,
+    losses,
+    rolled_back,
+    values,
+    write,
+)
+from qss_testing.stores import open_rocksdb
+from qss_testing.waiting import wait_until_async
+from qss_testing.write_cluster import Chunks, decide, write_cluster
+
+
+async def test_a_participant_goes_on_where_its_loss_is_accepted(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        await rolled_back(cluster, tmp_path, 1)
+        (await accept(cluster, 1)).json()
+        assert losses(cluster, 1) == [(2, 2, 1)]
+        assert values(cluster) == [b"2", b"1", b"2"], "the rows are those that are left"
+        position = cluster.replica(1).machine.participant.position
+        assert position == cluster.replica(0).machine.participant.position
+        (await write(cluster, 2, b"3", "run-3")).json()
+        assert values(cluster) == [b"3"] * 3
+        await cluster.stop_pod(1)
+        await cluster.start_pod(1)
+        assert losses(cluster, 1) == [(2, 2, 1)]
+        (await write(cluster, 3, b"4", "run-4", replace=True)).json()
+        assert losses(cluster, 1) == []
+
+
+async def test_partition_0_goes_on_behind_the_others_where_its_loss_is_accepted(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        await rolled_back(cluster, tmp_path, 0)
+        (await accept(cluster, 0)).json()
+        assert losses(cluster, 0) == [(2, 2, 1)]
+        assert values(cluster) == [b"1", b"2", b"2"]
+        # The batch that the others hold is known as applied, whatever its inputs were.
+        writer = cluster.writer()
+        replay = await writer.commit(await writer.epoch("run-3"), 1, {}, "whatever")
+        assert replay.json()["alreadyApplied"]
+        (await write(cluster, 2, b"3", "run-4")).json()
+        assert values(cluster) == [b"3"] * 3
+        sequences = [cluster.replica(number).machine.participant.sequence for number in range(3)]
+        assert sequences == [3, 3, 3]
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        assert losses(cluster, 0) == [(2, 2, 1)]
+
+
+async def test_writers_that_partition_0_has_lost_are_known_by_their_last_batch(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.stop_pod(0)
+        shutil.copytree(tmp_path / "0", tmp_path / "backup")
+        await cluster.start_pod(0)
+        newer = cluster.writer(name="newer")
+        epoch = await newer.epoch("run-n", "query-n")
+        (await newer.commit(epoch, 7, {})).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(0)
+        shutil.rmtree(tmp_path / "0")
+        (tmp_path / "backup").rename(tmp_path / "0")
+        await cluster.start_pod(0)
+        (await accept(cluster, 0)).json()
+        newer = cluster.writer(name="newer")
+        (await newer.commit(epoch, 8, {})).problem(409, "STALE_WRITER")
+        again = await newer.epoch("run-o", "query-n")
+        assert again > epoch, "no epoch is given twice"
+        assert (await newer.commit(again, 7, {}, "whatever")).json()["alreadyApplied"]
+        (await newer.commit(again, 9, {})).problem(409, "BATCH_GAP")
+        assert (await newer.commit(again, 8, {})).json()["sequence"] == 3
+
+
+async def test_a_decided_batch_is_completed_without_the_chunks_that_were_lost(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(1)
+        shutil.copytree(tmp_path / "1", tmp_path / "backup")
+        await cluster.start_pod(1)
+        epoch = await cluster.writer().epoch("run-2")
+        chunks: Chunks = {}
+        for number in range(PARTITIONS):
+            chunks |= await cluster.writer(number).stage(
+                epoch, 1, f"{epoch}.t{number}.0", {number: {b"k": b"2"}}
+            )
+        await cluster.stop_pod(1)
+        await decide(cluster, cluster.writer(), 1, chunks)
+        shutil.rmtree(tmp_path / "1")
+        (tmp_path / "backup").rename(tmp_path / "1")
+        await cluster.start_pod(1)
+        coordinator = cluster.replica(0).machine.coordinator
+        assert coordinator is not None
+        cluster.pods[0].coordination.go_on()
+        await wait_until_async(lambda: cluster.rows(2)[b"k"] == b"2")
+        assert coordinator.unfinished is not None
+        (await accept(cluster, 1)).json()
+        await wait_until_async(lambda: coordinator.unfinished is None)
+        assert values(cluster) == [b"2", b"1", b"2"]
+        assert losses(cluster, 1) == [(2, 2, 1)]
+
+
+@pytest.mark.parametrize("what", ["directory", "manifest", "changelog"])
+async def test_a_partition_that_is_lost_begins_with_what_is_left_of_it(
+    tmp_path: Path, what: str
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        (await write(cluster, 1, b"2", "run-2")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(1)
+        database = tmp_path / "1" / "partitions" / "1"
+        if what == "directory":
+            shutil.rmtree(database)
+        elif what == "changelog":  # It opens, and cannot be read.
+            flip_in_a_block(database, what)
+        else:
+            (manifest,) = database.glob("MANIFEST-*")
+            manifest.write_bytes(manifest.read_bytes()[:20])
+        held = await cluster.start_pod(1)
+        with pytest.raises(CorruptionError):
+            held.pod.local(1)
+        assert [one.partition for one in held.pod.report().lost] == [1]
+        (await accept(cluster, 1)).json()
+        assert held.pod.report().lost == ()
+        assert losses(cluster, 1) == [(1, 2, 1)]
+        assert cluster.rows(1) == {}
+        aside = tmp_path / "1" / "partitions" / "1.damaged-1"
+        assert aside.exists() == (what != "directory")
+        (await write(cluster, 2, b"3", "run-3")).json()
+        assert values(cluster) == [b"3"] * 3
+        await cluster.stop_pod(1)
+        await cluster.start_pod(1)
+        assert values(cluster) == [b"3"] * 3
+
+
+def flip_in_a_block(database: Path, family: str) -> None:
+    """Damages one bit of a family's only table."""
+    budget = Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
+    engine = RocksDbEngine(database, budget)
+    before = set(database.glob("*.sst"))
+    engine._families[family].compact_range(None, None)
+    engine.close()
+    held = set(database.glob("*.sst")) - before or before
+    for table in held:
+        data = bytearray(table.read_bytes())
+        data[20] ^= 0x40
+        table.write_bytes(data)
+
+
+async def test_what_was_synced_of_a_lost_partition_is_forgotten_before_it_is_opened(
+    tmp_path: Path,
+) -> None:
+    """Else a crash right after the acceptance would take the partition out again."""
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(1)
+        shutil.rmtree(tmp_path / "1" / "partitions" / "1")
+        held = await cluster.start_pod(1)
+        assert b'"1":' in (tmp_path / "1" / "synced.json").read_bytes()
+        (await accept(cluster, 1)).json()
+        assert b'"1":' not in (tmp_path / "1" / "synced.json").read_bytes()
+        assert held.pod.is_ready
+
+
+async def test_a_loss_of_which_nobody_knows_how_much_it_was_is_told(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
+        epoch = await cluster.writer().epoch()
+        (await cluster.writer().commit(epoch, 0, {})).json()
+        await cluster.stop_pod(0)
+        shutil.rmtree(tmp_path / "0" / "partitions" / "0")
+        await cluster.start_pod(0)
+        (await accept(cluster, 0)).json()
+        assert losses(cluster, 0) == [(1, 0, 1)]
+        (report,) = cluster.pods[0].pod.report().replicas
+        assert report.accepted_in == 1
+
+
+async def test_an_acceptance_that_fails_tells_nobody_that_a_batch_was_completed(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(0)
+        (tmp_path / "0" / "partitions" / "0").rename(tmp_path / "aside")
+        open_engine, cluster.open_engine = cluster.open_engine, failing_open
+        await cluster.start_pod(0)
+        (await accept(cluster, 0)).problem(507, "DISK_FULL")
+        completed = [held.pod.completion.completed for held in cluster.pods.values()]
+        assert max(completed) <= 1
+        await cluster.stop_pod(0)
+        cluster.open_engine = open_engine
+        shutil.rmtree(tmp_path / "0" / "partitions" / "0", ignore_errors=True)
+        (tmp_path / "aside").rename(tmp_path / "0" / "partitions" / "0")
+        await cluster.start_pod(0)
+        assert values(cluster) == [b"1"] * 3
+
+
+def failing_open(path: Path) -> Engine:
+    raise CorruptionError("damaged") if path.exists() else DiskFullError("no room to begin")
+
+
+async def test_a_rebuild_after_the_loss_of_partition_0_is_written(tmp_path: Path) -> None:
+    """Its batch has the number of one that was applied, of a query that nobody knows any more."""
+    async with cluster_of(tmp_path) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(0)
+        shutil.rmtree(tmp_path / "0" / "partitions" / "0")
+        await cluster.start_pod(0)
+        (await accept(cluster, 0)).json()
+        writer = cluster.writer()
+        opened = (await writer.open("run-2", "another-query", takeOver=True)).json()
+        epoch, generation = opened["writerEpoch"], opened["generation"]
+        assert opened["lastBatch"] is None
+        answer = await writer.commit(epoch, 0, {}, "rebuild", generation=generation, replace=True)
+        assert not answer.json()["alreadyApplied"]
+        assert all(cluster.rows(number) == {} for number in range(PARTITIONS))
+        assert losses(cluster, 0) == []
+
+
+async def test_a_database_that_has_no_room_to_be_opened_keeps_no_other_from_being_served(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.stop_pod(0)
+        open_engine, is_full = cluster.open_engine, True
+
+        def open_where_there_is_room(path: Path) -> Engine:
+            if is_full and path.name == "2":
+                raise DiskFullError("the volume is full")
+            engine: Engine = open_engine(path)
+            return engine
+
+        cluster.open_engine = open_where_there_is_room
+        held = await cluster.start_pod(0)
+        assert held.pod.is_ready
+        assert cluster.rows(0) == cluster.rows(1) == {b"k": b"1"}
+        with pytest.raises(DiskFullError):
+            held.pod.local(2)
+        assert [(one.partition, one.is_waiting) for one in held.pod.report().lost] == [(2, True)]
+        is_full = False
+        await wait_until_async(lambda: PartitionId(2) in held.pod.replicas)
+        assert cluster.rows(2) == {b"k": b"1"}
+        assert held.pod.report().lost == ()
+
+
+async def test_all_partitions_of_a_lost_volume_go_on_one_after_the_other(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, pods=2) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        (await write(cluster, 1, b"2", "run-2")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(0)
+        shutil.rmtree(tmp_path / "0" / "partitions")
+        await cluster.start_pod(0)
+        refused = (await accept(cluster, 2)).problem(503, "NOT_READY")
+        assert "accept its loss first" in refused["detail"]
+        (await accept(cluster, 0)).json()
+        (await accept(cluster, 2)).json()
+        assert [losses(cluster, number) for number in range(3)] == [[(1, 2, 1)], [], [(1, 2, 1)]]
+        (await write(cluster, 2, b"3", "run-3")).json()
+        assert values(cluster) == [b"3"] * 3
+
+
+async def test_a_loss_is_accepted_in_its_epoch_alone_and_only_where_there_is_one(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        await rolled_back(cluster, tmp_path, 1)
+        (await accept(cluster, 1, epoch=2)).problem(409, "STALE_EPOCH")
+        end = cluster.replica(2).log.end
+        (await accept(cluster, 2)).json()
+        assert cluster.replica(2).log.end == end
+        assert losses(cluster, 2) == []
+        (await accept(cluster, 1)).json()
+        end = cluster.replica(1).log.end
+        (await accept(cluster, 1)).json()
+        assert cluster.replica(1).log.end == end
