@@ -264,8 +264,12 @@ def test_a_pod_without_the_package_takes_no_assignment_and_loses_nothing(tmp_pat
         pod.kill()
         (tmp_path / "site").rename(tmp_path / "away")
         pod.start()
-        report = pod.report()
-        assert report is not None
+
+        def opened() -> ReplicasReport | None:
+            told = pod.report()
+            return told if told is not None and told.replicas else None
+
+        report = wait_until(opened)
         assert {replica.state for replica in report.replicas} == {"failed"}
         assert all("no package in this pod" in str(one.error) for one in report.replicas)
         assert "STORE_TYPE_REFUSED" in refusal(cluster)

@@ -43,7 +43,7 @@ class ModelWriter:
 
     @property
     def _writer(self) -> Writer:
-        return Writer(self.pod.cluster.pods[0].internal, self.name)
+        return self.pod.cluster.writer(name=self.name)
 
     @property
     def _path(self) -> str:
@@ -216,7 +216,8 @@ class ModelWriter:
 
     async def _send(self, sent: _Sent) -> Answer:
         headers = {"Content-Type": sent.media}
-        return await self._writer.api.send("POST", f"{sent.path}/commit", sent.body, headers)
+        path = self._writer.named(f"{sent.path}/commit")
+        return await self._writer.api.send("POST", path, sent.body, headers)
 
     async def replay(self) -> None:
         """The last commit once more, as if its answer was lost: nothing happens."""
