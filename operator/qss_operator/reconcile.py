@@ -231,7 +231,10 @@ class StoreReconciler:
         told = "%s: partition %s goes on without what it lost, as accepted in epoch %s"
         logger.warning(told, self._store, step.partition, step.epoch)
         request = AcceptLossRequest(
-            store_id=step.store_id, partition=step.partition, epoch=step.epoch
+            store_id=step.store_id,
+            partition=step.partition,
+            epoch=step.epoch,
+            assignment=step.assignment,
         )
         try:
             await self._pods.accept_loss(pod.reached_at, request)

@@ -1,6 +1,14 @@
 """Messages about batches that a partition lacks: how pods compare, and what a person accepts."""
 
-from qss_core.model import Epoch, PartitionId, Sequence, StoreId, Wire, WriterEpoch
+from qss_core.model import (
+    Epoch,
+    PartitionId,
+    Sequence,
+    StoreAssignment,
+    StoreId,
+    Wire,
+    WriterEpoch,
+)
 from qss_core.positions import PositionJson
 
 
@@ -27,11 +35,15 @@ class LostReplica(Wire, frozen=True, kw_only=True):
 
 
 class AcceptLossRequest(Wire, frozen=True, kw_only=True):
-    """A person goes on with what a partition still has, in the epoch that the person named."""
+    """A person goes on with what a partition still has, in the epoch that the person named.
+
+    A pod whose whole volume is gone has no assignment. It takes this one, and has lost all of it.
+    """
 
     store_id: StoreId
     partition: PartitionId
     epoch: Epoch
+    assignment: StoreAssignment | None = None
 
 
 class SequencesRequest(Wire, frozen=True, kw_only=True):

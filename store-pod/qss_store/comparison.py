@@ -52,7 +52,7 @@ class Comparison:
             _LOG.warning("pod %s serves without the word of all other pods", self._pod.name)
         finally:
             self._pod.is_compared = True
-            await self._pod.touch()
+            await self._pod.news.tell()
 
     async def run(self) -> None:
         """Rounds, for ever."""
@@ -91,7 +91,7 @@ class Comparison:
             _LOG.error(told, number, held, behind[number])
         if self._told != behind.keys():
             self._told = set(behind)
-            await self._pod.touch()
+            await self._pod.news.tell()
 
     async def _ask(self, pod: PodAddress) -> bool:
         try:

@@ -36,6 +36,9 @@ class LossAcceptance:
         person named, UnreachableError or NotReadyError where a pod that has to be asked is silent.
         """
         async with self._accepting:
+            if request.assignment is not None and self._pod.assignment is None:
+                _LOG.error("the volume is empty and was not: its partitions are lost")
+                await self._pod.assign(request.assignment, is_emptied=True)
             self._check(request)
             replica = self._pod.replicas.get(request.partition)
             if replica is not None and self._pod.completion.lacks(replica) is None:
@@ -51,7 +54,7 @@ class LossAcceptance:
             told = "partition %s goes on without sequence %s to %s, as accepted in epoch %s"
             _LOG.error(told, request.partition, before + 1, held.sequence, request.epoch)
             await self._comparison.look()
-            await self._pod.touch()
+            await self._pod.news.tell()
 
     def _check(self, request: AcceptLossRequest) -> None:
         held = self._pod.placed().definition.store_id

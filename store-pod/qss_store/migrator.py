@@ -63,8 +63,8 @@ class Migrator:
             if replica.migration.failure is None:
                 _LOG.warning("partition %s: rows wait: %s", replica.partition, error.message)
             replica.migration.failure = error
-            await self._pod.touch()
+            await self._pod.news.tell()
             return False
         if has_moved:
-            await self._pod.touch()
+            await self._pod.news.tell()
         return replica.view is not None

@@ -42,7 +42,7 @@ from qss_store.metrics import Metrics
 from qss_store.opening import OpenEngine, Opening
 from qss_store.recent import RecentRows
 from qss_store.replica import Replica
-from qss_store.reports import report_of, summary_of
+from qss_store.reports import News, report_of, summary_of
 from qss_store.settings import Settings
 from qss_store.surroundings import Surroundings
 from qss_store.sync_marks import SyncMarks
@@ -89,8 +89,7 @@ class Pod:
         self._volume = Volume(volume)
         self._opening = Opening(self._volume, open_engine, salvage_engine)
         self._incarnation = incarnation
-        self._version = 0
-        self._changed = asyncio.Condition()
+        self.news = News()
         self._is_assigned = asyncio.Event()
         self._assigning = asyncio.Lock()
         self._gate = asyncio.Lock()
@@ -155,8 +154,10 @@ class Pod:
 
     # --- Assignment
 
-    async def assign(self, assignment: StoreAssignment) -> ReplicasReport:
-        """Takes this pod's part of an assignment.
+    async def assign(
+        self, assignment: StoreAssignment, *, is_emptied: bool = False
+    ) -> ReplicasReport:
+        """Takes this pod's part of an assignment; what an `is_emptied` volume should hold is lost.
 
         StaleEpochError and WrongStoreError refuse it, and StoreTypeRefusedError where it is of a
         user's own type that this pod cannot serve.
@@ -164,21 +165,22 @@ class Pod:
         async with self._assigning:
             check_assignment(assignment, self.store, self.assignment)
             self._take_type(assignment.definition)
-            await self._assign(assignment)
+            await self._assign(assignment, is_emptied=is_emptied)
         self.has_opened = True
         return self.report()
 
-    async def _assign(self, assignment: StoreAssignment) -> None:
+    async def _assign(self, assignment: StoreAssignment, *, is_emptied: bool = False) -> None:
         changed = assignment != self.assignment
         for configuration in assignment.partitions:
             if configuration.role_of(self.ordinal) is not None:
-                changed |= await self._place(assignment, configuration)
+                was_here = is_emptied and self.ordinal in configuration.in_sync
+                changed |= await self._place(assignment, configuration, was_here=was_here)
             elif configuration.partition in self.replicas:
                 self.replicas[configuration.partition].reconfigure(configuration)
         if changed:
             await self._take(assignment)
             _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
-            await self.touch()
+            await self.news.tell()
 
     def _take_type(self, definition: StoreDefinition) -> None:
         """Makes the store's own type, once: neither it nor its options ever change."""
@@ -200,7 +202,7 @@ class Pod:
         self.rows_to_move.set()
 
     async def _place(
-        self, assignment: StoreAssignment, configuration: PartitionConfiguration
+        self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
     ) -> bool:
         partition = configuration.partition
         replica = self.replicas.get(partition)
@@ -208,7 +210,9 @@ class Pod:
             replica.settings = assignment.settings
             return replica.reconfigure(configuration)
         held = self.assignment
-        was_here = held is not None and held.partitions[partition].role_of(self.ordinal) is not None
+        was_here |= (
+            held is not None and held.partitions[partition].role_of(self.ordinal) is not None
+        )
         try:
             opened = await self._opened(assignment, configuration, was_here=was_here)
         except CorruptionError as error:
@@ -305,8 +309,12 @@ class Pod:
             for configuration in self.assignment.partitions
             if configuration.role_of(self.ordinal) is not None
         }
-        serving = {number for number, replica in self.replicas.items() if replica.view is not None}
-        return wanted <= serving | self._unopened.partitions
+        settled = {
+            number
+            for number, replica in self.replicas.items()
+            if replica.view is not None or isinstance(replica.failure, CorruptionError)
+        }
+        return wanted <= settled | self._unopened.partitions
 
     def report(self) -> ReplicasReport:
         """What the operator is told."""
@@ -316,7 +324,7 @@ class Pod:
             pod=self.name,
             ordinal=self.ordinal,
             incarnation=self._incarnation,
-            version=self._version,
+            version=self.news.version,
             ready=self.is_ready,
             replicas=tuple(
                 report_of(self.replicas[number], self.completion)
@@ -324,21 +332,6 @@ class Pod:
             ),
             lost=self._unopened.report(),
         )
-
-    async def touch(self) -> None:
-        """Tells who waits that the report has changed."""
-        async with self._changed:
-            self._version += 1
-            self._changed.notify_all()
-
-    async def wait_for_change(self, after: int, timeout_s: float) -> ReplicasReport:
-        """The report once its version is above `after`, or when the time is up."""
-        try:
-            async with asyncio.timeout(timeout_s), self._changed:
-                await self._changed.wait_for(lambda: self._version > after)
-        except TimeoutError:
-            pass
-        return self.report()
 
     # --- Finding replicas
 

@@ -1,11 +1,35 @@
 """What the operator is told of a replica, and the log of an assignment."""
 
+import asyncio
+
 from qss_core.model import Ordinal, Role, StoreAssignment
 from qss_core.replica_reports import ReplicaReport
 from qss_store.completion import Completion, rolled_back
 from qss_store.replica import Replica
 
 _SHOWN_MAX = 8
+
+
+class News:
+    """The version of a pod's report, and who waits for the next one."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._changed = asyncio.Condition()
+
+    async def tell(self) -> None:
+        """Tells who waits that the report has changed."""
+        async with self._changed:
+            self.version += 1
+            self._changed.notify_all()
+
+    async def wait(self, after: int, timeout_s: float) -> None:
+        """Returns once the version is above `after`, or when the time is up."""
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait_for(lambda: self.version > after)
+        except TimeoutError:
+            pass
 
 
 def report_of(replica: Replica, completion: Completion) -> ReplicaReport:

@@ -55,6 +55,11 @@ def values_at(url: str) -> set[object]:
         return {row.value for row in rows if row is not None}
 
 
+def keys_at(url: str) -> int:
+    with Store(url, STORE) as store:
+        return sum(store.get(key) is not None for key in KEYS)
+
+
 def told(qss: Qss, kind: ConditionType) -> tuple[str, str, str]:
     """Status, reason and message of a condition; before it is published, nothing."""
     status = qss.state.read_status(STORE)
@@ -89,3 +94,24 @@ async def test_a_volume_that_went_back_is_told_and_its_loss_accepted(qss: Qss) -
         assert "partition 1 lacks the batches of sequence 2, accepted in epoch 1" in lost
         await write(qss, 3)
         assert await asyncio.to_thread(values_at, url) == {3}
+
+
+@pytest.mark.parametrize("ordinal", [0, 1])
+async def test_a_volume_that_is_gone_is_not_served_before_its_loss_is_accepted(
+    qss: Qss, ordinal: int
+) -> None:
+    async with started(qss):
+        await write(qss, 1)
+    shutil.rmtree(qss.state.data_directory(STORE, Ordinal(ordinal)))
+    async with started(qss):
+        message = await degraded_by(qss, "NoInSyncReplica")
+        assert f"word-counts-{ordinal}: the volume is empty, or not whole" in message
+        assert f"{ANNOTATION}={ordinal}@1" in message
+    async with started(qss, **{ANNOTATION: f"{ordinal}@1"}):
+        url = await is_ready(qss)
+        assert 0 < await asyncio.to_thread(keys_at, url) < len(KEYS)
+        lost = await degraded_by(qss, "DataLost")
+        assert f"partition {ordinal} lacks the batches of sequence 1, accepted in epoch 1" in lost
+        await write(qss, 2)
+        assert await asyncio.to_thread(values_at, url) == {2}
+        assert await asyncio.to_thread(keys_at, url) == len(KEYS)

@@ -241,6 +241,37 @@ async def test_a_commit_that_is_sent_again_while_it_is_logged_is_logged_once(
         assert (await first).sequence == 1
 
 
+async def test_another_batch_at_the_sequence_of_a_logged_commit_is_not_taken_for_its_copy(
+    tmp_path: Path,
+) -> None:
+    async with slow_pod(tmp_path) as (services, engine):
+        opened = await opened_writer(services)
+        rows = (slice_of(b"k"),)
+        commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
+        before = services.pod.local(0).log.end
+        engine.slow_down()
+        first = asyncio.ensure_future(
+            services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
+        )
+        engine.let_one_end()  # The decision's.
+        await wait_until_async(lambda: services.pod.local(0).log.end == before + 2)
+        coordinator = services.pod.local(0).machine.coordinator
+        assert coordinator is not None
+        assert coordinator.decision is not None
+        other = CommitPartitionsRequest(
+            store_id=ASSIGNMENT.definition.store_id,
+            epochs={"0": Epoch(1)},
+            decision=msgspec.structs.replace(coordinator.decision, batch=7),
+        )
+        refused = asyncio.ensure_future(services.batches.commit(other, {PartitionId(0): rows[0]}))
+        await asyncio.sleep(0)
+        engine.speed_up()
+        problem = (await refused).partitions["0"]
+        assert problem is not None
+        assert problem.code == "SEQUENCE_TAKEN"
+        assert (await first).sequence == 1
+
+
 async def test_a_decision_that_is_logged_is_waited_for_and_not_logged_again(
     tmp_path: Path,
 ) -> None:
@@ -265,28 +296,6 @@ async def test_a_decision_that_is_logged_is_waited_for_and_not_logged_again(
         assert services.pod.local(0).log.end == before + 1
         engine.speed_up()
         assert (await second).already_applied
-
-
-# --- Counts
-
-
-async def test_a_count_while_a_replacing_commit_waits_is_of_the_rows_that_are_shown(
-    tmp_path: Path,
-) -> None:
-    async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
-        writer = cluster.writer()
-        epoch = await writer.epoch()
-        rows = {b"k%d" % number: b"v" for number in range(100)}
-        chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: rows})
-        (await writer.commit(epoch, 0, chunks)).json()
-        replica = cluster.replica(0)
-        chunks = await writer.stage(epoch, 1, f"{epoch}.t.1", {0: {b"k": b"v"}})
-        async with replica.redefining(replica.definition):  # A change of format waits for its sync.
-            commit = asyncio.ensure_future(writer.commit(epoch, 1, chunks, replace=True))
-            await wait_until_async(lambda: replica.machine.participant.sequence == 2)
-            assert replica.approximate_count() == 100
-        (await commit).json()
-        assert replica.approximate_count() == 1
 
 
 @pytest.mark.parametrize("step_s", [-2.0, 3600.0])

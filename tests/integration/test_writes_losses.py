@@ -1,11 +1,12 @@
 """Partitions that lost batches go on without them where a person has said so."""
 
+import asyncio
 import shutil
 from pathlib import Path
 
 import pytest
 
-from qss_core.errors import CorruptionError, DiskFullError
+from qss_core.errors import CorruptionError, DiskFullError, NotReadyError
 from qss_core.model import PartitionId
 from qss_store.engine.base import Engine
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
@@ -38,6 +39,23 @@ async def test_a_participant_goes_on_where_its_loss_is_accepted(tmp_path: Path) 
         assert losses(cluster, 1) == [(2, 2, 1)]
         (await write(cluster, 3, b"4", "run-4", replace=True)).json()
         assert losses(cluster, 1) == []
+
+
+async def test_what_a_partition_knows_of_batches_is_not_told_in_the_middle_of_one(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        replica, comparison = cluster.replica(1), cluster.pods[0].comparison
+        async with replica.redefining(replica.definition):  # A batch is applied, and not shown.
+            commit = asyncio.ensure_future(write(cluster, 1, b"2", "run-2"))
+            await wait_until_async(lambda: replica.machine.participant.sequence == 2)
+            with pytest.raises(NotReadyError, match="is applying a batch"):
+                comparison.held(PartitionId(1))
+        (await commit).json()
+        held = comparison.held(PartitionId(1))
+        assert held is not None
+        assert (held.sequence, held.decided) == (2, 2)
 
 
 async def test_partition_0_goes_on_behind_the_others_where_its_loss_is_accepted(

@@ -9,6 +9,8 @@ import pytest
 
 from qss_core.model import PartitionId
 from qss_testing.http import Answer
+from qss_testing.stores import open_rocksdb
+from qss_testing.waiting import wait_until_async
 from qss_testing.write_cluster import (
     Chunks,
     WriteCluster,
@@ -364,3 +366,22 @@ async def test_a_commit_whose_chunk_is_not_there_waits_for_it_and_applies_nothin
     assert partitions["partitions"]["0"]["code"] == "CHUNK_MISSING"
     assert partitions["partitions"]["2"] is None
     assert cluster.replica(0).machine.participant.sequence == 0
+
+
+async def test_a_count_while_a_replacing_commit_waits_is_of_the_rows_that_are_shown(
+    tmp_path: Path,
+) -> None:
+    async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        rows = {b"k%d" % number: b"v" for number in range(100)}
+        chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: rows})
+        (await writer.commit(epoch, 0, chunks)).json()
+        replica = cluster.replica(0)
+        chunks = await writer.stage(epoch, 1, f"{epoch}.t.1", {0: {b"k": b"v"}})
+        async with replica.redefining(replica.definition):  # A change of format waits for its sync.
+            commit = asyncio.ensure_future(writer.commit(epoch, 1, chunks, replace=True))
+            await wait_until_async(lambda: replica.machine.participant.sequence == 2)
+            assert replica.approximate_count() == 100
+        (await commit).json()
+        assert replica.approximate_count() == 1

@@ -183,8 +183,15 @@ class SimulatedPod:
         completed = self.behind.get(partition)
         return None if completed is None else Sequence(completed)
 
-    def accept_loss(self, partition: PartitionId, epoch: Epoch) -> None:
+    def accept_loss(
+        self, partition: PartitionId, epoch: Epoch, assignment: StoreAssignment | None
+    ) -> None:
         """Goes on, as a pod does."""
+        if assignment is not None and self.store_id is None:
+            self.take(assignment)
+            self.lost = {
+                entry.partition: "gone" for entry in self.held if self.ordinal in entry.in_sync
+            }
         (held,) = [entry for entry in self.held if entry.partition == partition]
         if held.epoch != epoch:
             raise StaleEpochError("another epoch")
@@ -253,7 +260,7 @@ class World:
                     incarnation=str(pod.incarnation), assignment=step.assignment
                 )
             case AcceptLoss():
-                self.pods[step.ordinal].accept_loss(step.partition, step.epoch)
+                self.pods[step.ordinal].accept_loss(step.partition, step.epoch, step.assignment)
             case _:
                 assert_never(step)
 
@@ -317,7 +324,7 @@ class World:
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         simulated = self.pods[pod.ordinal]
-        simulated.accept_loss(request.partition, request.epoch)
+        simulated.accept_loss(request.partition, request.epoch, request.assignment)
         return simulated.report()
 
     def now(self) -> str:

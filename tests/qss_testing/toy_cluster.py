@@ -82,7 +82,7 @@ class ToyCluster:
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         found = self.disks[pod.name]
-        found.accept_loss(request.partition, request.epoch)
+        found.accept_loss(request.partition, request.epoch, request.assignment)
         return found.report()
 
     # --- Objects

@@ -12,7 +12,7 @@ from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
 from qss_core.replica_reports import ReplicasReport
 from qss_operator.planning.assign import Site, first_configurations, place
 from qss_operator.planning.claims import Claims, claims_of, decided, stranded
-from qss_operator.planning.losses import with_taken_losses
+from qss_operator.planning.losses import how_to_accept, with_taken_losses
 from qss_operator.planning.model import ConditionType, Observation, PodState
 
 PODS_STARTING = "PodsStarting"
@@ -126,19 +126,23 @@ def _has_entries(report: ReplicasReport) -> bool:
 def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:
     """Pods that should hold everything of a partition and have lost their volume.
 
-    Told their assignment, they would serve an empty partition as if it were the data.
+    A pod reads the assignment on its volume before it answers anybody: one that has none has lost
+    it. Told its assignment, it would serve empty partitions as if they were the data.
     """
     if is_creating(observation):
         return []
-    in_sync = {ordinal for entry in known.certain for ordinal in entry.in_sync}
     return [
         pod
         for pod in observation.cluster.pods
-        if pod.ordinal in in_sync
+        if held_by(known, pod)
         and (report := observation.reports.get(pod.ordinal)) is not None
         and report.store_id is None
-        and not pod.has_data
     ]
+
+
+def held_by(known: "Known", pod: PodState) -> list[PartitionConfiguration]:
+    """The partitions of which a pod should hold everything."""
+    return [entry for entry in known.certain if pod.ordinal in entry.in_sync]
 
 
 def missing_replicas(observation: Observation, known: "Known") -> dict[PodState, list[PartitionId]]:
@@ -210,12 +214,15 @@ def retained_message(foreign: dict[PodState, StoreId], adopt: str | None) -> str
     )
 
 
-def emptied_message(emptied: list[PodState]) -> str:
+def emptied_message(observation: Observation, known: Known, emptied: list[PodState]) -> str:
     """What to do about volumes that were lost."""
     names = shown([pod.address.name for pod in emptied])
+    lost = [entry for pod in emptied for entry in held_by(known, pod)]
     return (
-        f"{names}: the volume is empty and should hold the only copy of its partitions. Bring it "
-        "back, or delete all of the store's data to begin empty"
+        f"{names}: the volume is empty, or not whole, and should hold the only copy of its "
+        "partitions. Bring it back, delete all of the store's data to begin empty, or go on "
+        "without what it held: "
+        + how_to_accept(observation, {entry.partition: entry.epoch for entry in lost})
     )
 
 

@@ -103,17 +103,20 @@ def to_accept(
 
 def lacking_message(observation: Observation, found: list[Lacking]) -> str:
     """What to do about partitions that lack batches."""
+    said = "; ".join(one.message for one in found)
+    command = how_to_accept(observation, {one.partition: one.epoch for one in found})
+    return f"{said}. Bring the newer volume back, or go on without what is lost: {command}"
+
+
+def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -> str:
+    """The command that goes on without these partitions, and what it said so far."""
+    wanted = ",".join(f"{partition}@{epoch}" for partition, epoch in sorted(lost.items()))
     name, accepted = observation.resource.name, accepted_losses(observation)
-    wanted = ",".join(f"{one.partition}@{one.epoch}" for one in found)
-    said = [one.message for one in found]
-    what_to_do = (
-        "Bring the newer volume back, or go on without what is lost: kubectl annotate qss "
-        f"{name} --overwrite {ACCEPT_LOSS_ANNOTATION}={wanted}"
-    )
+    command = f"kubectl annotate qss {name} --overwrite {ACCEPT_LOSS_ANNOTATION}={wanted}"
     given = observation.resource.accept_data_loss
-    if given is not None and any(accepted.get(one.partition) != one.epoch for one in found):
-        what_to_do += f" (it says {given[:80]!r})"
-    return f"{'; '.join(said)}. {what_to_do}"
+    if given is None or all(accepted.get(number) == epoch for number, epoch in lost.items()):
+        return command
+    return f"{command} (it says {given[:80]!r})"
 
 
 def waiting_message(observation: Observation) -> str | None:

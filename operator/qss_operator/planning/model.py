@@ -221,12 +221,16 @@ class SendAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLoss:
-    """Tell a pod that a person goes on without the batches that its partition lacks."""
+    """Tell a pod that a person goes on without the batches that its partition lacks.
+
+    With `assignment` its volume is gone, and all partitions of it that were there are lost.
+    """
 
     ordinal: Ordinal
     store_id: StoreId
     partition: PartitionId
     epoch: Epoch
+    assignment: StoreAssignment | None = None
 
 
 Step = SetReplicas | PublishAssignment | SendAssignment | AcceptLoss

@@ -13,11 +13,12 @@ from qss_operator.planning.knowledge import (
     assess,
     emptied_pods,
     foreign_pods,
+    held_by,
     missing_replicas,
     store_claims,
     wanted_replicas,
 )
-from qss_operator.planning.losses import to_accept
+from qss_operator.planning.losses import accepted_losses, to_accept
 from qss_operator.planning.model import (
     AcceptLoss,
     Observation,
@@ -40,9 +41,10 @@ def plan(observation: Observation) -> list[Step]:
         return steps
     if not is_published(observation, known):
         steps.append(PublishAssignment(store_id=known.store_id, partitions=known.partitions))
+    emptied = emptied_pods(observation, known)
     left_alone = {
         *foreign_pods(observation),
-        *emptied_pods(observation, known),
+        *emptied,
         *missing_replicas(observation, known),
     }
     for pod in observation.cluster.pods:
@@ -58,6 +60,19 @@ def plan(observation: Observation) -> list[Step]:
             ordinal=one.pod, store_id=known.store_id, partition=one.partition, epoch=one.epoch
         )
         for one in to_accept(observation, known.certain)
+    ]
+    accepted = accepted_losses(observation)
+    steps += [
+        AcceptLoss(
+            ordinal=pod.ordinal,
+            store_id=known.store_id,
+            partition=entry.partition,
+            epoch=entry.epoch,
+            assignment=assignment_of(observation, known, pod),
+        )
+        for pod in emptied
+        for entry in held_by(known, pod)
+        if accepted.get(entry.partition) == entry.epoch
     ]
     return steps
 

@@ -327,7 +327,7 @@ def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[s
         return ASSIGNMENT_UNKNOWN, shown(list(known.unclear.values()))
     emptied = emptied_pods(observation, known)
     if emptied:
-        return NO_IN_SYNC_REPLICA, emptied_message(emptied)
+        return NO_IN_SYNC_REPLICA, emptied_message(observation, known, emptied)
     if behind := lacking(observation, known.certain):
         is_behind = any(one.is_open for one in behind)
         reason = PARTITION_ROLLED_BACK if is_behind else NO_IN_SYNC_REPLICA

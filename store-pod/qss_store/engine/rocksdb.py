@@ -5,6 +5,7 @@ calls decides how much is written at once. Options are named for every family at
 those of an unnamed family silently become RocksDB's defaults.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ from qss_store.engine.files import make_directory, newest_log
 from qss_store.engine.rocksdb_scans import Held, backward, forward, newest, translated
 from qss_store.engine.room import Room
 
+_LOG = logging.getLogger(__name__)
 _DEFAULT_FAMILY = "default"
 _WRITE_BUFFER_BYTES = 16 * 1024 * 1024
 _PAYLOAD_BUFFER_BYTES = 32 * 1024 * 1024
@@ -367,11 +369,14 @@ class RocksDbEngine:
     def close(self) -> None:
         """Closes the database; what runs for a caller that has gone is waited for: it has no end.
 
-        That is a sync, or a compaction.
+        That is a sync, or a compaction. What was synced stays also where the close fails.
         """
         with self._compacting, self._syncing:
             self._families.clear()
             self._handles.clear()
-            self._db.close()
+            try:
+                self._db.close()
+            except Exception as error:  # noqa: BLE001 damage, or a full disk: said and logged.
+                _LOG.error("%s did not close well: %s", self._path, error)
             # Where families were made, the object holds the files' lock also when it is closed.
             del self._db

@@ -245,7 +245,8 @@ class InternalApi:
             return _json(self._pod.report())
         wait_s = min(_WAIT_MAX_S, float(_parsed("wait", given["wait"])))
         after = _parsed("after", given.get("after", "0"))
-        return _json(await self._pod.wait_for_change(after, wait_s))
+        await self._pod.news.wait(after, wait_s)
+        return _json(self._pod.report())
 
     async def _read(self, request: web.Request, kind: type[Message], *allowed: str) -> Message:
         _parameters(request, *allowed)

@@ -97,6 +97,29 @@ def test_several_partitions_are_accepted_at_once() -> None:
     assert [step.partition for step in steps] == [1, 2]
 
 
+def emptied_store() -> World:
+    world = World(resource=resource_of(spec_of(partitions=6, replicas=3)))
+    world.settle()
+    for pod in world.pods:
+        pod.written = set(range(6))
+    world.pods[1].store_id, world.pods[1].held = None, ()
+    world.sent.clear()
+    return world
+
+
+def test_a_pod_whose_volume_is_gone_goes_on_with_the_partitions_whose_loss_is_accepted() -> None:
+    world = emptied_store()
+    assert "accept-data-loss=1@1,4@1" in condition(world, ConditionType.DEGRADED)[2]
+    accepting(world, "1@1")
+    world.settle()
+    assert world.pods[1].lost == {4: "gone"}
+    assert "partition 4 on word-counts-1 cannot be" in condition(world, ConditionType.DEGRADED)[2]
+    accepting(world, "1@1,4@1")
+    world.settle()
+    assert condition(world, ConditionType.DEGRADED)[1] == "DataLost"
+    assert condition(world, ConditionType.READY)[0] == "True"
+
+
 def test_what_was_complete_a_round_ago_is_missed_also_where_the_pods_do_not_say_so() -> None:
     world = running_store()
     observation = replace(world.observation(), completed=Sequence(1))

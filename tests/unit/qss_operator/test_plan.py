@@ -207,12 +207,16 @@ def test_a_pod_that_has_not_read_its_disk_yet_counts_as_silent(make: Callable[[]
     assert isinstance(plan(world.observation())[0], PublishAssignment)
 
 
-def test_a_pod_that_reads_its_disk_has_not_lost_it() -> None:
+def test_files_without_their_assignment_are_not_served_as_if_they_were_whole() -> None:
     world = running_store()
-    world.pods[1].is_opening = True
+    world.pods[1].is_opening = True  # It has files, and holds no assignment.
+    world.sent.clear()
+    assert world.pods[1].has_data
     known = assess(world.observation())
     assert isinstance(known, Known)
-    assert emptied_pods(world.observation(), known) == []
+    assert emptied_pods(world.observation(), known) == [world.observation().cluster.pods[1]]
+    steps = plan(world.observation())
+    assert [step.ordinal for step in steps if isinstance(step, SendAssignment)] == [0, 2]
 
 
 def test_volumes_that_cannot_be_looked_into_are_waited_for_before_a_first_assignment() -> None:

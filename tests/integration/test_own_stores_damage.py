@@ -1,0 +1,95 @@
+"""Damaged rows that the making of an index meets: only their partition is lost."""
+
+import shutil
+from pathlib import Path
+
+from qss_core.errors import CorruptionError
+from qss_core.model import PartitionId
+from qss_store.engine.base import Batch
+from qss_store.engine.rocksdb import RocksDbEngine
+from qss_store.pod import Pod
+from qss_testing.faulty_engine import Faults, FaultyEngine
+from qss_testing.own_stores import BY_VALUE, NEXT_BY_VALUE, by_value
+from qss_testing.stores import Cluster, Put, commit_rows, open_rocksdb
+from qss_testing.waiting import wait_until_async
+
+WHOLE, SPOILT = PartitionId(0), PartitionId(1)
+PUTS = [Put(b"k%06d" % number, b"%06d" % number, 1) for number in range(5000)]
+
+
+def spoil(file: Path) -> None:
+    """Turns a bit in the middle."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    file.write_bytes(data)
+
+
+async def stopped(volume: Path) -> tuple[Cluster, Path]:
+    """A store of two partitions, and the file with the rows of one; its next start makes indexes.
+
+    The file is as a power cut left it: a clean stop would merge it into others.
+    """
+    definition = by_value(format="Timestamped", partitions=2)
+    cluster = Cluster(definition, volume, open_rocksdb(), extensions=BY_VALUE)
+    await cluster.start(1)
+    for replica in cluster.nodes[0].pod.replicas.values():
+        await commit_rows(replica, PUTS, batch=0, position={})
+    spoilt = cluster.nodes[0].pod.replicas[SPOILT]
+    assert isinstance(spoilt.engine, RocksDbEngine)
+    directory = volume / "0" / "partitions" / str(SPOILT)
+    before = set(directory.glob("*.sst"))
+    spoilt.engine._families[spoilt.shown_families().name].flush()
+    (made,) = set(directory.glob("*.sst")) - before
+    shutil.copytree(directory, volume / "copy")
+    await cluster.stop_pod(0)
+    shutil.rmtree(directory)
+    (volume / "copy").rename(directory)
+    cluster.open_engine = open_rocksdb()  # Its block cache is empty.
+    cluster.extensions = NEXT_BY_VALUE
+    return cluster, made
+
+
+async def assert_the_other_one_is_served(pod: Pod) -> None:
+    # What is damaged does not come by waiting: the pod is ready for the other one.
+    await wait_until_async(lambda: pod.is_ready)
+    assert pod.replicas[WHOLE].view is not None
+    replica = pod.replicas.get(SPOILT)
+    assert replica is None or replica.view is None
+
+
+async def test_damage_that_is_met_at_once_loses_only_its_partition(tmp_path: Path) -> None:
+    cluster, file = await stopped(tmp_path)
+    try:
+        spoil(file)
+        pod = (await cluster.start_pod(0)).pod
+        await assert_the_other_one_is_served(pod)
+    finally:
+        await cluster.close()
+
+
+class SpoiltWhenTold(FaultyEngine):
+    """Files whose damage is met by a write, as RocksDB tells of what it found meanwhile."""
+
+    is_spoilt = False
+
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
+        if self.is_spoilt:
+            raise CorruptionError("a block is damaged")
+        super().write(batch, makes_room=makes_room)
+
+
+async def test_damage_that_is_met_later_loses_only_its_partition(tmp_path: Path) -> None:
+    cluster, _ = await stopped(tmp_path)
+    open_engine, faults = cluster.open_engine, Faults()
+    cluster.open_engine = lambda path: SpoiltWhenTold(open_engine(path), faults)
+    try:
+        pod = (await cluster.start_pod(0)).pod
+        assert not pod.is_ready  # It makes indexes.
+        replica = pod.replicas[SPOILT]
+        assert isinstance(replica.engine, SpoiltWhenTold)
+        replica.engine.is_spoilt = True
+        await wait_until_async(lambda: replica.failure is not None)
+        assert isinstance(replica.failure, CorruptionError)
+        await assert_the_other_one_is_served(pod)
+    finally:
+        await cluster.close()
