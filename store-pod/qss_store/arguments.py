@@ -60,9 +60,7 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="none: everybody who reaches the ports may do everything",
     )
     access.add_argument("--namespace", type=_name, help="the store's namespace")
-    access.add_argument(
-        "--token-audience", default="queryablestate.dev", help="what callers' tokens are made for"
-    )
+    _add_audiences(access)
     access.add_argument(
         "--peer-service-account", type=_name, metavar="NAME", help="that of the store's own pods"
     )
@@ -93,6 +91,24 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="token and ca.crt for the API server",
+    )
+
+
+def _add_audiences(access: Any) -> None:
+    access.add_argument(
+        "--token-audience",
+        metavar="A",
+        help="what callers' tokens are made for; queryablestate.dev/NAMESPACE/STORE by default",
+    )
+    access.add_argument(
+        "--common-audience",
+        metavar="A",
+        help="what tokens of readers and writers may be made for, too",
+    )
+    access.add_argument(
+        "--peers-use-common-audience",
+        action="store_true",
+        help="other pods' tokens, too: they were made before stores had audiences of their own",
     )
 
 

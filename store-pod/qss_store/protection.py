@@ -11,6 +11,7 @@ from qss_client.credentials import Credentials
 from qss_store.access.api_server import ApiServer
 from qss_store.access.guard import Guard
 from qss_store.access.rights import Identities
+from qss_store.access.tokens import Audiences, own_audience
 from qss_store.arguments import service_account
 from qss_store.clock import Clock
 from qss_store.metrics import Metrics
@@ -54,8 +55,8 @@ async def protected(
                 )
             )
             identities = identities_of(arguments)
-            audience = arguments.token_audience
-            guard = Guard(api_server, identities, audience, clock, metrics.access, settings)
+            audiences = audiences_of(arguments)
+            guard = Guard(api_server, identities, audiences, clock, metrics.access, settings)
             stack.push_async_callback(guard.close)
         yield Protection(
             guard=guard,
@@ -63,6 +64,15 @@ async def protected(
             trust=None if certificates is None else lambda: certificates.client,
             credentials=_credentials(arguments),
         )
+
+
+def audiences_of(arguments: argparse.Namespace) -> Audiences:
+    """What callers' tokens are made for, as the command line says."""
+    return Audiences(
+        own=arguments.token_audience or own_audience(arguments.namespace, arguments.store),
+        common=arguments.common_audience,
+        pods_use_common=arguments.peers_use_common_audience,
+    )
 
 
 def identities_of(arguments: argparse.Namespace) -> Identities:
@@ -73,6 +83,7 @@ def identities_of(arguments: argparse.Namespace) -> Identities:
         namespace=arguments.namespace,
         pods=service_account(arguments.namespace, arguments.peer_service_account),
         operator=None if operator is None else service_account(*operator),
+        audience=audiences_of(arguments).own,
     )
 
 

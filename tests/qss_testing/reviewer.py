@@ -12,9 +12,10 @@ from typing import Any, Self
 
 from qss_store.clock import SystemClock
 from qss_testing.toy_api_server import ToyApiServer
-from qss_testing.toy_objects import Object
+from qss_testing.toy_objects import Object, RefusalError
 
-AUDIENCE = "queryablestate.dev"
+AUDIENCE = "queryablestate.dev/shop/words"  # Of the store that tests guard.
+COMMON = "queryablestate.dev"
 OWN_TOKEN = "own"
 
 
@@ -44,6 +45,7 @@ class Reviewer:
 
     rights: dict[str, set[tuple[str, str, str, str]]]
     server: ToyApiServer = field(default_factory=lambda: ToyApiServer(token=OWN_TOKEN))
+    _refused: set[str] = field(default_factory=set)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _thread: threading.Thread | None = None
 
@@ -88,8 +90,14 @@ class Reviewer:
         """The specs of reviews of this kind, as they came."""
         return [one.body["spec"] for one in self.server.asked if one.body["kind"] == kind]
 
+    def refuse(self, token: str) -> None:
+        """Reviews of this token are answered with an error, as flow control does, for good."""
+        self._refused.add(token)
+
     def _review(self, body: Object) -> Object:
         spec = body["spec"]
+        if spec.get("token") in self._refused:
+            raise RefusalError(429, "TooManyRequests", "come again")
         is_token = body["kind"] == "TokenReview"
         return {**body, "status": self._whose(spec) if is_token else self._may(spec)}
 

@@ -15,6 +15,7 @@ from qss_store.access.reviews import NoReviewError
 
 _TRIES = 2
 _PAUSE_S = 0.1
+_CONNECT_SHARE = 0.8  # Of a try's time: a server that cannot be reached is told from a slow one.
 _ANSWER_BYTES_MAX = 256 * 1024
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
@@ -55,14 +56,17 @@ class ApiServer:
                 async with asyncio.timeout_at(deadline - (left - 1) * self._timeout_s / _TRIES):
                     return await self._try(path, body)
             except _MayPassError as error:
-                why = str(error)
+                why, is_unreached = str(error), False
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                is_unreached = isinstance(
+                    error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
+                )
                 words = why_unreachable(error, self._timeout_s / _TRIES)
                 why = f"{self._url} did not answer: {words}"
                 self._trust = None  # Its authority may have been replaced.
             if left > 1:
                 await asyncio.sleep(_PAUSE_S)
-        raise NoReviewError(why)
+        raise NoReviewError(why, is_unreached=is_unreached)
 
     async def _try(self, path: str, body: bytes) -> bytes:
         assert self._session is not None, "entered before"
@@ -75,6 +79,7 @@ class ApiServer:
             data=body,
             headers={**_HEADERS, "Authorization": f"Bearer {token}"},
             ssl=self._trusted(),
+            timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SHARE * self._timeout_s / _TRIES),
             allow_redirects=False,
         ) as answer:
             if answer.status in (200, 201):

@@ -1,12 +1,15 @@
 """Decides each request by what is known of its token, and asks the API server for the rest.
 
-Requests that wait for the same answer wait for one review. While the API server does not answer,
-it is asked again from time to time, by requests that go on with what was known before.
+Requests that wait for the same answer wait for one review. While the API server is away, it is
+asked again from time to time, by requests that go on with what was known before. It is away where
+no connection comes about, or where the reviews of several good tokens fail in turn: one token whose
+review fails does not let a revoked one go on.
 """
 
 import asyncio
 import logging
 import math
+from collections import OrderedDict
 from typing import Protocol
 
 from qss_core.errors import AccessUnknownError
@@ -23,11 +26,12 @@ from qss_store.access.passports import (
     Verdict,
     judge,
 )
+from qss_store.access.review_places import ReviewPlaces
 from qss_store.access.reviews import (
     ACCESS_REVIEWS,
     TOKEN_REVIEWS,
-    Account,
     NoReviewError,
+    Reviewed,
     decode_access_review,
     decode_token_review,
     encode_access_review,
@@ -35,10 +39,12 @@ from qss_store.access.reviews import (
 )
 from qss_store.access.rights import Identities, Requirement, Right
 from qss_store.access.tokens import (
+    Audiences,
     bearer_token,
     claims_of,
     digest_of,
     refusal_text,
+    token_of,
     why_invalid,
 )
 from qss_store.clock import Clock
@@ -47,7 +53,8 @@ from qss_store.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_S = 1.0  # Between questions to an API server that does not answer.
-_REVIEWS_AT_ONCE_MAX = 64
+_FAILED_IN_TURN = 3  # Reviews of so many good tokens: nobody's would be answered.
+_FAILED_MAX = 1024  # Tokens whose last review failed, that are remembered.
 _QUESTIONS_MAX = 8  # Of one request: token and rights, and again where they ended meanwhile.
 
 
@@ -65,7 +72,7 @@ class Guard:
         self,
         reviewer: Reviewer,
         identities: Identities,
-        audience: str,
+        audiences: Audiences,
         clock: Clock,
         metrics: AccessMetrics,
         settings: Settings,
@@ -73,14 +80,17 @@ class Guard:
         """Knows no token yet."""
         self.identities = identities
         self._reviewer = reviewer
-        self._audience = audience
+        self._audiences = audiences
         self._clock = clock
         self._metrics = metrics
         self._settings = settings
-        self._passports = Passports(settings.access_tokens_max)
+        self._passports = Passports(settings.access_tokens_max, identities.all)
+        self._places = ReviewPlaces()
         self._asking: dict[tuple[bytes, Question], asyncio.Task[Known | None]] = {}
         self._is_away = False
         self._ask_again_at = -math.inf
+        self._failed_in_turn: set[bytes] = set()
+        self._failed: OrderedDict[bytes, float] = OrderedDict()  # When to ask again, by token.
 
     async def close(self) -> None:
         """Ends the reviews that are under way."""
@@ -93,23 +103,28 @@ class Guard:
         """Whether this caller was admitted here lately: all that most requests cost."""
         if header is None:
             return False
-        known = self._passports.get(digest_of(header))
+        token = token_of(header)
+        known = None if token is None else self._passports.get(digest_of(token))
         if type(known) is not Passport:
             return False
         is_open = known.passes.get(route, 0.0) > self._clock.monotonic()
         self._metrics.fresh_hits += is_open
         return is_open
 
-    async def admit(self, header: str | None, route: str, requirement: Requirement) -> None:
-        """Raises UnauthenticatedError, ForbiddenError, AccessUnknownError."""
+    async def admit(
+        self, header: str | None, route: str, requirement: Requirement, address: str = ""
+    ) -> None:
+        """Raises UnauthenticatedError, ForbiddenError, AccessUnknownError.
+
+        `address` is the caller's: it has a share of the reviews.
+        """
         token = bearer_token(header)
-        assert header is not None, "it has a token"
-        digest = digest_of(header)
+        digest = digest_of(token)
         known = self._passports.get(digest)
         for number in range(_QUESTIONS_MAX):
             step = self._judged(known, requirement)
             if isinstance(step, Ask):
-                answer = await self._answered(digest, token, known, step.question)
+                answer = await self._answered(digest, token, known, step.question, address)
                 if answer is not None:
                     known = answer
                     continue
@@ -118,7 +133,7 @@ class Guard:
                 case Admit():
                     if number == 0:
                         self._metrics.hit(is_stale=step.is_stale)
-                    self._open(digest, token, known, route, step)
+                    self._open(digest, token, known, route, step, address)
                     return
                 case Refuse():
                     raise step.error
@@ -133,42 +148,66 @@ class Guard:
         return judge(known, requirement, self.identities, now, is_away=self._is_away)
 
     def _open(
-        self, digest: bytes, token: str, known: Known | None, route: str, step: Admit
+        self,
+        digest: bytes,
+        token: str,
+        known: Known | None,
+        route: str,
+        step: Admit,
+        address: str,
     ) -> None:
         assert isinstance(known, Passport), "nobody else is admitted"
         known.passes[route] = step.until
+        if self._passports.is_useful(known):
+            self._places.welcome(address, self._clock.monotonic())
         for due in step.renew:
-            self._review(digest, token, known, due)
+            self._review(digest, token, known, due, address)
 
     # --- Asking
 
     async def _answered(
-        self, digest: bytes, token: str, known: Known | None, question: Question
+        self, digest: bytes, token: str, known: Known | None, question: Question, address: str
     ) -> Known | None:
-        review = self._review(digest, token, known, question)
+        review = self._review(digest, token, known, question, address)
         # Whoever asked first may go away; the others want the answer.
         return None if review is None else await asyncio.shield(review)
 
     def _review(
-        self, digest: bytes, token: str, known: Known | None, question: Question
+        self, digest: bytes, token: str, known: Known | None, question: Question, address: str
     ) -> asyncio.Task[Known | None] | None:
         """The review of this question that is under way; None where it is not to be asked now."""
         place = digest, question
         review = self._asking.get(place)
         if review is not None:
             return review
-        if self._is_away and self._clock.monotonic() < self._ask_again_at:
+        now = self._clock.monotonic()
+        if now < (self._ask_again_at if self._is_away else self._failed.get(digest, -math.inf)):
             return None
         # A flood of unknown tokens must not keep those that are known from being renewed.
-        if not isinstance(known, Passport) and len(self._asking) >= _REVIEWS_AT_ONCE_MAX:
+        is_good = isinstance(known, Passport) and self._passports.is_useful(known)
+        if not is_good and not self._places.take(address, now):
             return None
-        review = asyncio.create_task(self._ask(digest, token, known, question))
+        asking = self._ask(digest, token, known, question, is_good=is_good)
+        review = asyncio.create_task(asking)
         self._asking[place] = review
         review.add_done_callback(lambda _: self._asking.pop(place))
+        if not is_good:
+            review.add_done_callback(lambda done: self._give_back(address, question, done))
         return review
 
+    def _give_back(
+        self, address: str, question: Question, review: asyncio.Task[Known | None]
+    ) -> None:
+        found = None if review.cancelled() or review.exception() else review.result()
+        was_refused = isinstance(found, Refusal) or (
+            isinstance(found, Passport)
+            and question is not None
+            and not self._passports.is_useful(found)
+        )
+        self._places.give(address, self._clock.monotonic(), was_refused=was_refused)
+
     async def _ask(
-        self, digest: bytes, token: str, known: Known | None, question: Question
+        self, digest: bytes, token: str, known: Known | None, question: Question, *, is_good: bool
     ) -> Known | None:
         """What is known with the answer; None where there is none."""
         kind = "token" if question is None else question.value
@@ -182,38 +221,55 @@ class Guard:
                 allowed = found.rights[question].allowed
         except NoReviewError as error:
             self._metrics.reviewed(kind, "failed")
-            self._fails(str(error))
+            self._fails(digest, error, is_good=is_good)
             return None
         self._metrics.reviewed(kind, "allowed" if allowed else "denied")
         self._metrics.tokens = len(self._passports)
+        self._failed_in_turn.clear()
+        self._failed.pop(digest, None)
         if self._is_away:
             self._is_away = False
             _LOG.info("the API server answers reviews again")
         return found
 
-    def _fails(self, why: str) -> None:
-        self._ask_again_at = self._clock.monotonic() + _PAUSE_S
-        if not self._is_away:
-            self._is_away = True
-            _LOG.warning("no review: %s; what is known counts for longer", why)
+    def _fails(self, digest: bytes, error: NoReviewError, *, is_good: bool) -> None:
+        again_at = self._clock.monotonic() + _PAUSE_S
+        self._failed[digest] = again_at
+        if len(self._failed) > _FAILED_MAX:
+            self._failed.popitem(last=False)
+        if is_good:
+            self._failed_in_turn.add(digest)
+        if error.is_unreached or len(self._failed_in_turn) >= _FAILED_IN_TURN:
+            self._ask_again_at = again_at
+            if not self._is_away:
+                self._is_away = True
+                _LOG.warning("no review: %s; what is known counts for longer", error)
+        elif not self._is_away:
+            _LOG.warning("no review of a token: %s", error)
 
     async def _ask_token(self, digest: bytes, token: str) -> Known:
         claims = claims_of(token)
         wall_s = self._clock.wall_ms() / 1000
         invalid = why_invalid(token, claims, wall_s)
-        account: Account | None = None
+        reviewed: Reviewed | None = None
         if invalid is None:
-            request = encode_token_review(token, self._audience)
-            account = decode_token_review(
-                await self._reviewer.post(TOKEN_REVIEWS, request), self._audience
-            )
+            asked = self._audiences.all
+            body = await self._reviewer.post(TOKEN_REVIEWS, encode_token_review(token, asked))
+            reviewed = decode_token_review(body, asked)
         now = self._clock.monotonic()
-        verdict = Verdict.of(now, self._settings, allowed=account is not None)
-        if account is None:
-            message = invalid or refusal_text(claims, self._audience)
+        verdict = Verdict.of(now, self._settings, allowed=reviewed is not None)
+        if reviewed is None:
+            message = invalid or refusal_text(claims, self._audiences)
             return self._passports.refuse(digest, Refusal(message, verdict.fresh_until))
         left_s = math.inf if claims.expires_at is None else claims.expires_at - wall_s
-        return self._passports.accept(digest, account, verdict, now + left_s)
+        passport = Passport(reviewed.account, verdict, now + left_s, self._is_bound(reviewed))
+        return self._passports.accept(digest, passport)
+
+    def _is_bound(self, reviewed: Reviewed) -> bool:
+        is_peer = reviewed.account.username == self.identities.pods
+        return self._audiences.own in reviewed.audiences or (
+            self._audiences.pods_use_common and is_peer
+        )
 
     async def _ask_right(self, digest: bytes, known: Passport, right: Right) -> Passport:
         request = encode_access_review(known.account, right, self.identities)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from qss_core.errors import StoreError, UnauthenticatedError
 from qss_store.access.reviews import Account
-from qss_store.access.rights import Identities, Requirement, Right, forbidden
+from qss_store.access.rights import Identities, Requirement, Right, forbidden, unbound
 from qss_store.access.tokens import EXPIRED
 from qss_store.settings import Settings
 
@@ -53,11 +53,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Passport:
-    """A token that the API server knows."""
+    """A token that the API server knows.
+
+    Only one that `is_bound` to this store shows that somebody is its operator or one of its pods.
+    """
 
     account: Account
     verdict: Verdict
     expires_at: float  # Infinity where the token does not say.
+    is_bound: bool = True
     rights: Mapping[Right, Verdict] = field(default_factory=dict)
     # By route, until when it is open without another look at all of this. It is no part of what is
     # known: whatever changes here makes another passport, which has none.
@@ -139,7 +143,8 @@ def _judge_account(
     *,
     is_away: bool,
 ) -> Step:
-    if requirement.is_for_all or known.account.username in requirement.accounts:
+    is_named = known.account.username in requirement.accounts
+    if requirement.is_for_all or (is_named and known.is_bound):
         return _admit(known, None, now)
     unknown: Right | None = None
     for right in requirement.rights:
@@ -150,6 +155,8 @@ def _judge_account(
             return _admit(known, right, now)
     if unknown is not None:
         return Ask(unknown)
+    if is_named and not requirement.rights:
+        return Refuse(unbound(known.account.username, identities))
     return Refuse(forbidden(known.account.username, requirement, identities))
 
 
@@ -170,51 +177,63 @@ def _admit(known: Passport, right: Right | None, now: float) -> Admit:
 
 
 class Passports:
-    """Tokens by their digest. Refused ones have a place of their own: they push nobody out."""
+    """Tokens by their digest.
 
-    def __init__(self, tokens_max: int) -> None:
-        """Keeps as many of either kind, those that were used last."""
+    Those that may do something here have a place of their own: no other one pushes them out.
+    """
+
+    def __init__(self, tokens_max: int, accounts: frozenset[str] = frozenset()) -> None:
+        """Keeps as many of either kind, those that were used last; `accounts` need no right."""
         self._tokens_max = tokens_max
-        self._known: OrderedDict[bytes, Passport] = OrderedDict()
-        self._refused: OrderedDict[bytes, Refusal] = OrderedDict()
+        self._accounts = accounts
+        self._useful: OrderedDict[bytes, Passport] = OrderedDict()
+        self._useless: OrderedDict[bytes, Known] = OrderedDict()
 
     def __len__(self) -> int:
         """Tokens of either kind."""
-        return len(self._known) + len(self._refused)
+        return len(self._useful) + len(self._useless)
 
     def get(self, digest: bytes) -> Known | None:
         """What is known of a token."""
-        found = self._known.get(digest)
+        found = self._useful.get(digest)
         if found is None:
-            return self._refused.get(digest)
-        self._known.move_to_end(digest)
+            return self._useless.get(digest)
+        self._useful.move_to_end(digest)
         return found
 
-    def accept(
-        self, digest: bytes, account: Account, verdict: Verdict, expires_at: float
-    ) -> Passport:
+    def accept(self, digest: bytes, passport: Passport) -> Passport:
         """The token is this account's. Rights that are known of the same account stay."""
-        held = self._known.get(digest)
-        rights = held.rights if held is not None and held.account == account else {}
-        self._refused.pop(digest, None)
-        passport = Passport(account, verdict, expires_at, rights)
-        _put(self._known, digest, passport, self._tokens_max)
-        return passport
+        held = self.get(digest)
+        if isinstance(held, Passport) and held.account == passport.account:
+            passport = replace(passport, rights=held.rights)
+        return self._keep(digest, passport)
 
     def refuse(self, digest: bytes, refusal: Refusal) -> Refusal:
         """The token is nobody's."""
-        self._known.pop(digest, None)
-        _put(self._refused, digest, refusal, self._tokens_max)
+        self._useful.pop(digest, None)
+        _put(self._useless, digest, refusal, self._tokens_max)
         return refusal
 
     def tell(self, digest: bytes, asked: Passport, right: Right, verdict: Verdict) -> Passport:
         """Whether an account has a right; only told, not kept, where it was forgotten meanwhile."""
-        held = self._known.get(digest)
-        is_kept = held is not None and held.account == asked.account
-        base = held if held is not None and is_kept else asked
+        held = self.get(digest)
+        is_kept = isinstance(held, Passport) and held.account == asked.account
+        base = held if isinstance(held, Passport) and is_kept else asked
         passport = replace(base, rights={**base.rights, right: verdict}, passes={})
-        if is_kept:
-            self._known[digest] = passport
+        return self._keep(digest, passport) if is_kept else passport
+
+    def is_useful(self, passport: Passport) -> bool:
+        """Whether its account may do anything here."""
+        is_named = passport.is_bound and passport.account.username in self._accounts
+        return is_named or any(verdict.allowed for verdict in passport.rights.values())
+
+    def _keep(self, digest: bytes, passport: Passport) -> Passport:
+        if self.is_useful(passport):
+            self._useless.pop(digest, None)
+            _put(self._useful, digest, passport, self._tokens_max)
+        else:
+            self._useful.pop(digest, None)
+            _put(self._useless, digest, passport, self._tokens_max)
         return passport
 
 

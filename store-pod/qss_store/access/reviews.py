@@ -1,5 +1,6 @@
 """The two reviews as the API server takes and answers them. Pure."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,13 +21,29 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoReviewError(Exception):
-    """There is no answer to a review; the text says why, and holds no token."""
+    """There is no answer to a review; the text says why, and holds no token.
+
+    `is_unreached`: no connection came about, so nobody's review would be answered.
+    """
+
+    def __init__(self, why: str, *, is_unreached: bool = False) -> None:
+        """Says why."""
+        super().__init__(why)
+        self.is_unreached = is_unreached
 
 
-def encode_token_review(token: str, audience: str) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """Whose token it is, and for which of the audiences that were asked for."""
+
+    account: Account
+    audiences: frozenset[str]
+
+
+def encode_token_review(token: str, audiences: tuple[str, ...]) -> bytes:
     """Asks whose token it is."""
     return _encode(
-        "authentication.k8s.io/v1", "TokenReview", {"token": token, "audiences": [audience]}
+        "authentication.k8s.io/v1", "TokenReview", {"token": token, "audiences": audiences}
     )
 
 
@@ -40,16 +57,19 @@ class _TokenReview(msgspec.Struct):
     status: _TokenStatus
 
 
-def decode_token_review(body: bytes, audience: str) -> Account | None:
-    """The account; None where the token is not valid for the audience."""
+def decode_token_review(body: bytes, audiences: tuple[str, ...]) -> Reviewed | None:
+    """The account; None where the token is valid for none of the audiences."""
     try:
         status = msgspec.json.decode(body, type=_TokenReview).status
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NoReviewError("the API server's TokenReview cannot be read") from error
     # An authenticator that knows no audiences lets any token pass and names none.
-    if not status.authenticated or audience not in status.audiences:
+    found = frozenset(audiences).intersection(status.audiences)
+    if not status.authenticated or not found:
         return None
-    return status.user if status.user is not None and status.user.username else None
+    if status.user is None or not status.user.username:
+        return None
+    return Reviewed(status.user, found)
 
 
 def encode_access_review(account: Account, right: Right, identities: Identities) -> bytes:

@@ -30,12 +30,16 @@ _VERBS = {Right.QUERY: "get", Right.WRITE: "update"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identities:
-    """The store that is guarded, and the accounts that need no right on it."""
+    """The store that is guarded, and the accounts that need no right on it.
+
+    `audience` is what their tokens have to be made for.
+    """
 
     store: str
     namespace: str
     pods: str
     operator: str | None = None
+    audience: str = ""
 
     @property
     def all(self) -> frozenset[str]:
@@ -93,4 +97,12 @@ def forbidden(account: str, requirement: Requirement, identities: Identities) ->
     return ForbiddenError(
         f"{account} may not {lacking} of {store}: a Role in namespace {identities.namespace} "
         f"has to allow it (API group {GROUP})"
+    )
+
+
+def unbound(account: str, identities: Identities) -> ForbiddenError:
+    """Says that an account's token is one that other stores see, too."""
+    return ForbiddenError(
+        f"{account} has to show {identities.store} a token with the audience "
+        f"{identities.audience}: the operator and other pods are known by that one alone"
     )

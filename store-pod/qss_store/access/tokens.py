@@ -27,18 +27,51 @@ class Claims:
     audiences: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audiences:
+    """What callers' tokens are made for.
+
+    `own` is this store's alone: the operator and other pods are known by it and nothing else.
+    Readers and writers may use `common`, that of several stores, too, where there is one. While
+    `pods_use_common`, other pods may: those that were made before stores had audiences of their
+    own.
+    """
+
+    own: str
+    common: str | None = None
+    pods_use_common: bool = False
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Those that a token may be for."""
+        return (self.own,) if self.common in (None, self.own) else (self.own, self.common)
+
+
+def own_audience(namespace: str, store: str) -> str:
+    """The audience that is a store's own, unless it is told another one."""
+    return f"queryablestate.dev/{namespace}/{store}"
+
+
 def bearer_token(header: str | None) -> str:
     """The token of an Authorization header."""
     if header is None:
         raise UnauthenticatedError("this store wants to know who asks: Authorization: Bearer TOKEN")
-    if header[: len(_SCHEME)].lower() != _SCHEME:
+    token = token_of(header)
+    if token is None:
         raise UnauthenticatedError("only Authorization: Bearer TOKEN is taken")
+    return token
+
+
+def token_of(header: str) -> str | None:
+    """The token of a header of that scheme, however it is spelled; None of another scheme."""
+    if header[: len(_SCHEME)].lower() != _SCHEME:
+        return None
     return header[len(_SCHEME) :].strip()
 
 
-def digest_of(header: str) -> bytes:
-    """What a token is remembered by, as its header has it."""
-    return hashlib.sha256(header.encode(errors="surrogateescape")).digest()
+def digest_of(token: str) -> bytes:
+    """What a token is remembered by."""
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
 def why_invalid(token: str, claims: Claims, now_s: float) -> str | None:
@@ -50,11 +83,11 @@ def why_invalid(token: str, claims: Claims, now_s: float) -> str | None:
     return None
 
 
-def refusal_text(claims: Claims, audience: str) -> str:
+def refusal_text(claims: Claims, audiences: Audiences) -> str:
     """Why the API server may have refused a token, as far as the token tells."""
-    if claims.audiences and audience not in claims.audiences:
+    if claims.audiences and not set(audiences.all) & set(claims.audiences):
         given = ", ".join(claims.audiences)[:200]
-        return f"the token is for {given}: ask Kubernetes for one with the audience {audience}"
+        return f"the token is for {given}: ask Kubernetes for one with the audience {audiences.own}"
     return "the API server does not accept the token: it may be revoked, or of another cluster"
 
 

@@ -24,7 +24,7 @@ def access_middlewares(guard: Guard | None) -> list[Middleware]:
             if requirement is None:
                 requirement = requirement_of(route, guard.identities)
                 requirements[route] = requirement
-            await guard.admit(header, route, requirement)
+            await guard.admit(header, route, requirement, request.remote or "")
         return await handler(request)
 
     return [admit]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,8 +11,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from qss_core.errors import AccessUnknownError, ForbiddenError, StoreError, UnauthenticatedError
 from qss_store.access.guard import Guard
+from qss_store.access.review_places import OF_STRANGERS_MAX
 from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError
 from qss_store.access.rights import Identities, Requirement, Right
+from qss_store.access.tokens import Audiences
 from qss_store.clock import SystemClock
 from qss_store.metrics import AccessMetrics
 from qss_store.settings import Settings
@@ -22,6 +25,7 @@ OURS = Identities(store="words", namespace="shop", pods="pods", operator="operat
 READ = Requirement(rights=(Right.QUERY,))
 WRITE = Requirement(rights=(Right.WRITE,))
 APP = "Bearer app"
+AUDIENCES = Audiences(own=AUDIENCE)
 
 
 class LoopTime:
@@ -46,6 +50,7 @@ class Server:
     is_away: bool = False
     takes_s: float = 0.1
     asked: list[str] = field(default_factory=list)
+    fails: set[str] = field(default_factory=set)  # What it answers with an error.
 
     async def post(self, path: str, body: bytes) -> bytes:
         spec = json.loads(body)["spec"]
@@ -53,8 +58,10 @@ class Server:
         name: str = spec["token"] if is_token else spec["resourceAttributes"]["subresource"]
         self.asked.append(name)
         await asyncio.sleep(self.takes_s)
+        if name in self.fails:
+            raise NoReviewError("429")
         if self.is_away:
-            raise NoReviewError("nobody is there")
+            raise NoReviewError("nobody is there", is_unreached=True)
         if not is_token:
             return json.dumps({"status": {"allowed": name in self.allowed}}).encode()
         status = {
@@ -65,11 +72,11 @@ class Server:
         return json.dumps({"status": status}).encode()
 
 
-async def admit(guard: Guard, header: str, requirement: Requirement) -> None:
+async def admit(guard: Guard, header: str, requirement: Requirement, address: str = "a") -> None:
     """As the middleware does; each requirement has a route of its own."""
     route = str(requirement.rights)
     if not guard.passes(header, route):
-        await guard.admit(header, route, requirement)
+        await guard.admit(header, route, requirement, address)
 
 
 Story = Callable[[Guard, Server], Awaitable[None]]
@@ -81,7 +88,7 @@ def play(story: Story, server: Server | None = None, settings: Settings | None =
 
     async def run() -> None:
         told = server or Server()
-        guard = Guard(told, OURS, AUDIENCE, LoopTime(), metrics, settings or Settings())
+        guard = Guard(told, OURS, AUDIENCES, LoopTime(), metrics, settings or Settings())
         try:
             await story(guard, told)
         finally:
@@ -221,17 +228,96 @@ def test_a_flood_of_unknown_tokens_is_bounded_and_does_not_stop_the_known() -> N
         await admit(guard, APP, READ)
         await asyncio.sleep(50)
         server.takes_s = 3.0
-        flood = [asyncio.create_task(admit(guard, f"Bearer x{n}", READ)) for n in range(1000)]
+        flood = [
+            asyncio.create_task(admit(guard, f"Bearer x{n}", READ, f"b{n % 100}"))
+            for n in range(1000)
+        ]
         await asyncio.sleep(0)
         await admit(guard, APP, READ)
         answers = await asyncio.gather(*flood, return_exceptions=True)
         kinds = {type(answer) for answer in answers}
         assert kinds == {UnauthenticatedError, AccessUnknownError}
-        assert len(server.asked) == 2 + 64 + 2
+        assert len(server.asked) == 2 + OF_STRANGERS_MAX + 2
         await asyncio.sleep(5)
         await admit(guard, APP, READ)
 
     play(story, settings=Settings(access_tokens_max=10))
+
+
+def test_while_strangers_flood_new_tokens_of_good_addresses_are_asked_for() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        server.accounts.add("newer")
+        await admit(guard, APP, READ, "good")
+        server.takes_s = 3.0
+        flood = [
+            asyncio.create_task(admit(guard, f"Bearer x{n}", READ, f"b{n % 100}"))
+            for n in range(1000)
+        ]
+        await asyncio.sleep(0)
+        await admit(guard, "Bearer newer", READ, "good")
+        await asyncio.gather(*flood, return_exceptions=True)
+
+    play(story)
+
+
+@pytest.mark.parametrize("header", ["bEaReR app", "Bearer    app", "BEARER app  "])
+def test_a_token_is_known_however_its_header_is_spelled(header: str) -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        await admit(guard, APP, READ)
+        await admit(guard, header, READ)
+        assert server.asked == ["app", "query"]
+
+    play(story)
+
+
+def test_one_token_whose_review_fails_lets_no_revoked_token_go_on() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        await admit(guard, APP, READ)
+        server.accounts.clear()  # It is revoked.
+        server.fails = {"garbage", "app"}
+        await asyncio.sleep(50)
+        for _ in range(30):
+            await asyncio.sleep(1)
+            for header in ("Bearer garbage", APP):
+                with suppress(AccessUnknownError):
+                    await admit(guard, header, READ)
+        with pytest.raises(AccessUnknownError):
+            await admit(guard, APP, READ)
+        server.fails.remove("app")
+        await asyncio.sleep(2)
+        with pytest.raises(UnauthenticatedError):
+            await admit(guard, APP, READ)
+
+    play(story)
+
+
+def test_a_review_that_fails_is_not_asked_for_again_at_once() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        server.fails = {"app"}
+        for _ in range(5):
+            with pytest.raises(AccessUnknownError):
+                await admit(guard, APP, READ)
+        assert server.asked == ["app"]
+
+    play(story)
+
+
+def test_reviews_of_several_good_tokens_that_fail_in_turn_mean_that_nobody_answers() -> None:
+    async def story(guard: Guard, server: Server) -> None:
+        names = {"app", "two", "three"}
+        server.accounts = names.copy()
+        for name in names:
+            await admit(guard, f"Bearer {name}", READ)
+        server.fails = names.copy()
+        for _ in range(3):
+            await asyncio.sleep(50)
+            for name in names:
+                with suppress(AccessUnknownError):
+                    await admit(guard, f"Bearer {name}", READ)
+        for name in names:
+            await admit(guard, f"Bearer {name}", READ)
+
+    assert 'state="stale"' in play(story)
 
 
 def test_an_expired_token_is_asked_of_nobody() -> None:

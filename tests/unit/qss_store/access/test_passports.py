@@ -1,6 +1,7 @@
 """How long what is known counts, and what follows from it."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,9 @@ from qss_store.access.rights import Identities, Requirement, Right
 from qss_store.settings import Settings
 
 SETTINGS = Settings(access_positive_s=60, access_negative_s=10, access_grace_s=600)
-OURS = Identities(store="words", namespace="shop", pods="pods", operator="operator")
+OURS = Identities(
+    store="words", namespace="shop", pods="pods", operator="operator", audience="ours"
+)
 READ = Requirement(rights=(Right.QUERY,))
 FIND = Requirement(accounts=frozenset({"pods"}), rights=(Right.QUERY, Right.WRITE))
 APP = Account(username="app")
@@ -35,7 +38,7 @@ def passport(
     account: Account = APP, *, expires_at: float = math.inf, at: float = 0, **rights: Verdict
 ) -> Passport:
     known = {Right(name): one for name, one in rights.items()}
-    return Passport(account, verdict(at), expires_at, known)
+    return Passport(account, verdict(at), expires_at, rights=known)
 
 
 def step(
@@ -118,19 +121,51 @@ def test_one_right_of_several_is_enough() -> None:
     )
 
 
-def test_tokens_are_kept_up_to_a_bound_and_refused_ones_push_nobody_out() -> None:
+def test_who_is_named_needs_a_token_of_this_store_alone() -> None:
+    pods = replace(passport(Account(username="pods")), is_bound=False)
+    refused = step(pods, Requirement(accounts=frozenset({"pods"})))
+    assert isinstance(refused, Refuse)
+    assert "a token with the audience ours" in str(refused.error)
+    assert step(pods, FIND) == Ask(Right.QUERY)  # It may still have the right.
+
+
+@pytest.mark.parametrize("useless", ["nobodys", "without a right", "of a refused right"])
+def test_tokens_are_kept_up_to_a_bound_and_useless_ones_push_no_other_out(useless: str) -> None:
     kept = Passports(2)
     for number in range(3):
-        kept.accept(b"%d" % number, APP, verdict(0), math.inf)
+        kept.accept(b"%d" % number, passport())
+        kept.tell(b"%d" % number, passport(), Right.QUERY, verdict(0))
         kept.get(b"0")
     assert kept.get(b"1") is None
     assert isinstance(kept.get(b"0"), Passport)
     for number in range(10, 15):
-        kept.refuse(b"%d" % number, Refusal("no", 10))
+        if useless == "nobodys":
+            kept.refuse(b"%d" % number, Refusal("no", 10))
+            continue
+        made = kept.accept(b"%d" % number, passport())
+        if useless == "of a refused right":
+            kept.tell(b"%d" % number, made, Right.QUERY, verdict(0, allowed=False))
     assert len(kept) == 4
     assert isinstance(kept.get(b"0"), Passport)
     kept.refuse(b"0", Refusal("no", 10))
     assert isinstance(kept.get(b"0"), Refusal)
+
+
+def test_a_named_account_is_kept_as_useful_where_its_token_is_this_stores() -> None:
+    kept = Passports(2, frozenset({"pods"}))
+    pods = passport(Account(username="pods"))
+    assert kept.is_useful(kept.accept(b"0", pods))
+    assert not kept.is_useful(kept.accept(b"1", replace(pods, is_bound=False)))
+
+
+def test_a_token_that_loses_its_right_is_pushed_out_like_others() -> None:
+    kept = Passports(1)
+    kept.accept(b"0", passport())
+    told = kept.tell(b"0", passport(), Right.QUERY, verdict(0))
+    kept.tell(b"0", told, Right.QUERY, verdict(60, allowed=False))
+    assert isinstance(kept.get(b"0"), Passport)
+    kept.refuse(b"1", Refusal("no", 10))
+    assert kept.get(b"0") is None
 
 
 def test_rights_stay_with_their_account_and_go_with_it() -> None:
@@ -138,10 +173,10 @@ def test_rights_stay_with_their_account_and_go_with_it() -> None:
     told = kept.tell(b"0", passport(), Right.QUERY, verdict(0))
     assert told == passport(query=verdict(0))
     assert kept.get(b"0") is None
-    made = kept.accept(b"0", APP, verdict(0), math.inf)
+    made = kept.accept(b"0", passport())
     made.passes["/"] = 10
     told = kept.tell(b"0", made, Right.QUERY, verdict(0))
     assert told == kept.get(b"0")
     assert told.passes == {}
-    assert kept.accept(b"0", APP, verdict(40), math.inf).rights == {Right.QUERY: verdict(0)}
-    assert kept.accept(b"0", Account(username="other"), verdict(40), math.inf).rights == {}
+    assert kept.accept(b"0", passport(at=40)).rights == {Right.QUERY: verdict(0)}
+    assert kept.accept(b"0", passport(Account(username="other"))).rights == {}

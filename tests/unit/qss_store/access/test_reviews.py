@@ -8,6 +8,7 @@ import pytest
 from qss_store.access.reviews import (
     Account,
     NoReviewError,
+    Reviewed,
     decode_access_review,
     decode_token_review,
     encode_access_review,
@@ -24,16 +25,16 @@ def answer(**status: Any) -> bytes:
 
 
 def test_a_token_is_asked_for_with_its_audience() -> None:
-    assert json.loads(encode_token_review("t", "qss")) == {
+    assert json.loads(encode_token_review("t", ("qss", "all"))) == {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenReview",
-        "spec": {"token": "t", "audiences": ["qss"]},
+        "spec": {"token": "t", "audiences": ["qss", "all"]},
     }
 
 
 def test_a_token_of_the_audience_is_its_accounts() -> None:
     body = answer(authenticated=True, audiences=["other", "qss"], user=USER)
-    assert decode_token_review(body, "qss") == ACCOUNT
+    assert decode_token_review(body, ("qss", "all")) == Reviewed(ACCOUNT, frozenset({"qss"}))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_a_token_of_the_audience_is_its_accounts() -> None:
     ],
 )
 def test_any_other_token_is_nobodys(status: dict[str, Any]) -> None:
-    assert decode_token_review(answer(**status), "qss") is None
+    assert decode_token_review(answer(**status), ("qss",)) is None
 
 
 def test_a_right_is_asked_for_with_everything_a_role_can_be_bound_to() -> None:
@@ -79,7 +80,7 @@ def test_only_what_is_allowed_and_not_denied_is_a_right() -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b"\xff", b'{"status": 3}', b'{"status": {"x": 1'])
 def test_nonsense_is_no_answer(body: bytes) -> None:
     with pytest.raises(NoReviewError):
-        decode_token_review(body, "qss")
+        decode_token_review(body, ("qss",))
     with pytest.raises(NoReviewError):
         decode_access_review(body)
 
@@ -94,4 +95,4 @@ def test_nonsense_is_no_answer(body: bytes) -> None:
 )
 def test_a_refusal_as_kubernetes_writes_it_names_nobody(said: str) -> None:
     body = json.dumps({"kind": "TokenReview", "status": {"error": said, "user": {}}}).encode()
-    assert decode_token_review(body, "qss") is None
+    assert decode_token_review(body, ("qss",)) is None

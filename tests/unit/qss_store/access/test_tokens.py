@@ -5,6 +5,7 @@ import pytest
 from qss_core.errors import UnauthenticatedError
 from qss_store.access.tokens import (
     TOKEN_BYTES_MAX,
+    Audiences,
     Claims,
     bearer_token,
     claims_of,
@@ -51,8 +52,10 @@ def test_a_token_that_is_no_jwt_says_nothing(token: str) -> None:
 
 def test_the_refusal_names_the_audience_that_is_wanted() -> None:
     claims = claims_of(make_token("a", audience="vault"))
-    assert refusal_text(claims, "qss") == (
+    ours = Audiences(own="qss", common="all")
+    assert refusal_text(claims, ours) == (
         "the token is for vault: ask Kubernetes for one with the audience qss"
     )
-    assert "revoked" in refusal_text(Claims(audiences=("qss",)), "qss")
-    assert "revoked" in refusal_text(Claims(), "qss")
+    assert "revoked" in refusal_text(Claims(audiences=("qss",)), ours)
+    assert "revoked" in refusal_text(Claims(audiences=("all",)), ours)
+    assert "revoked" in refusal_text(Claims(), ours)
