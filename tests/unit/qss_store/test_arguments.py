@@ -22,7 +22,7 @@ ACCESS = [
 def test_without_a_word_about_access_everybody_may_do_everything() -> None:
     given = parse_arguments(PLAIN)
     assert (given.authentication, given.tls_dir, given.peer_token_file) == ("none", None, None)
-    assert given.token_audience == "queryablestate.dev"
+    assert (given.token_audience, given.common_audience) == (None, None)
 
 
 def test_service_accounts_are_named_as_reviews_name_them() -> None:
