@@ -37,6 +37,27 @@ class Piece:
     sequence: Sequence = _NO_SEQUENCE
 
 
+Bounds = tuple[bytes | None, bytes | None]
+
+
+def bounds_after(
+    last_key: bytes | None, lower: bytes | None, upper: bytes | None, *, reverse: bool
+) -> Bounds:
+    """What is left of the keys from `lower` up to, and without, `upper`, behind `last_key`.
+
+    A cursor may be forged: whatever it says, nothing outside of the query's bounds is left.
+    """
+    if last_key is None:
+        return lower, upper
+    if reverse:
+        upper = last_key if upper is None else min(upper, last_key)
+    else:
+        lower = max(lower or b"", last_key + b"\x00")
+    if lower is not None and upper is not None and lower > upper:
+        return upper, upper
+    return lower, upper
+
+
 def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str | None:
     """The token for what is left; None where nothing is."""
     left = list(pieces)
@@ -65,7 +86,10 @@ def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]
             + _WHAT_TO_DO
         )
     pieces = tuple(_read_pieces(rest))
-    if any(piece.partition >= codec.partitions for piece in pieces):
+    named = [piece.partition for piece in pieces]
+    if len(set(named)) != len(named):
+        raise MalformedCursorError(f"the cursor names a partition twice: {_WHAT_TO_DO}")
+    if any(partition >= codec.partitions for partition in named):
         raise MalformedCursorError(f"the cursor names a partition there is not: {_WHAT_TO_DO}")
     return pieces
 

@@ -10,7 +10,7 @@ from qss_core.errors import CorruptionError, MalformedBytesError, unreadable
 from qss_core.model import Sequence
 from qss_store.engine.indexed import IndexedSnapshot
 from qss_store.metrics import Metrics
-from qss_store.reads.cursors import Piece
+from qss_store.reads.cursors import Piece, bounds_after
 from qss_store.reads.index_plans import IndexPlan
 from qss_store.reads.json_rows import RowEncoder
 from qss_store.reads.local import CHUNK_BYTES_MAX, NO_ROWS, Chunk
@@ -30,11 +30,7 @@ class IndexScan:
         """Opens the iterator after `start`, in the loop's turn that took the reading."""
         snapshot = reading.view.snapshot
         assert isinstance(snapshot, IndexedSnapshot), "the plan was made for a store with indexes"
-        lower, upper = plan.lower, plan.upper
-        if start.last_key is not None and plan.reverse:
-            upper = start.last_key
-        elif start.last_key is not None:
-            lower = start.last_key + b"\x00"
+        lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
         self._index = plan.index
         self._encoder = encoder
         self._write = make_row_writer(plan.codec, plan.shape)

@@ -7,7 +7,7 @@ from qss_core.formats import RowSplitter
 from qss_core.model import Sequence
 from qss_store.metrics import Metrics
 from qss_store.reads.ahead import RowsAhead
-from qss_store.reads.cursors import Piece
+from qss_store.reads.cursors import Piece, bounds_after
 from qss_store.reads.json_rows import RowEncoder
 from qss_store.reads.plans import OnePlan, PointPlan, ScanPlan
 from qss_store.reads.replicas import Reading
@@ -65,11 +65,7 @@ class LocalScan:
         self, reading: Reading, plan: ScanPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
     ) -> None:
         """Opens the iterator after `start`, in the loop's turn that took the reading."""
-        lower, upper = plan.lower, plan.upper
-        if start.last_key is not None and plan.reverse:
-            upper = start.last_key
-        elif start.last_key is not None:
-            lower = start.last_key + b"\x00"
+        lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
         self._encoder = encoder
         self.last_key = start.last_key
         self.sequence: Sequence = reading.view.sequence

@@ -10,7 +10,7 @@ from qss_core.timed_keys import STILL_VALID
 from qss_store.engine.segmented import SegmentedSnapshot
 from qss_store.metrics import Metrics
 from qss_store.reads.ahead import RowsAhead
-from qss_store.reads.cursors import Piece
+from qss_store.reads.cursors import Piece, bounds_after
 from qss_store.reads.json_rows import RowEncoder
 from qss_store.reads.local import CHUNK_BYTES_MAX, SCAN_ROWS_MAX, Chunk
 from qss_store.reads.replicas import Reading
@@ -47,11 +47,7 @@ def open_rows(
     bounds = row_bounds(plan, view.stream_time)
     if bounds is None:
         return iter(())
-    lower, upper = bounds
-    if last_key is not None and plan.reverse:
-        upper = last_key
-    elif last_key is not None:
-        lower = last_key + b"\x00"
+    lower, upper = bounds_after(last_key, *bounds, reverse=plan.reverse)
     if lower is not None and upper is not None and lower >= upper:
         return iter(())
     return _snapshot(reading).scan(

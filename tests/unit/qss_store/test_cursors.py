@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from qss_core.errors import MalformedCursorError
 from qss_core.model import PartitionId, Sequence, StoreId
 from qss_core.text import decode_base64url, encode_base64url
-from qss_store.reads.cursors import Piece, decode_cursor, encode_cursor
+from qss_store.reads.cursors import Piece, bounds_after, decode_cursor, encode_cursor
 from qss_store.reads.plans import ScanPlan
 from qss_store.reads.rows import BARE, codec_of
 from qss_testing.stores import make_definition
@@ -35,7 +35,8 @@ def test_the_bytes_stay_what_they_are() -> None:
     st.lists(
         st.tuples(st.integers(0, 7), st.none() | st.binary(max_size=50), st.integers(0, 2**63)),
         min_size=1,
-        max_size=10,
+        max_size=8,
+        unique_by=lambda part: part[0],
     )
 )
 def test_every_piece_comes_back(parts: list[tuple[int, bytes | None, int]]) -> None:
@@ -81,3 +82,24 @@ def test_a_cursor_of_another_store_is_refused() -> None:
 def test_a_cursor_past_the_partitions_is_refused() -> None:
     with pytest.raises(MalformedCursorError, match="partition"):
         decode_cursor(token(), PLAN, codec_of(make_definition(5)))
+
+
+def test_a_cursor_that_names_a_partition_twice_is_refused() -> None:
+    with pytest.raises(MalformedCursorError, match="twice"):
+        decode_cursor(token((*PIECES, PIECES[0])), PLAN, CODEC)
+
+
+KEYS = st.binary(max_size=3)
+
+
+@given(KEYS, KEYS, KEYS | st.none(), KEYS | st.none(), st.booleans())
+def test_nothing_outside_of_the_bounds_is_left_whatever_a_cursor_says(
+    key: bytes, last_key: bytes, lower: bytes | None, upper: bytes | None, reverse: bool
+) -> None:
+    def within(low: bytes | None, high: bytes | None) -> bool:
+        return (low is None or low <= key) and (high is None or key < high)
+
+    left = within(*bounds_after(last_key, lower, upper, reverse=reverse))
+    is_behind = key < last_key if reverse else key > last_key
+    assert left == (within(lower, upper) and is_behind)
+    assert within(*bounds_after(None, lower, upper, reverse=reverse)) == within(lower, upper)
