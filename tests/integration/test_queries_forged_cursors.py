@@ -3,12 +3,15 @@
 import struct
 import zlib
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
+from qss_core.model import PartitionId
 from qss_core.text import decode_base64url, encode_base64url
 from qss_testing.http import Api
-from qss_testing.stores import Cluster
+from qss_testing.own_stores import BY_VALUE, by_value
+from qss_testing.stores import Cluster, Put, commit_rows, open_memory
 from qss_testing.timed_stores import WINDOW, window_puts
 
 StartCluster = Callable[..., Awaitable[Cluster]]
@@ -65,3 +68,26 @@ async def test_windows_outside_of_the_bounds_are_never_given(
             await api(cluster).get(f"{path}&limit=1000&cursor={forged(cursor, last_key)}")
         ).json()
         assert {row["key"] for row in answer["rows"]} <= set(whole), last_key
+
+
+@pytest.mark.parametrize("order", ["ASCENDING", "DESCENDING"])
+async def test_index_rows_outside_of_the_bounds_are_never_given(
+    tmp_path: Path, api: MakeApi, order: str
+) -> None:
+    cluster = Cluster(by_value(), tmp_path, open_memory(), extensions=BY_VALUE)
+    try:
+        await cluster.start(1)
+        replica = cluster.nodes[0].pod.replicas[PartitionId(0)]
+        rows = [Put(b"k%d" % number, b"%d" % number, 1) for number in range(10)]
+        await commit_rows(replica, rows, batch=0, position={})
+        query = {"type": "IndexQuery", "index": "by-value", "lower": "3", "upper": "5"}
+        body = {"query": {**query, "order": order}, "limit": 1}
+        pod = api(cluster)
+        cursor = (await pod.post("/state/query/words", body)).json()["cursor"]
+        for last_key in (b"", b"1", b"9", b"\xff" * 4):
+            again = {**body, "limit": 100, "cursor": forged(cursor, last_key)}
+            answer = (await pod.post("/state/query/words", again)).json()
+            found = answer["partitionResults"]["0"]["result"]
+            assert {row["value"] for row in found} <= {"3", "4", "5"}, last_key
+    finally:
+        await cluster.close()
