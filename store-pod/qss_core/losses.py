@@ -1,5 +1,7 @@
 """Messages about batches that a partition lacks: how pods compare, and what a person accepts."""
 
+from msgspec import field
+
 from qss_core.model import (
     Epoch,
     PartitionId,
@@ -72,7 +74,9 @@ class LastBatch(Wire, frozen=True, kw_only=True):
 class BatchesHeld(Wire, frozen=True, kw_only=True):
     """What a partition knows of batches, applied up to `sequence`.
 
-    Every partition has applied `completed`; one more batch may be `decided`.
+    Every partition has applied `completed`; one more batch may be `decided`, which is `unfinished`
+    where its decision is known and goes on. The `position` is not beyond `completed` then. `inputs`
+    are the components that each writer has set of it: topic, partition.
     """
 
     sequence: Sequence
@@ -80,6 +84,8 @@ class BatchesHeld(Wire, frozen=True, kw_only=True):
     decided: Sequence
     position: PositionJson
     last: tuple[LastBatch, ...]
+    unfinished: LastBatch | None = None
+    inputs: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
 class SequencesAnswer(Wire, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.replica import Replica
 from qss_store.settings import Settings
-from qss_store.transactions.losses import told_batches
+from qss_store.transactions.losses import position_before, told_batches, told_decision
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.1
@@ -149,12 +149,18 @@ class Comparison:
         participant, coordinator = replica.machine.participant, replica.machine.coordinator
         if replica.view is None or replica.view.sequence != participant.sequence:
             raise NotReadyError(f"partition {partition} is applying a batch: ask again")
+        unfinished = coordinator.unfinished if coordinator else None
+        position = participant.position
+        if unfinished is not None and unfinished.sequence == participant.sequence:
+            position = position_before(position, unfinished)
         return BatchesHeld(
             sequence=participant.sequence,
             completed=coordinator.completed if coordinator else Sequence(participant.sequence - 1),
             decided=coordinator.decided if coordinator else participant.sequence,
-            position=participant.position.to_json(),
+            position=position.to_json(),
             last=told_batches(participant.last),
+            unfinished=None if unfinished is None else told_decision(unfinished),
+            inputs=participant.inputs.told(),
         )
 
     def _learn(self, answer: SequencesAnswer) -> None:

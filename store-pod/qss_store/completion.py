@@ -43,6 +43,7 @@ class Completion:
     decided: Sequence = _NONE
     # By partition: a batch that was decided, and of which the partition has lost chunks.
     lacking: dict[int, Sequence] = field(default_factory=dict)
+    unreadable: Sequence = _NONE  # A decision of partition 0 whose rows are damaged.
 
     def learn(self, *, completed: Sequence = _NONE, held: Sequence = _NONE) -> bool:
         """Takes a sequence that is complete, or that a partition holds; whether that is news."""
@@ -74,6 +75,9 @@ class Completion:
         What it shows may be whole and true: a decided batch whose chunks it lost is not applied.
         """
         lacking = self.lacking.get(replica.partition, _NONE)
+        coordinator = replica.machine.coordinator
+        if coordinator is not None and self.unreadable > coordinator.completed:
+            return max(self.unreadable, self.missing(replica) or _NONE)
         if lacking > replica.machine.participant.sequence:
             return max(lacking, self.missing(replica) or _NONE)
         return self.missing(replica)

@@ -9,7 +9,13 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from qss_client.chunks import Slice
-from qss_core.errors import BatchInProgressError, NotReadyError, RolledBackError, StoreError
+from qss_core.errors import (
+    BatchInProgressError,
+    CorruptionError,
+    NotReadyError,
+    RolledBackError,
+    StoreError,
+)
 from qss_core.model import Epoch, PartitionId
 from qss_core.wire import CommitPartitionsRequest, Decision
 from qss_store.batches import Batches
@@ -56,7 +62,7 @@ class Finisher:
         self._batches = batches
         self._participants = participants
         self._settings = settings
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[bool] | None = None
         self._applied: asyncio.Future[None] | None = (
             None  # Of the task: done when it has ended too.
         )
@@ -64,7 +70,7 @@ class Finisher:
         self.dropped = DroppedRows[Mapping[str, int]]()
 
     @property
-    def tasks(self) -> list[asyncio.Task[None]]:
+    def tasks(self) -> list[asyncio.Task[bool]]:
         """What runs on its own."""
         return [self._task] if self._task else []
 
@@ -83,7 +89,12 @@ class Finisher:
         if coordinator.unfinished:
             applied = self._applied = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._drive(applied), name="finish-decision")
-            self._task.add_done_callback(lambda _: _resolve(applied))
+            self._task.add_done_callback(lambda task: self._has_ended(task, applied))
+
+    def _has_ended(self, task: asyncio.Task[bool], applied: "asyncio.Future[None]") -> None:
+        _resolve(applied)
+        if not task.cancelled() and task.exception() is None and task.result():
+            self.go_on()  # Another batch may have been decided while this one was driven.
 
     async def finish(self) -> None:
         """Waits until no decision is incomplete; BatchInProgressError where that takes too long."""
@@ -110,18 +121,26 @@ class Finisher:
         if self._task is None or self._task.done() or not self._applied.done():
             await self.finish()
 
-    async def _drive(self, applied: "asyncio.Future[None]") -> None:
+    async def _drive(self, applied: "asyncio.Future[None]") -> bool:
+        """Whether the batch was completed."""
         try:
             await self._commit_everywhere(applied)
         except StoreError as error:
             _LOG.warning("the decided batch is driven on later: %s", error.code)
+            return False
+        return True
 
     async def _commit_everywhere(self, applied: "asyncio.Future[None]") -> None:
         replica, coordinator = active_coordinator(self._pod)
         decision = coordinator.unfinished
         if decision is None:
             return
-        rows = self._rows_of(replica, coordinator, decision)
+        try:
+            rows = self._rows_of(replica, coordinator, decision)
+        except CorruptionError:
+            # Nobody else has them: only a person may go on without the batch.
+            self._pod.completion.unreadable = decision.sequence
+            raise
         remaining = self._participants.everybody
         delay_s = _FIRST_RETRY_S
         dropped: dict[str, int] = {}
@@ -137,7 +156,7 @@ class Finisher:
                 delay_s = min(_LAST_RETRY_S, delay_s * 2)
         self.dropped.keep(decision.sequence, dropped)
         _resolve(applied)
-        while coordinator.unfinished is not None:
+        while coordinator.completed < decision.sequence:
             await outcome_of(replica, Complete(sequence=decision.sequence))
         self._carried = _NOTHING
 

@@ -8,13 +8,20 @@ rows stay as they are: what is lost is kept and told until all rows are replaced
 import asyncio
 import logging
 
+import msgspec
+
 from qss_core.errors import NotReadyError, StaleEpochError, WrongStoreError
 from qss_core.losses import AcceptLossRequest, BatchesHeld
 from qss_core.model import PartitionId, Sequence
+from qss_core.positions import Position
+from qss_core.wire import Decision
 from qss_store.comparison import Comparison
+from qss_store.completion import Completion
 from qss_store.outcomes import outcome_of
 from qss_store.pod import Pod
+from qss_store.replica import Replica
 from qss_store.replication.entries import AcceptLoss
+from qss_store.transactions.losses import position_before, told_decision
 
 _LOG = logging.getLogger(__name__)
 _NONE = Sequence(0)
@@ -43,18 +50,24 @@ class LossAcceptance:
             replica = self._pod.replicas.get(request.partition)
             if replica is not None and self._pod.completion.lacks(replica) is None:
                 return
-            held = await self._held_elsewhere(request.partition)
             if replica is None:
-                async with self._pod.salvaging(request.partition) as replica:
-                    before = replica.machine.participant.sequence
-                    await outcome_of(replica, AcceptLoss(held=held, is_salvaged=True))
+                await self._pod.salvage(
+                    request.partition, lambda one: self._take(one, request, is_salvaged=True)
+                )
             else:
-                before = replica.machine.participant.sequence
-                await outcome_of(replica, AcceptLoss(held=held))
-            told = "partition %s goes on without sequence %s to %s, as accepted in epoch %s"
-            _LOG.error(told, request.partition, before + 1, held.sequence, request.epoch)
+                await self._take(replica, request, is_salvaged=False)
+            self._pod.completion.lacking.pop(request.partition, None)
             await self._comparison.look()
             await self._pod.news.tell()
+
+    async def _take(
+        self, replica: Replica, request: AcceptLossRequest, *, is_salvaged: bool
+    ) -> None:
+        held = await self._held_elsewhere(request.partition, replica)
+        before = replica.machine.participant.sequence
+        await outcome_of(replica, AcceptLoss(held=held, is_salvaged=is_salvaged))
+        told = "partition %s goes on without sequence %s to %s, as accepted in epoch %s"
+        _LOG.error(told, request.partition, before + 1, held.completed, request.epoch)
 
     def _check(self, request: AcceptLossRequest) -> None:
         held = self._pod.placed().definition.store_id
@@ -70,7 +83,7 @@ class LossAcceptance:
                 active=configuration.active,
             )
 
-    async def _held_elsewhere(self, partition: PartitionId) -> BatchesHeld:
+    async def _held_elsewhere(self, partition: PartitionId, replica: Replica) -> BatchesHeld:
         if partition != 0:
             held = await self._held_by(PartitionId(0))
             if held is None:
@@ -82,14 +95,9 @@ class LossAcceptance:
         others = [number for number in range(self._pod.placed().definition.partitions) if number]
         told = [await self._held_by(PartitionId(number)) for number in others]
         best = max(filter(None, told), key=lambda one: one.sequence, default=_NOTHING)
-        decided = max(best.sequence, self._pod.completion.decided)
-        return BatchesHeld(
-            sequence=decided,
-            completed=decided,
-            decided=decided,
-            position=best.position,
-            last=best.last,
-        )
+        coordinator = replica.machine.coordinator
+        assert coordinator is not None, "partition 0 has a coordinator"
+        return held_of_all(best, self._pod.completion, coordinator.decision)
 
     async def _held_by(self, partition: PartitionId) -> BatchesHeld | None:
         """What a partition knows of batches; None where it is lost or behind itself."""
@@ -97,3 +105,35 @@ class LossAcceptance:
         if active == self._pod.ordinal:
             return self._comparison.held(partition)
         return (await self._comparison.ask(self._pod.address(active), partition)).held
+
+
+def held_of_all(
+    best: BatchesHeld, completion: Completion, decision: Decision | None
+) -> BatchesHeld:
+    """What partition 0 takes over from the partition that knows most; `decision` is its last one.
+
+    Where that is the batch that may be unfinished, it is seen through. A decision that is lost, or
+    whose rows are, cannot be: partitions that have not applied it lack it then.
+    """
+    decided = max(best.sequence, completion.decided, completion.unreadable)
+    completed = max(best.completed, completion.completed)
+    goes_on = (
+        decision is not None
+        and decided == decision.sequence == completed + 1
+        and decided != completion.unreadable
+    )
+    if decision is None or not goes_on:
+        return msgspec.structs.replace(
+            best, sequence=decided, completed=decided, decided=decided, unfinished=None
+        )
+    position = Position.from_json(best.position)
+    if best.sequence == decided:
+        position = position_before(position, decision)
+    return msgspec.structs.replace(
+        best,
+        sequence=completed,
+        completed=completed,
+        decided=decided,
+        position=position.to_json(),
+        unfinished=told_decision(decision),
+    )

@@ -15,12 +15,13 @@ from typing import Protocol
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset, PartitionId
 from qss_store.engine.base import Engine, SyncedFiles
-from qss_store.engine.files import check_log
+from qss_store.engine.files import check_log, make_directory, sync_directory
 from qss_store.identity import is_new
 from qss_store.replica import Replica
 from qss_store.volume import SyncMark, Volume
 
 _LOG = logging.getLogger(__name__)
+_GIVING_UP = "loss-being-accepted"
 
 
 class OpenEngine(Protocol):
@@ -44,25 +45,52 @@ class Opening:
         self._volume = volume
         self._open_engine = open_engine
         self._salvage_engine = salvage_engine
-        self._given_up: set[PartitionId] = set()
+        self._salvaged: PartitionId | None = None
 
     async def salvage(
-        self, partition: PartitionId, opened: Callable[[], Awaitable[Replica]]
+        self,
+        partition: PartitionId,
+        opened: Callable[[], Awaitable[Replica]],
+        take: Callable[[Replica], Awaitable[None]],
     ) -> Replica:
         """What is left of a partition that was lost, as `opened` opens it by `open`.
 
-        A write-ahead log is read up to its damage. What cannot be opened even so is put aside, and
-        an empty database takes its place.
+        A write-ahead log is read up to its damage. What cannot be opened even so, or does not
+        `take` what comes first, is put aside, and an empty database takes its place. Until all this
+        has ended well the partition is lost.
         """
-        self._given_up.add(partition)
-        self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
+        self._salvaged = partition
         try:
-            return await opened()
+            return await self._salvage(partition, opened, take)
+        finally:
+            self._salvaged = None
+
+    def has_gone_on(self, partition: PartitionId) -> None:
+        """What is there is the data from now on: to be called when its mark says so, too."""
+        self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
+        self._giving_up(partition).unlink()
+        sync_directory(self._volume.database(partition))
+
+    def _giving_up(self, partition: PartitionId) -> Path:
+        """Lies among the files of a database whose loss is being accepted.
+
+        It does not lie among those that somebody brings back.
+        """
+        return self._volume.database(partition) / _GIVING_UP
+
+    async def _salvage(
+        self,
+        partition: PartitionId,
+        opened: Callable[[], Awaitable[Replica]],
+        take: Callable[[Replica], Awaitable[None]],
+    ) -> Replica:
+        try:
+            return await _taken(opened, take)
         except CorruptionError as error:
             why = error.message
         gc.collect()  # The failed database holds its lock until nothing refers to it.
         self._put_aside(partition, why)
-        return await opened()
+        return await _taken(opened, take)
 
     async def open(self, partition: PartitionId, *, was_here: bool) -> Engine:
         """The partition's database, off the event loop; it is made where it `was_here` not.
@@ -72,10 +100,18 @@ class Opening:
         path = self._volume.database(partition)
         mark = self.marks.get(partition) if was_here else None
         existed = path.exists()
+        is_salvaged = partition == self._salvaged
+        if is_salvaged:
+            make_directory(path)
+            self._giving_up(partition).touch()
+            sync_directory(path)
+        elif self._giving_up(partition).exists():
+            raise CorruptionError(
+                "its loss was accepted, and the pod ended before it could go on: accept it again"
+            )
         if existed and mark is not None and mark.files is not None:
             check_log(path, mark.files)
-        given_up = partition in self._given_up
-        open_engine = self._salvage_engine if given_up else self._open_engine
+        open_engine = self._salvage_engine if is_salvaged else self._open_engine
         engine = await asyncio.to_thread(open_engine or self._open_engine, path)
         try:
             if was_here:
@@ -118,6 +154,18 @@ class Opening:
                 f"entry {last} of the changelog is another one than was synced: these files are "
                 "not those of the data; bring the right ones back"
             )
+
+
+async def _taken(
+    opened: Callable[[], Awaitable[Replica]], take: Callable[[Replica], Awaitable[None]]
+) -> Replica:
+    replica = await opened()
+    try:
+        await take(replica)
+    except BaseException:
+        await replica.close()
+        raise
+    return replica
 
 
 def _check_begun(engine: Engine) -> None:

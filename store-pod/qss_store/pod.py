@@ -6,8 +6,8 @@ to it. What is on the volume names its store id: a volume of another store is ne
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from qss_core.errors import (
@@ -240,23 +240,26 @@ class Pod:
                 with suppress(StoreError):  # It is tried again.
                     await self._assign(self.placed())
 
-    @asynccontextmanager
-    async def salvaging(self, partition: PartitionId) -> AsyncIterator[Replica]:
-        """What is left of a lost partition; it is served when the block has ended well."""
+    async def salvage(
+        self, partition: PartitionId, take: Callable[[Replica], Awaitable[None]]
+    ) -> None:
+        """Goes on with what is left of a lost partition; it is served once it could `take` that.
+
+        Raises NotReadyError where it is not lost, as while the pod opens it.
+        """
         async with self._assigning:
             assignment = self.placed()
-            await self._marks.drop(assignment.definition.store_id, partition)
+            if not (self.has_opened and self._unopened.is_lost(partition)):
+                raise NotReadyError(f"partition {partition} is not lost, or is being opened")
             configuration = assignment.partitions[partition]
-            replica = await self._opening.salvage(
-                partition, lambda: self._opened(assignment, configuration, was_here=False)
+            self.replicas[partition] = await self._opening.salvage(
+                partition,
+                lambda: self._opened(assignment, configuration, was_here=False),
+                take,
             )
-            try:
-                yield replica
-            except BaseException:
-                await replica.close()
-                raise
-            self.replicas[partition] = replica
             self._unopened.opened(partition)
+            await self._marks.renew(assignment.definition.store_id, partition)
+            self._opening.has_gone_on(partition)
 
     async def _opened(
         self,

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from qss_core.errors import DiskFullError, StoreError
+from qss_core.errors import StoreError
 from qss_core.model import Offset, PartitionId, StoreId
 from qss_store.replica import Replica
 from qss_store.syncs import Syncs
@@ -35,17 +35,11 @@ class SyncMarks:
         """Takes what was kept: a partition that is not opened keeps its mark."""
         self._marks = dict(marks)
 
-    async def drop(self, store_id: StoreId, partition: PartitionId) -> None:
-        """Forgets what was synced of a partition, durably: a person goes on with what is left.
-
-        Raises DiskFullError.
-        """
+    async def renew(self, store_id: StoreId, partition: PartitionId) -> None:
+        """Takes what is there for what was synced: a person went on with it."""
         async with self._round:
             self._marks.pop(partition, None)
-            try:
-                await asyncio.to_thread(self._volume.keep_marks, store_id, dict(self._marks))
-            except OSError as error:
-                raise DiskFullError(f"the marks cannot be kept on the volume: {error}") from error
+        await self.round(store_id)
 
     async def close(self, store_id: StoreId | None) -> None:
         """Keeps the last marks; the replicas may be closed then."""

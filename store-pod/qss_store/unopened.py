@@ -31,6 +31,10 @@ class Unopened:
             _LOG.error("partition %s waits for disk space to be opened", partition)
         self.waiting[partition] = error
 
+    def is_lost(self, partition: PartitionId) -> bool:
+        """Whether it does not come by itself."""
+        return partition in self._lost
+
     def opened(self, partition: PartitionId) -> None:
         """Notes that it was opened after all."""
         self._lost.pop(partition, None)

@@ -26,8 +26,11 @@ def sync_directory(path: Path) -> None:
 
 
 def newest_log(path: Path) -> tuple[int, int]:
-    """Number and bytes of the newest write-ahead log of a database; (0, 0) where there is none."""
-    return max(_logs(path).items(), default=(0, 0))
+    """Number and bytes of the newest write-ahead log of a database; (0, 0) where there is none.
+
+    One without a byte may not be on the disk yet: nothing of it was synced.
+    """
+    return max((one for one in _logs(path).items() if one[1]), default=(0, 0))
 
 
 def check_log(path: Path, synced: SyncedFiles) -> None:

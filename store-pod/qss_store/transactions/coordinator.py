@@ -367,12 +367,14 @@ class Coordinator:
         return oldest_done_one_off(self.writers.values(), self.completed)
 
     def apply_loss(self, epoch: Epoch, held: BatchesHeld) -> Changes:
-        """Goes on behind the last batch that the other partitions hold.
+        """Goes on behind the last batch that was completed, or given up.
+
+        A decision that is still here, and whose batch is unfinished, is seen through.
 
         Of the writers of lost entries only their last batch is known; all runs have to open anew,
         with epochs above any that a lost entry may have allotted.
         """
-        self.completed = max(self.completed, held.sequence)
+        self.completed = max(self.completed, held.completed)
         middle = epoch * _EPOCH_STRIDE + _EPOCH_STRIDE // 2
         known = (one.writer_epoch for one in held.last)
         self.last_epoch = WriterEpoch(max(self.last_epoch, middle, *known))

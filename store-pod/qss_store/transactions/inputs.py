@@ -63,6 +63,19 @@ class InputsRead:
         self.by_writer |= changed
         return {_key(name): msgspec.json.encode(sorted(one)) for name, one in changed.items()}
 
+    def told(self) -> dict[str, tuple[Component, ...]]:
+        """The same, as messages tell it."""
+        return {writer: tuple(sorted(read)) for writer, read in sorted(self.by_writer.items())}
+
+    def take_over(self, told: Mapping[str, Collection[Component]]) -> dict[bytes, bytes | None]:
+        """Knows what another partition has told, and nothing else; the meta rows that change."""
+        changes = self.forget(list(self.by_writer))
+        self.by_writer = {writer: frozenset(read) for writer, read in told.items()}
+        return changes | {
+            _key(writer): msgspec.json.encode(sorted(read))
+            for writer, read in self.by_writer.items()
+        }
+
     def forget(self, writers: Collection[str]) -> dict[bytes, bytes | None]:
         """Forgets writers; the meta rows that go."""
         known = [writer for writer in writers if self.by_writer.pop(writer, None) is not None]

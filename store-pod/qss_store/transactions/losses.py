@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 from qss_core.losses import DataLoss, LastBatch
 from qss_core.model import Epoch
-from qss_core.wire import PartitionCommit
+from qss_core.positions import Position
+from qss_core.wire import Decision, PartitionCommit
+from qss_store.transactions.batch_positions import batch_topic
 from qss_store.transactions.participant_state import AppliedBatch
 
 LOSSES_MAX = 100
@@ -50,6 +52,28 @@ def applied_batches(last: Iterable[LastBatch]) -> dict[str, AppliedBatch]:
         )
         for one in last
     }
+
+
+def told_decision(decision: Decision) -> LastBatch:
+    """The batch of a decision, as messages tell it."""
+    return LastBatch(
+        writer=decision.writer,
+        generation=decision.generation,
+        batch=decision.batch,
+        sequence=decision.sequence,
+        one_off=decision.one_off,
+        writer_epoch=decision.writer_epoch,
+    )
+
+
+def position_before(position: Position, decision: Decision) -> Position:
+    """A position with nothing of a batch: not beyond that of the batches before it.
+
+    What its writer had read before is not known any more, so it is left out.
+    """
+    read = Position.from_json(decision.position)
+    own = (batch_topic(decision.writer), decision.generation)
+    return position.without({*read.components, own})
 
 
 def told_batches(last: dict[str, AppliedBatch]) -> tuple[LastBatch, ...]:

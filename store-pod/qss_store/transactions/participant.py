@@ -16,7 +16,7 @@ from qss_core.errors import (
     OutOfOrderError,
     SequenceTakenError,
 )
-from qss_core.losses import BatchesHeld, DataLoss
+from qss_core.losses import BatchesHeld, DataLoss, LastBatch
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.positions import Position
 from qss_core.wire import CarriedRows, ChunkReference, PartitionCommit, decode, encode
@@ -65,7 +65,7 @@ class Participant:
     staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
     inputs: InputsRead = field(default_factory=InputsRead)
     losses: tuple[DataLoss, ...] = ()  # That a person accepted, since the rows were replaced.
-    forgiven: Sequence = field(default=Sequence(0))  # Batches up to it may lack chunks.
+    forgives: LastBatch | None = None  # The batch that may lack chunks.
     accepted_in: Epoch = field(default=Epoch(0))  # In which a person said so last.
     # Before the last commit was taken in: readers see it until that one's rows are written.
     before: Uncommitted = field(default=NOTHING_STAGED, compare=False)
@@ -85,7 +85,7 @@ class Participant:
             staged=staged_in(rows),
             inputs=InputsRead.load(rows),
             losses=state.losses,
-            forgiven=state.forgiven,
+            forgives=state.forgives,
             accepted_in=state.accepted_in,
         )
 
@@ -222,10 +222,14 @@ class Participant:
     def _chunks_of(self, commit: PartitionCommit) -> list[StagedChunk]:
         """The staged slices of a commit.
 
-        Those of a batch that was decided before a loss was accepted here may be lost too.
+        Those of the batch that was unfinished when a loss was accepted here may be lost too.
         """
         ordinal, listed = (commit.generation, commit.batch), commit.chunks
-        if commit.sequence <= self.forgiven:
+        forgives = self.forgives
+        if forgives is not None and (
+            (forgives.sequence, forgives.writer, forgives.generation, forgives.batch)
+            == (commit.sequence, commit.writer, *ordinal)
+        ):
             listed = tuple(one for one in listed if (commit.writer, one.id) in self.staged)
         return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)
 
@@ -330,7 +334,7 @@ class Participant:
             data_generation=self.data_generation,
             puts=self.puts,
             losses=self.losses,
-            forgiven=self.forgiven,
+            forgives=self.forgives,
             accepted_in=self.accepted_in,
         )
 
@@ -349,24 +353,30 @@ class Participant:
         return self.inputs.forget(writers)
 
     def apply_loss(self, epoch: Epoch, held: BatchesHeld, *, is_salvaged: bool = False) -> Changes:
-        """Takes over what another partition knows of batches: a person gave up those between."""
-        self.forgiven, self.accepted_in = held.decided, epoch
+        """Takes over what another partition knows of batches: a person gave up those between.
+
+        A batch that is unfinished is still to come, so it is not passed over.
+        """
+        is_told = self.accepted_in == epoch and bool(self.losses)
+        self.forgives, self.accepted_in = held.unfinished, epoch
         first = Sequence(self.sequence + 1)
         if held.completed <= self.sequence:  # Chunks of what was decided are lost, or nobody knows.
-            if is_salvaged:
+            if is_salvaged and not is_told:
                 loss = DataLoss(first=first, last=self.sequence, epoch=epoch)
                 self.losses = with_loss(self.losses, loss)
             return {STATE: encode(self._state())}
         changes: Changes = {LAST + writer.encode(): None for writer in self.last}
-        changes |= self.inputs.forget(list(self.inputs.by_writer))
-        loss = DataLoss(first=first, last=held.sequence, epoch=epoch)
-        self.losses = with_loss(self.losses, loss)
-        self.sequence = held.sequence
+        changes |= self.inputs.take_over(held.inputs)
+        self.losses = with_loss(
+            self.losses, DataLoss(first=first, last=held.completed, epoch=epoch)
+        )
+        self.sequence = held.completed
         self.position, self.last = Position.from_json(held.position), applied_batches(held.last)
         over = [
             chunk
             for chunk in self.staged.values()
             if (last := self.last.get(chunk.writer))
+            and last.sequence <= self.sequence
             and chunk.ordinal <= (last.generation, last.batch)
         ]
         changes |= self._drop(over)

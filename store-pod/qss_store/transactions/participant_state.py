@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from qss_core.losses import DataLoss
+from qss_core.losses import DataLoss, LastBatch
 from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
 from qss_core.positions import PositionJson
 from qss_core.wire import decode
@@ -32,7 +32,7 @@ class ParticipantState(Wire, frozen=True, kw_only=True):
     data_generation: int = 0
     puts: int = 0
     losses: tuple[DataLoss, ...] = ()
-    forgiven: Sequence = Sequence(0)
+    forgives: LastBatch | None = None
     accepted_in: Epoch = Epoch(0)
 
 
