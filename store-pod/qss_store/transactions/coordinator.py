@@ -367,9 +367,7 @@ class Coordinator:
         return oldest_done_one_off(self.writers.values(), self.completed)
 
     def apply_loss(self, epoch: Epoch, held: BatchesHeld) -> Changes:
-        """Goes on behind the last batch that was completed, or given up.
-
-        A decision that is still here, and whose batch is unfinished, is seen through.
+        """Goes on behind the last batch that was completed; an unfinished one is seen through.
 
         Of the writers of lost entries only their last batch is known; all runs have to open anew,
         with epochs above any that a lost entry may have allotted.

@@ -54,6 +54,16 @@ def applied_batches(last: Iterable[LastBatch]) -> dict[str, AppliedBatch]:
     }
 
 
+def is_batch(told: LastBatch, commit: PartitionCommit) -> bool:
+    """Whether a commit is of the batch that was told of."""
+    return (told.sequence, told.writer, told.generation, told.batch) == (
+        commit.sequence,
+        commit.writer,
+        commit.generation,
+        commit.batch,
+    )
+
+
 def told_decision(decision: Decision) -> LastBatch:
     """The batch of a decision, as messages tell it."""
     return LastBatch(

@@ -29,7 +29,7 @@ from qss_store.transactions.batch_positions import (
 )
 from qss_store.transactions.commit_plan import Changes, CommitPlan, Rows
 from qss_store.transactions.inputs import InputsRead
-from qss_store.transactions.losses import applied_batches, losses_after, with_loss
+from qss_store.transactions.losses import applied_batches, is_batch, losses_after, with_loss
 from qss_store.transactions.participant_state import (
     LAST,
     STATE,
@@ -225,11 +225,7 @@ class Participant:
         Those of the batch that was unfinished when a loss was accepted here may be lost too.
         """
         ordinal, listed = (commit.generation, commit.batch), commit.chunks
-        forgives = self.forgives
-        if forgives is not None and (
-            (forgives.sequence, forgives.writer, forgives.generation, forgives.batch)
-            == (commit.sequence, commit.writer, *ordinal)
-        ):
+        if self.forgives is not None and is_batch(self.forgives, commit):
             listed = tuple(one for one in listed if (commit.writer, one.id) in self.staged)
         return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)
 
