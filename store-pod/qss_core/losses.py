@@ -57,6 +57,7 @@ class SequencesRequest(Wire, frozen=True, kw_only=True):
     store_id: StoreId
     sequences: dict[str, Sequence]
     completed: Sequence
+    forgotten: Sequence = Sequence(0)
     partition: PartitionId | None = None
 
 
@@ -89,8 +90,13 @@ class BatchesHeld(Wire, frozen=True, kw_only=True):
 
 
 class SequencesAnswer(Wire, frozen=True, kw_only=True):
-    """The sequences of a pod's partitions; `completed` is known to be applied everywhere."""
+    """The sequences of a pod's partitions.
+
+    `completed` is known to be applied everywhere. `forgotten` was decided, and partition 0 does not
+    know it any more.
+    """
 
     sequences: dict[str, Sequence]
     completed: Sequence
+    forgotten: Sequence = Sequence(0)
     held: BatchesHeld | None = None

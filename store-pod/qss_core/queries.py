@@ -67,6 +67,7 @@ class Reason(StrEnum):
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
     NOT_READY = "NOT_READY"
     UNCOMMITTED_TOO_LARGE = "UNCOMMITTED_TOO_LARGE"
+    ROLLED_BACK = "ROLLED_BACK"
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

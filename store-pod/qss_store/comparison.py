@@ -80,6 +80,7 @@ class Comparison:
 
     async def look(self) -> None:
         """Tells of replicas that are behind, once each."""
+        self._completed()
         behind = {
             number: missing
             for number, replica in self._pod.replicas.items()
@@ -110,6 +111,7 @@ class Comparison:
             store_id=self._pod.placed().definition.store_id,
             sequences=self._sequences(),
             completed=self._completed(),
+            forgotten=self._pod.completion.forgotten,
             partition=partition,
         )
         url = f"{pod.changelog}/transactions/sequences"
@@ -126,12 +128,17 @@ class Comparison:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
         if not self._pod.has_opened:
             raise NotReadyError("the pod is opening its replicas: ask again")
-        told = SequencesAnswer(sequences=request.sequences, completed=request.completed)
+        told = SequencesAnswer(
+            sequences=request.sequences,
+            completed=request.completed,
+            forgotten=request.forgotten,
+        )
         self._learn(told)
         await self.look()
         return SequencesAnswer(
             sequences=self._sequences(),
             completed=self._completed(),
+            forgotten=self._pod.completion.forgotten,
             held=None if request.partition is None else self.held(request.partition),
         )
 
@@ -165,7 +172,7 @@ class Comparison:
 
     def _learn(self, answer: SequencesAnswer) -> None:
         completion = self._pod.completion
-        completion.learn(completed=answer.completed)
+        completion.learn(completed=answer.completed, forgotten=answer.forgotten)
         for sequence in answer.sequences.values():
             completion.learn(held=sequence)
 
@@ -179,11 +186,11 @@ class Comparison:
 
     def _completed(self) -> Sequence:
         completion = self._pod.completion
-        replica = self._pod.replicas.get(PartitionId(0))
-        if replica is not None and replica.is_recovered and replica.machine.coordinator:
-            completion.learn(completed=replica.machine.coordinator.completed)
         for sequence in self._sequences().values():
             completion.learn(held=sequence)
+        replica = self._pod.replicas.get(PartitionId(0))
+        if replica is not None and replica.is_recovered and replica.machine.coordinator:
+            completion.learn_of(replica.machine.coordinator)
         return completion.completed
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from qss_core.errors import RolledBackError
 from qss_core.model import Role, Sequence
+from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.machine import Machine
 from qss_store.view import View
 
@@ -44,13 +45,25 @@ class Completion:
     # By partition: a batch that was decided, and of which the partition has lost chunks.
     lacking: dict[int, Sequence] = field(default_factory=dict)
     unreadable: Sequence = _NONE  # A decision of partition 0 whose rows are damaged.
+    forgotten: Sequence = _NONE  # That was decided, and that partition 0 does not know any more.
 
-    def learn(self, *, completed: Sequence = _NONE, held: Sequence = _NONE) -> bool:
-        """Takes a sequence that is complete, or that a partition holds; whether that is news."""
-        before = (self.completed, self.decided)
+    def learn(
+        self,
+        *,
+        completed: Sequence = _NONE,
+        held: Sequence = _NONE,
+        forgotten: Sequence = _NONE,
+    ) -> None:
+        """Takes a sequence that is complete, that a partition holds, or that was `forgotten`."""
         self.completed = max(self.completed, completed, Sequence(held - 1))
         self.decided = max(self.decided, completed, held)
-        return (self.completed, self.decided) != before
+        self.forgotten = max(self.forgotten, forgotten)
+
+    def learn_of(self, coordinator: Coordinator) -> None:
+        """Takes what partition 0's coordinator, which is recovered, knows and does not know."""
+        self.learn(completed=coordinator.completed)
+        if coordinator.decided < self.decided:
+            self.forgotten = max(self.forgotten, self.decided)
 
     def missing(self, replica: Held) -> Sequence | None:
         """A sequence that was completed and that an active replica does not hold; else None.
@@ -62,6 +75,9 @@ class Completion:
             return None
         if view.sequence < self.completed:
             return self.completed
+        # Nobody drives it: whether it was answered before partition 0 went back nobody knows.
+        if view.sequence < self.forgotten:
+            return self.forgotten
         coordinator = replica.machine.coordinator
         if coordinator is None or not replica.is_recovered:
             return None

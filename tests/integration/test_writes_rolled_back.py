@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import RolledBackError
-from qss_core.model import Sequence
+from qss_store.completion import Completion
 from qss_testing.rolled_back import (
     PARTITIONS,
+    accept,
     cluster_of,
+    losses,
     rolled_back,
     values,
     write,
@@ -41,7 +43,7 @@ async def test_no_batch_is_decided_on_a_volume_that_went_back(tmp_path: Path, po
     async with cluster_of(tmp_path) as cluster:
         await rolled_back(cluster, tmp_path, pod)
         for held in cluster.pods.values():
-            held.pod.completion.completed = held.pod.completion.decided = Sequence(0)
+            held.pod.completion = Completion()
         # Another writer: the run that wrote the second batch may be unknown to partition 0.
         writer = cluster.writer(name="other")
         epoch = await writer.epoch()
@@ -106,3 +108,21 @@ async def test_a_store_takes_no_writer_before_every_partition_is_made(tmp_path: 
         assert cluster.replica(0).log.end == 0
         await cluster.start_pod(1)
         (await cluster.writer().open()).json()
+
+
+async def test_a_pod_that_went_back_by_one_batch_serves_nothing_of_it(tmp_path: Path) -> None:
+    """Partition 0 went back with partition 2: nobody drives the batch that 2 lacks."""
+    async with cluster_of(tmp_path, pods=2) as cluster:
+        await rolled_back(cluster, tmp_path, 0)
+        pod = cluster.pods[0].pod
+        for number in (0, 2):
+            with pytest.raises(RolledBackError, match="holds sequence 1, and 2 was completed"):
+                pod.local(number)
+        assert [report.state for report in pod.report().replicas] == ["behind"] * 2
+        (await accept(cluster, 0)).json()
+        with pytest.raises(RolledBackError):
+            pod.local(2)
+        (await accept(cluster, 2)).json()
+        assert [losses(cluster, number) for number in (0, 2)] == [[(2, 2, 1)]] * 2
+        (await write(cluster, 2, b"3", "run-3")).json()
+        assert values(cluster) == [b"3"] * 3
