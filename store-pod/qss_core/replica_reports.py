@@ -40,6 +40,8 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     `completed` is told where the replica is behind: a sequence that was completed and is not here.
     `coordinated` is partition 0's: the last sequence that is complete everywhere.
 
+    An `error` quotes no row of the store: `detail` may, and is for who may control the pod.
+
     `format` is the one that it answers and writes in; `migration` tells of rows in older ones,
     `index` of index rows that are made before it serves.
     """
@@ -51,6 +53,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     end_offset: Offset
     sequence: Sequence
     error: str | None = None
+    detail: str | None = None
     format: str | None = None
     migration: MigrationReport | None = None
     index: IndexReport | None = None

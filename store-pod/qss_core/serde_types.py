@@ -63,7 +63,7 @@ def wrong_value(name: str, value: object) -> MalformedRequestError:
 
 def wrong_bytes(name: str, data: bytes) -> MalformedBytesError:
     """The refusal of bytes that another type wrote."""
-    return MalformedBytesError(f"{len(data)} bytes that are no {name}: {data[:20].hex()}")
+    return MalformedBytesError(f"{len(data)} bytes that are no {name}", bytes=data[:20].hex())
 
 
 def _json_type(obj: object) -> str:

@@ -67,6 +67,7 @@ def main() -> None:
 async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
     stop = asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(logs.tell_unexpected)
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     extensions = load_extensions()

@@ -115,23 +115,27 @@ class Indexing:
             rows = {self.indexes[name].head(index_key) + key: b"" for name, index_key in found}
         except Exception as error:
             what = error.message if isinstance(error, StoreError) else f"{error}"
-            raise StoreTypeFailedError(
-                f"the store type {self.name} (version {self.version}) failed at the row of key "
-                f"{self._shown(key)}: {type(error).__name__}: {what}"
-            ) from error
+            kind = type(error).__name__
+            raise self._failed("failed at", key, f": {kind}", f": {what}") from error
         if len(found) > INDEX_KEYS_MAX:
-            raise StoreTypeFailedError(
-                f"the store type {self.name} (version {self.version}) gives the row of key "
-                f"{self._shown(key)} more than {INDEX_KEYS_MAX} index keys"
-            )
+            raise self._failed("gives", key, f" more than {INDEX_KEYS_MAX} index keys")
         return rows
+
+    def _failed(self, does: str, key: bytes, what: str, more: str = "") -> StoreTypeFailedError:
+        """The failure at a row: the key and what there is `more` to say are not for everybody."""
+        who = f"the store type {self.name} (version {self.version}) {does} the row"
+        digest = hashlib.blake2b(key, digest_size=4).hexdigest()
+        return StoreTypeFailedError(
+            f"{who} whose key has the digest {digest}{what}",
+            text=f"{who} of key {self._shown(key)}{what}{more}",
+        )
 
     def check(self, key: bytes, value: bytes) -> None:
         """Refuses a row of a writer that the type cannot take, by MalformedRequestError."""
         try:
             self.rows_of(key, value)
         except StoreTypeFailedError as error:
-            raise MalformedRequestError(f"{error.message}. Nothing was written") from error
+            raise MalformedRequestError(f"{error.text}. Nothing was written") from error
 
     def _shown(self, key: bytes) -> str:
         try:

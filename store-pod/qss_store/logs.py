@@ -1,12 +1,35 @@
-"""The pod's log: one line a record, as text or as JSON, with no key and no value of a store."""
+"""The pod's log: one line a record, as text or as JSON, with no key and no value of a store.
 
+An exception is told by its type and by where it was raised, without its text, which may quote a
+row of a store: the text stays only of our own errors that are nobody's input.
+"""
+
+import asyncio
 import json
 import logging
 import sys
+import traceback
 from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+from qss_core.errors import StoreError
+
+_LOG = logging.getLogger(__name__)
+_CHAIN_MAX = 10
+_OURS_FROM = 500  # The status of errors that no request has caused.
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-class JsonFormatter(logging.Formatter):
+class TextFormatter(logging.Formatter):
+    """A line a record, and the lines of its exception."""
+
+    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 the name is logging's.
+        """Where it was raised, and what it is."""
+        return told_exception(ei[1])
+
+
+class JsonFormatter(TextFormatter):
     """One JSON object a record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -23,12 +46,33 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+def told_exception(error: BaseException | None) -> str:
+    """The lines of an exception and of those that caused it, the first one first."""
+    chain: list[str] = []
+    while error is not None and len(chain) < _CHAIN_MAX:
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        what = f"{type(error).__name__}{_text_of(error)}"
+        chain.append(f"Traceback (most recent call last):\n{frames}{what}")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\nand then:\n".join(reversed(chain))
+
+
+def _text_of(error: BaseException) -> str:
+    if isinstance(error, StoreError) and error.http_status >= _OURS_FROM:
+        return f": {error.message}"
+    return ""
+
+
 def configure(style: str, level: str) -> None:
     """Sends the log to standard error; `style` is text or json."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        JsonFormatter()
-        if style == "json"
-        else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    )
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter(form))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def tell_unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What an event loop does of exceptions that nobody took: its own words quote their text."""
+    error = context.get("exception")
+    exc_info = None if error is None else (type(error), error, error.__traceback__)
+    _LOG.error("%s", context.get("message", "an exception that nobody took"), exc_info=exc_info)

@@ -309,9 +309,10 @@ def test_a_package_that_fails_at_a_commit_stops_its_partition_until_it_is_mended
         assert [one.state == "failed" for one in report.replicas] == [
             number == failed for number in range(partitions)
         ]
-        assert "failed at the row of key 'N7': ZeroDivisionError" in str(
-            report.replicas[failed].error
-        )
+        error, detail = str(report.replicas[failed].error), str(report.replicas[failed].detail)
+        assert "ByMember (version 1) failed at the row" in error
+        assert "'N7': ZeroDivisionError" in detail
+        assert "N7" not in error + pod.log()
         (told,) = store.query(
             "IndexQuery", index="by-origin", partitions=[failed]
         ).partition_results.values()
