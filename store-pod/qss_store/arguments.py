@@ -151,7 +151,7 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
     """
     defaults = Settings()
     given: dict[str, Any] = {
-        name: _number_in(variable, environment[variable], getattr(defaults, name))
+        name: _setting_in(variable, environment[variable], getattr(defaults, name))
         for name in Settings.__slots__
         if (variable := _variable_of(name)) in environment
     }
@@ -177,7 +177,9 @@ def _variable_of(name: str) -> str:
     return f"{_PREFIX}{name.upper()}"
 
 
-def _number_in(variable: str, text: str, default: float) -> float:
+def _setting_in(variable: str, text: str, default: float | str) -> float | str:
+    if isinstance(default, str):
+        return text
     is_whole = isinstance(default, int)
     try:
         number = int(text) if is_whole else float(text)

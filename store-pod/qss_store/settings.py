@@ -47,3 +47,7 @@ class Settings:
     access_tokens_max: int = 1000
     access_review_timeout_s: float = 4.0
     tls_look_interval_s: float = 5.0
+    # Where nobody is asked who calls: names of the listeners, and origins of web pages that may
+    # ask, with commas between.
+    allowed_hosts: str = ""
+    allowed_origins: str = ""

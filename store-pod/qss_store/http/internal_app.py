@@ -35,6 +35,7 @@ from qss_store.batches import Batches
 from qss_store.comparison import Comparison
 from qss_store.coordination import Coordination
 from qss_store.http.access import access_middlewares
+from qss_store.http.browsers import browser_middlewares, callers_of
 from qss_store.http.shell import BodyPace, read_body, read_json, shell_middlewares
 from qss_store.http.to_coordinator import ToCoordinator
 from qss_store.http.writers import WRITERS_ROUTE, writer_name
@@ -73,7 +74,7 @@ class InternalApi:
         self._batches = batches
         self._coordination = coordination
         self._to_coordinator = ToCoordinator(pod, session, settings)
-        self._settings = settings
+        self.settings = settings
         self._pace = BodyPace(total_s=settings.body_deadline_s)
         self._uncommitted_bytes = 0
 
@@ -133,7 +134,7 @@ class InternalApi:
         epoch = WriterEpoch(_number(request, "epoch"))
         self._check_store_id(request)
         self._coordination.writers.renew(writer_name(request), epoch)
-        return _json(RenewAnswer(closes_after_s=self._settings.open_batch_timeout_s))
+        return _json(RenewAnswer(closes_after_s=self.settings.open_batch_timeout_s))
 
     async def stage(self, request: web.Request) -> web.Response:
         """Stages a chunk."""
@@ -181,7 +182,7 @@ class InternalApi:
     async def _read_chunk(self, request: web.Request) -> bytes:
         """The body, counted against `uncommittedMaxBytes` until its slices are in the log."""
         limit = self._pod.placed().settings.uncommitted_bytes_max
-        announced = request.content_length or self._settings.chunk_bytes_max
+        announced = request.content_length or self.settings.chunk_bytes_max
         if limit >= 0 and self._uncommitted_bytes and self._uncommitted_bytes + announced > limit:
             raise OverloadedError(
                 f"{self._uncommitted_bytes} bytes are being staged and {announced} more would pass "
@@ -190,7 +191,7 @@ class InternalApi:
             )
         self._hold(announced)
         try:
-            body = await read_body(request, self._settings.chunk_bytes_max, self._pace)
+            body = await read_body(request, self.settings.chunk_bytes_max, self._pace)
         except BaseException:
             self._hold(-announced)
             raise
@@ -250,7 +251,7 @@ class InternalApi:
 
     async def _read(self, request: web.Request, kind: type[Message], *allowed: str) -> Message:
         _parameters(request, *allowed)
-        return await read_json(request, self._settings.message_bytes_max, kind, self._pace)
+        return await read_json(request, self.settings.message_bytes_max, kind, self._pace)
 
 
 def make_internal_app(
@@ -261,7 +262,11 @@ def make_internal_app(
 ) -> web.Application:
     """The application of the internal port; without a guard everybody may do everything."""
     app = web.Application(
-        middlewares=[*shell_middlewares(metrics, "internal"), *access_middlewares(guard)]
+        middlewares=[
+            *shell_middlewares(metrics, "internal"),
+            *browser_middlewares(callers_of(api.settings, guard)),
+            *access_middlewares(guard),
+        ]
     )
     app.add_routes(api.routes())
     app.add_routes(discovery)

@@ -14,6 +14,7 @@ from qss_core.parameters import ReadOptions, Scope, options_of_body
 from qss_core.queries import BatchRequest
 from qss_core.request_bodies import decode_request
 from qss_store.access.guard import Guard
+from qss_store.http.browsers import Callers
 from qss_store.http.media import JSON
 from qss_store.http.point import state_headers
 from qss_store.http.timed import TimedApi
@@ -58,6 +59,7 @@ class Head(NamedTuple):
 
     authorization: str | None
     body_bytes: int
+    host: str
 
 
 class Frame(NamedTuple):
@@ -73,13 +75,19 @@ class Lane:
     """The lane of a pod's query port (shell.FastLane)."""
 
     def __init__(
-        self, reader: Reader, guard: Guard | None, metrics: RequestMetrics, timed: TimedApi
+        self,
+        reader: Reader,
+        guard: Guard | None,
+        metrics: RequestMetrics,
+        timed: TimedApi,
+        callers: Callers | None,
     ) -> None:
-        """Answers from `reader`, many rows by `timed`, to whom `guard` lets pass."""
+        """Answers from `reader`, many rows by `timed`, to whom `guard` or `callers` let pass."""
         self._reader = reader
         self._guard = guard
         self._metrics = metrics
         self._timed = timed
+        self._callers = callers
         self._options = ReadOptions()
         self._heads: dict[bytes, Head | None] = {}
         self._state_heads: dict[PartitionId, tuple[str, bytes]] = {}
@@ -119,7 +127,10 @@ class Lane:
                 return None
             if len(self._heads) >= _BLOCKS_MAX:
                 self._heads.clear()
-            head = self._heads[block] = parse_head(block)
+            head = parse_head(block)
+            if head is not None and self._callers and not self._callers.takes_host(head.host):
+                head = None
+            self._heads[block] = head
             return head
 
     # --- Answers
@@ -225,8 +236,9 @@ def parse_head(block: bytes) -> Head | None:
             return None
         found[name] = value
     length = found.get(b"content-length", b"0")
+    host = found.get(b"host", b"").decode()
     plain = (
-        found.get(b"host")
+        host
         and found.get(b"accept", JSON.encode()) in _ANY_OR_JSON
         and found.get(b"connection", b"keep-alive").lower() == b"keep-alive"
         and length.isdigit()
@@ -235,4 +247,4 @@ def parse_head(block: bytes) -> Head | None:
     if not plain:
         return None
     authorization = found.get(b"authorization")
-    return Head(None if authorization is None else authorization.decode(), int(length))
+    return Head(None if authorization is None else authorization.decode(), int(length), host)

@@ -8,6 +8,7 @@ from qss_store.access.guard import Guard
 from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.http import discovery, timed, versions
 from qss_store.http.access import access_middlewares
+from qss_store.http.browsers import browser_middlewares, callers_of
 from qss_store.http.lane import MANY_ROUTE, POINT_ROUTE, Lane
 from qss_store.http.listening import LANE
 from qss_store.http.openapi import openapi_route
@@ -37,14 +38,19 @@ def make_query_app(
 
     Without a guard everybody may ask. `more` are routes that it has beside its own.
     """
+    callers = callers_of(settings, guard)
     reader = Reader(pod, PeerReads(session, settings.peer_requests_max), settings)
     points, scans = PointApi(reader), ScanApi(reader)
     queries = QueryApi(reader, scans, extensions)
     app = web.Application(
-        middlewares=[*shell_middlewares(pod.metrics, "query"), *access_middlewares(guard)]
+        middlewares=[
+            *shell_middlewares(pod.metrics, "query"),
+            *browser_middlewares(callers),
+            *access_middlewares(guard),
+        ]
     )
     of_times = TimedApi(reader, points, scans)
-    app[LANE] = Lane(reader, guard, pod.metrics.requests, of_times)
+    app[LANE] = Lane(reader, guard, pod.metrics.requests, of_times, callers)
     app.add_routes(
         [
             # First, since the router tries the routes of a path's first words in turn.

@@ -9,10 +9,13 @@ from qss_store.http.lane import Head, parse_head
 @pytest.mark.parametrize(
     ("lines", "head"),
     [
-        (b"Host: a", Head(None, 0)),
-        (b"host: a\r\nACCEPT: */*\r\nConnection: Keep-Alive", Head(None, 0)),
-        (b"Host: a\r\nAccept: application/json\r\nUser-Agent: x y", Head(None, 0)),
-        (b"Host: a\r\nAuthorization: Bearer abc\r\nContent-Length: 12", Head("Bearer abc", 12)),
+        (b"Host: a", Head(None, 0, "a")),
+        (b"host: a\r\nACCEPT: */*\r\nConnection: Keep-Alive", Head(None, 0, "a")),
+        (b"Host: a\r\nAccept: application/json\r\nUser-Agent: x y", Head(None, 0, "a")),
+        (
+            b"Host: a\r\nAuthorization: Bearer abc\r\nContent-Length: 12",
+            Head("Bearer abc", 12, "a"),
+        ),
     ],
 )
 def test_plain_headers_are_understood(lines: bytes, head: Head) -> None:

@@ -1,0 +1,93 @@
+"""Requests that a web page makes in somebody's browser, of a store that asks nobody who calls.
+
+A page can send a simple POST to any port that its reader reaches, and read answers where its own
+name is made to resolve to that port's address (DNS rebinding). Whoever shows a token is no such
+page: a browser sends none by itself.
+"""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
+
+from qss_core.errors import ForbiddenError
+from qss_store.access.guard import Guard
+from qss_store.settings import Settings
+
+# No public name server answers for names of one word, and for these.
+_OWN_ENDINGS = (".localhost", ".svc", ".svc.cluster.local")
+
+
+class Callers:
+    """Which hosts and origins a listener takes, beside its own."""
+
+    def __init__(self, hosts: str = "", origins: str = "") -> None:
+        """Names and origins, with commas between; `*.example.org` is all names that end so."""
+        self._hosts = _listed(hosts)
+        self._origins = _listed(origins)
+
+    def takes_host(self, host: str) -> bool:
+        """Whether a Host header names this listener in a way that no stranger's page can."""
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        if "." not in name or name.endswith(_OWN_ENDINGS) or _is_address(name):
+            return True
+        return any(_is_named(name, one) for one in self._hosts)
+
+    def takes_origin(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin may ask: the listener's own, or one that is named."""
+        return origin.rpartition("://")[2] == host or origin.lower() in self._origins
+
+    def check(self, host: str | None, origin: str | None) -> None:
+        """Raises ForbiddenError; a request without a Host is of no browser."""
+        if host is not None and not self.takes_host(host):
+            raise ForbiddenError(
+                f"{host[:100]!r} is not a name of this listener: use its address, or name the host "
+                "in the setting QSS_ALLOWED_HOSTS"
+            )
+        if origin is not None and not self.takes_origin(origin, host or ""):
+            raise ForbiddenError(
+                f"a page of {origin[:100]!r} may not ask this store: name the origin in the "
+                "setting QSS_ALLOWED_ORIGINS"
+            )
+
+
+def callers_of(settings: Settings, guard: Guard | None) -> Callers | None:
+    """Those that the settings name; None where a guard asks who calls."""
+    if guard is not None:
+        return None
+    return Callers(settings.allowed_hosts, settings.allowed_origins)
+
+
+def browser_middlewares(callers: Callers | None) -> list[Middleware]:
+    """Asks `callers` before each handler; none of them where tokens are asked for."""
+    if callers is None:
+        return []
+
+    @web.middleware
+    async def look(request: web.Request, handler: Handler) -> web.StreamResponse:
+        callers.check(request.headers.get(hdrs.HOST), request.headers.get(hdrs.ORIGIN))
+        return await handler(request)
+
+    return [look]
+
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(one.strip().lower() for one in text.split(",") if one.strip())
+
+
+def _is_named(name: str, listed: str) -> bool:
+    if listed.startswith("*."):
+        return name.endswith(listed[1:])
+    return name == listed
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
