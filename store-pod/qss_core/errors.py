@@ -94,6 +94,12 @@ class TooLargeError(StoreError):
     code, http_status = "LIMIT_EXCEEDED", 413
 
 
+class HeadTooLargeError(StoreError):
+    """A request's line and headers are over their limits (RFC 6585)."""
+
+    code, http_status = "LIMIT_EXCEEDED", 431
+
+
 class OverloadedError(StoreError):
     """Too much at once."""
 

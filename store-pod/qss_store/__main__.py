@@ -26,6 +26,7 @@ from qss_store.comparison import Comparison
 from qss_store.coordination import Coordination
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.extensions import Extensions, load_extensions
+from qss_store.http.connections import LISTENER_LIMITS, OPS_LIMITS
 from qss_store.http.internal_app import InternalApi, make_internal_app
 from qss_store.http.listening import make_runner
 from qss_store.http.ops_app import make_ops_app
@@ -89,9 +90,9 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         query_app = make_query_app(pod, session, settings, protection.guard, extensions, writers)
         apps = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
-            (make_ops_app(pod, batches, maintenance), arguments.ops_port, None),
-            (internal_app, arguments.internal_port, protection.server),
-            (query_app, arguments.query_port, protection.server),
+            (make_ops_app(pod, batches, maintenance), arguments.ops_port, None, OPS_LIMITS),
+            (internal_app, arguments.internal_port, protection.server, LISTENER_LIMITS),
+            (query_app, arguments.query_port, protection.server, LISTENER_LIMITS),
         ]
         tasks = [asyncio.create_task(maintenance.watch_loop(), name="watch-loop")]
         stack.push_async_callback(_cancel, tasks)
@@ -99,8 +100,9 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         stack.push_async_callback(pod.close)
         pod.remember()
         connections_max = connections_within(settings.connections_max, raise_open_files())
-        for app, port, context in apps:
-            runner = await make_runner(app, arguments.host, port, connections_max, tls=context)
+        for app, port, context, limits in apps:
+            most = min(connections_max, limits.connections_max)
+            runner = await make_runner(app, arguments.host, port, most, limits, tls=context)
             stack.push_async_callback(runner.cleanup)
         await pod.start(compares=True)
         await comparison.first()

@@ -11,7 +11,8 @@ import pytest
 from aiohttp import ClientSession, web
 
 from qss_core.errors import NotUpToBoundError, TooLargeError
-from qss_store.http.listening import LISTENER_LIMITS, ListenerLimits, make_runner, port_of
+from qss_store.http.connections import LISTENER_LIMITS, ListenerLimits
+from qss_store.http.listening import make_runner, port_of
 from qss_store.http.shell import BodyPace, read_body, read_json, shell_middlewares
 from qss_store.metrics import Metrics
 
@@ -239,17 +240,6 @@ async def test_a_malformed_body_is_told_where(listen: Listen, body: bytes, word:
         problem = await answer.json(content_type=None)
     assert (answer.status, problem["code"]) == (400, "MALFORMED_REQUEST")
     assert word in problem["detail"]
-
-
-async def test_connections_over_the_limit_are_told_so(listen: Listen) -> None:
-    server = await listen(connections_max=1)
-    _, held = await asyncio.open_connection("127.0.0.1", server.port)
-    held.write(b"GET /crash HTTP/1.1\r\n")
-    await held.drain()
-    raw = await server.talk()
-    assert raw.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
-    assert problem_in(raw)["code"] == "LIMIT_EXCEEDED"
-    held.close()
 
 
 async def test_a_connection_that_sends_no_head_is_closed(listen: Listen) -> None:

@@ -1,143 +1,170 @@
-"""Listening addresses and their connections: limits, refusals, and the lane for plain requests."""
+"""Listening addresses: who is let in, and by which protocol."""
 
 import asyncio
+import logging
+import socket
 import ssl
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from collections.abc import Callable
+from typing import cast
 
 from aiohttp import hdrs, web
-from aiohttp.http_exceptions import LineTooLong
 
-from qss_core.errors import MalformedRequestError, OverloadedError, StoreError, TooLargeError
-from qss_core.wire import encode, problem_of
-from qss_store.http.shell import PROBLEM_JSON, problem_response, unexpected
+from qss_store.http.connection_places import ConnectionPlaces
+from qss_store.http.connections import (
+    LISTENER_LIMITS,
+    Connection,
+    FastLane,
+    ListenerLimits,
+    refuse,
+)
 
+_LOG = logging.getLogger(__name__)
+_TAKEN_AT_ONCE = 100  # Connections; others have their turn between.
+_REST_S = 1.0
+_BACKLOG = 1024
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerLimits:
-    """What one listener takes from its clients."""
-
-    # Also how long a client may take for a request's head.
-    keepalive_timeout_s: float = 30.0
-    lingering_time_s: float = 1.0
-    line_bytes_max: int = 32 * 1024
-    field_bytes_max: int = 32 * 1024
-    shutdown_timeout_s: float = 5.0
-    handshake_timeout_s: float = 10.0
-
-
-LISTENER_LIMITS = ListenerLimits()
 CONNECTIONS_MAX = 4096
-
-
-class FastLane(Protocol):
-    """What answers plain requests at once; whoever fills LANE has one."""
-
-    def frame(self, data: bytes) -> Any:
-        """The request in `data`, if it is one of the lane's, whole, with nothing behind it."""
-
-    def answer(self, frame: Any) -> bytes | None:
-        """All bytes of the answer; None where the ordinary way has to give it."""
-
-
 LANE = web.AppKey("LANE", FastLane)
 
 
-class Connection(web.RequestHandler):
-    """One connection. What cannot be parsed as HTTP is answered like any other failure.
+class _Admission(asyncio.Protocol):
+    """A connection that has just come: it gets a place, or is told that there is none."""
 
-    With a lane, requests that it takes are answered before aiohttp sees them, which is sound only
-    between two requests: when everything that came before was parsed to its end, and answered.
-    """
-
-    __slots__ = ("_is_parsed", "_lane")
-
-    def __init__(self, server: web.Server, lane: FastLane | None, **options: Any) -> None:
-        """A connection of `server`."""
-        super().__init__(server, **options)
-        self._lane = lane
-        self._is_parsed = True  # Whether aiohttp's parser stands before a request's first byte.
-
-    def data_received(self, data: bytes) -> None:
-        """Answers by the lane, or hands over to aiohttp."""
-        lane = self._lane
-        if lane is None or not data:  # aiohttp calls itself with nothing.
-            super().data_received(data)
-            return
-        frame = lane.frame(data)
-        if frame is not None and self._is_parsed and self._is_idle():
-            answer = lane.answer(frame)
-            if answer is not None:
-                self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
-                assert self.transport is not None, "data came from it"
-                self.transport.write(answer)
-                return
-        seen = self._request_count
-        super().data_received(data)
-        if frame is None or not self._is_parsed:
-            # A head that ends with the data leaves nothing behind it.
-            self._is_parsed = self._request_count > seen and data.endswith(b"\r\n\r\n")
-
-    def _is_idle(self) -> bool:
-        """Whether the handler waits for a request, and the client takes its answers."""
-        waiter = self._waiter
-        # Before its first request the handler may not have begun to wait.
-        waits = self._request_count == 0 if waiter is None else not waiter.done()
-        blocked = self._paused or self._upgraded or self._close or self._force_close
-        return waits and not blocked
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 aiohttp's signature.
-    ) -> web.StreamResponse:
-        """The answer to a request that no handler saw, or that broke one."""
-        if request.writer.output_size > 0:
-            raise ConnectionError("the answer broke off")
-        failure: StoreError
-        if isinstance(exc, LineTooLong):
-            failure = TooLargeError(
-                "the request's line, or a header, is longer than this server reads: a long key "
-                "goes into the body of POST /state/get/STORE or /state/query/STORE"
-            )
-        elif status < 500:
-            failure = MalformedRequestError("not an HTTP request that this server understands")
-        else:
-            assert isinstance(exc, Exception | None)
-            failure = unexpected(exc or StoreError("no exception"), "a connection")
-        response = problem_response(failure)
-        response.force_close()
-        return response
-
-
-class _Refusal(asyncio.Protocol):
-    """A connection over the limit: told so, and closed."""
+    def __init__(self, make: Callable[[], Connection], places: ConnectionPlaces) -> None:
+        """`make` makes the connection that it becomes."""
+        self._make = make
+        self._places = places
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        body = encode(problem_of(OverloadedError("too many connections: use fewer, or wait")))
-        head = (
-            f"HTTP/1.1 {OverloadedError.http_status} Too Many Requests\r\n"
-            f"Content-Type: {PROBLEM_JSON}\r\nContent-Length: {len(body)}\r\n"
-            "Retry-After: 1\r\nConnection: close\r\n\r\n"
+        """Lets it in, or not."""
+        held = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
+        connection = self._make()
+        connection.address = address_of(held.get_extra_info("peername"))
+        if not self._places.take(connection):
+            refuse(held)
+            return
+        held.set_protocol(connection)
+        connection.connection_made(held)
+
+
+class _Handshake:
+    """A connection that has a place while it shakes hands."""
+
+    is_waiting = True
+
+    def __init__(self, address: str) -> None:
+        """Runs when its task is set."""
+        self.address = address
+        self.task: asyncio.Task[None] | None = None
+
+    def drop(self) -> None:
+        """Ends it."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+class _TlsServer:
+    """Takes connections, and counts them from then on: before they have shaken hands."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        make: Callable[[], Connection],
+        places: ConnectionPlaces,
+        tls: ssl.SSLContext,
+        limits: ListenerLimits,
+    ) -> None:
+        """Begins at once."""
+        self.sockets: tuple[socket.socket, ...] = (listening,)
+        self._make = make
+        self._places = places
+        self._tls = tls
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._shaking: set[asyncio.Task[None]] = set()
+        self._again: asyncio.TimerHandle | None = None
+        self._loop.add_reader(listening, self._take_some)
+
+    def close(self) -> None:
+        """Listens no more."""
+        if self._again is not None:
+            self._again.cancel()
+        for task in self._shaking:
+            task.cancel()
+        for listening in self.sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self.sockets = ()
+
+    async def wait_closed(self) -> None:
+        """Returns when no handshake is under way."""
+        await asyncio.gather(*self._shaking, return_exceptions=True)
+
+    def _take_some(self) -> None:
+        for _ in range(_TAKEN_AT_ONCE):
+            try:
+                taken, peer = self.sockets[0].accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._rest(error)
+                return
+            taken.settimeout(0)
+            handshake = _Handshake(address_of(peer))
+            if not self._places.take(handshake):
+                taken.close()
+                continue
+            handshake.task = self._loop.create_task(self._shake(handshake, taken))
+            self._shaking.add(handshake.task)
+            handshake.task.add_done_callback(self._shaking.discard)
+
+    def _rest(self, error: OSError) -> None:
+        """No files are left, for example: those who wait would wake it again and again."""
+        _LOG.error("no connection can be taken for a second: %s", error)
+        listening = self.sockets[0]
+        self._loop.remove_reader(listening)
+        self._again = self._loop.call_later(
+            _REST_S, lambda: self._loop.add_reader(listening, self._take_some)
         )
-        plain = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
-        plain.write(head.encode() + body)
-        plain.close()
+
+    async def _shake(self, handshake: _Handshake, taken: socket.socket) -> None:
+        connection = self._make()
+        connection.address = handshake.address
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                taken,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._limits.handshake_timeout_s,
+            )
+        except (OSError, ssl.SSLError):
+            self._places.leave(handshake)
+        except BaseException:
+            self._places.leave(handshake)
+            taken.close()
+            raise
+        else:
+            self._places.hand_over(handshake, connection)
+            if connection.transport is None:  # It has gone already.
+                self._places.leave(connection)
+
+
+def address_of(peer: object) -> str:
+    """A remote address without its port; nothing where there is none."""
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
 class _Site(web.BaseSite):
     """A listening address with a limit of connections."""
 
-    __slots__ = ("_connections_max", "_host", "_lane", "_limits", "_port", "_tls")
+    __slots__ = ("_host", "_lane", "_limits", "_places", "_port", "_tls")
 
     def __init__(
         self,
         runner: web.AppRunner,
         host: str,
         port: int,
-        connections_max: int,
+        places: ConnectionPlaces,
         limits: ListenerLimits,
         tls: ssl.SSLContext | None,
         lane: FastLane | None,
@@ -147,7 +174,7 @@ class _Site(web.BaseSite):
         self._tls = tls
         self._host = host
         self._port = port
-        self._connections_max = connections_max
+        self._places = places
         self._limits = limits
 
     @property
@@ -157,30 +184,30 @@ class _Site(web.BaseSite):
     async def start(self) -> None:
         await super().start()
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._connect,
-            self._host,
-            self._port,
-            ssl=self._tls,
-            ssl_handshake_timeout=None if self._tls is None else self._limits.handshake_timeout_s,
-        )
+        if self._tls is None:
+            self._server = await loop.create_server(self._admit, self._host, self._port)
+            return
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
+        listening = socket.create_server(address, family=family, backlog=_BACKLOG)
+        listening.settimeout(0)
+        server = _TlsServer(listening, self._make, self._places, self._tls, self._limits)
+        self._server = cast(asyncio.Server, server)  # As much of one as the runner needs.
 
-    def _connect(self) -> asyncio.Protocol:
+    def _admit(self) -> asyncio.Protocol:
+        return _Admission(self._make, self._places)
+
+    def _make(self) -> Connection:
         server = self._runner.server
         assert server is not None, "the runner was set up before"
-        limits = self._limits
-        if len(server.connections) >= self._connections_max:
-            return _Refusal()
         return Connection(
             server,
             self._lane,
+            self._places,
+            self._limits,
             loop=asyncio.get_running_loop(),
             access_log=None,
-            keepalive_timeout=limits.keepalive_timeout_s,
-            lingering_time=limits.lingering_time_s,
             auto_decompress=False,
-            max_line_size=limits.line_bytes_max,
-            max_field_size=limits.field_bytes_max,
         )
 
 
@@ -201,8 +228,9 @@ async def make_runner(
         app, handler_cancellation=True, shutdown_timeout=limits.shutdown_timeout_s
     )
     await runner.setup()
+    places = ConnectionPlaces(connections_max)
     try:
-        await _Site(runner, host, port, connections_max, limits, tls, app.get(LANE)).start()
+        await _Site(runner, host, port, places, limits, tls, app.get(LANE)).start()
     except BaseException:
         await runner.cleanup()
         raise

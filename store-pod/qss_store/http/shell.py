@@ -119,6 +119,7 @@ async def _answer(
     request: web.Request, handler: Handler, refusals: RefusalLog
 ) -> web.StreamResponse:
     try:
+        await _taken(request)
         _check_version(request)
         return await handler(request)
     except StoreError as error:
@@ -137,6 +138,13 @@ async def _answer(
     if isinstance(failure, RequestTimeoutError | TooLargeError | HttpVersionError):
         response.force_close()
     return response
+
+
+async def _taken(request: web.Request) -> None:
+    """Waits until the client has taken the answers before this one: they lie in memory."""
+    protocol = request.protocol
+    if protocol is not None and protocol.writing_paused:
+        await request.writer.drain()
 
 
 def _check_version(request: web.Request) -> None:

@@ -6,9 +6,8 @@ too long, or goes away, ends it, and the iterator is closed.
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,13 +17,13 @@ from aiohttp import hdrs, web
 from qss_core.errors import OverloadedError
 from qss_core.model import PartitionId
 from qss_core.queries import PartitionAnswer, encode_mark
+from qss_store.http.connections import let_little_wait
 from qss_store.http.media import JSON, NDJSON
 from qss_store.reads.json_rows import NdjsonRows, RowEncoder
 from qss_store.reads.scanning import Event, Mark, Rows
 
 _LOG = logging.getLogger(__name__)
 _SLICE_BYTES = 256 * 1024
-_WAITING_BYTES = 128 * 1024  # In the kernel, not sent yet.
 
 
 class EventSource(Protocol):
@@ -119,7 +118,7 @@ async def stream(
 ) -> web.StreamResponse:
     """Writes the scan while it is read."""
     response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: encoder.media})
-    _let_little_wait(request)
+    let_little_wait(request.transport)
     await response.prepare(request)
     async with aclosing(scan.events()) as events:
         async for event in events:
@@ -143,7 +142,7 @@ async def send_document(
         return web.Response(body=body, headers=headers)
     response = web.StreamResponse(headers=headers)
     response.content_length = len(body)
-    _let_little_wait(request)
+    let_little_wait(request.transport)
     await response.prepare(request)
     view = memoryview(body)
     for start in range(0, len(body), _SLICE_BYTES):
@@ -154,18 +153,6 @@ async def send_document(
         async with asyncio.timeout(write_stall_max_s):
             await response.write_eof()
     return response
-
-
-def _let_little_wait(request: web.Request) -> None:
-    """Has the kernel ask for more whenever it has little left to send.
-
-    It would fill buffers of megabytes and ask again when a third of them is free: a reader that
-    takes some all the time would look as if it took nothing for longer than anybody waits.
-    """
-    connection = request.get_extra_info("socket")
-    if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        with suppress(OSError):  # The reader has gone away meanwhile: the first write tells.
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _WAITING_BYTES)
 
 
 @contextmanager
