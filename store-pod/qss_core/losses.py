@@ -28,7 +28,7 @@ class DataLoss(Wire, frozen=True, kw_only=True):
 class LostReplica(Wire, frozen=True, kw_only=True):
     """A partition that a pod held and cannot open, and why.
 
-    One that `is_waiting` lacks nothing but room on its volume.
+    One that `is_waiting` is tried again by itself: it lacks room on its volume, or a lock.
     """
 
     partition: PartitionId

@@ -44,8 +44,9 @@ class LossAcceptance:
         """
         async with self._accepting:
             if request.assignment is not None and self._pod.assignment is None:
-                _LOG.error("the volume is empty and was not: its partitions are lost")
+                _LOG.error("the volume lost its assignment: what it does not hold is lost")
                 await self._pod.assign(request.assignment, is_emptied=True)
+                await self._comparison.first()
             self._check(request)
             replica = self._pod.replicas.get(request.partition)
             if replica is not None and self._pod.completion.lacks(replica) is None:

@@ -13,11 +13,17 @@ from pathlib import Path
 from typing import Protocol
 
 from qss_core.errors import CorruptionError
-from qss_core.model import Offset, PartitionId
+from qss_core.model import Offset, PartitionConfiguration, PartitionId, StoreDefinition
 from qss_store.engine.base import Engine, SyncedFiles
-from qss_store.engine.files import check_log, make_directory, sync_directory
+from qss_store.engine.files import (
+    check_log,
+    make_directory,
+    sync_directory,
+    translated_os_error,
+)
 from qss_store.identity import is_new
 from qss_store.replica import Replica
+from qss_store.surroundings import Surroundings
 from qss_store.volume import SyncMark, Volume
 
 _LOG = logging.getLogger(__name__)
@@ -92,11 +98,45 @@ class Opening:
         self._put_aside(partition, why)
         return await _taken(opened, take)
 
+    async def start(
+        self,
+        definition: StoreDefinition,
+        configuration: PartitionConfiguration,
+        surroundings: Surroundings,
+        *,
+        was_here: bool,
+    ) -> Replica:
+        """A partition's replica, started.
+
+        Raises as `open`, and CorruptionError where it holds less than was synced, or is damaged.
+        """
+        engine = await self.open(configuration.partition, was_here=was_here)
+        try:
+            replica = Replica(definition, configuration, engine, surroundings)
+        except BaseException:
+            engine.close()
+            raise
+        try:
+            if was_here:
+                await self.check(replica)
+            await replica.start()
+        except BaseException:
+            await replica.close()
+            raise
+        return replica
+
     async def open(self, partition: PartitionId, *, was_here: bool) -> Engine:
         """The partition's database, off the event loop; it is made where it `was_here` not.
 
-        Raises CorruptionError where it is damaged, or was here and is gone.
+        Raises CorruptionError where it is damaged, or was here and is gone; DiskFullError and
+        other StoreErrors where it may be opened later.
         """
+        try:
+            return await self._open(partition, was_here=was_here)
+        except OSError as error:
+            raise translated_os_error(error) from error
+
+    async def _open(self, partition: PartitionId, *, was_here: bool) -> Engine:
         path = self._volume.database(partition)
         mark = self.marks.get(partition) if was_here else None
         existed = path.exists()

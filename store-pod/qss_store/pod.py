@@ -12,7 +12,6 @@ from pathlib import Path
 
 from qss_core.errors import (
     CorruptionError,
-    DiskFullError,
     NotPresentError,
     NotReadyError,
     PartitionDoesNotExistError,
@@ -29,6 +28,7 @@ from qss_core.model import (
     Role,
     StoreAssignment,
     StoreDefinition,
+    StoreId,
     StoreName,
 )
 from qss_core.replica_reports import ReplicasReport
@@ -79,6 +79,7 @@ class Pod:
         self.clock = clock
         self.metrics = metrics
         self.assignment: StoreAssignment | None = None
+        self._unreadable: CorruptionError | None = None  # What is wrong with the one on the volume.
         self.replicas: dict[PartitionId, Replica] = {}
         self._unopened = Unopened()
         self._reopening: asyncio.Task[None] | None = None
@@ -105,19 +106,31 @@ class Pod:
     # --- Life
 
     def remember(self) -> None:
-        """Reads the assignment on the volume: the pod knows whose it is before it listens."""
-        kept = self._volume.assignment()
+        """Reads the assignment on the volume: the pod knows whose it is before it listens.
+
+        One that cannot be read leaves the pod without: only where a person has accepted the loss of
+        a partition, the pod takes another one.
+        """
+        try:
+            kept = self._volume.assignment()
+        except CorruptionError as error:
+            if self._unreadable is None:
+                _LOG.error("no partition is served: %s", error.message)
+            self._unreadable = error
+            return
         if kept is not None:
             self._know(kept)
-            definition = kept.definition
-            marks = self._volume.marks(definition.store_id)
-            self._opening.marks = marks
-            self._marks.begin(marks)
-            self._remember_type(definition)
+            self._remember_marks(kept.definition.store_id)
+            self._remember_type(kept.definition)
 
     def _know(self, assignment: StoreAssignment) -> None:
-        self.assignment = assignment
+        self.assignment, self._unreadable = assignment, None
         self._is_assigned.set()
+
+    def _remember_marks(self, store_id: StoreId) -> None:
+        marks = self._volume.marks(store_id)
+        self._opening.marks = marks
+        self._marks.begin(marks)
 
     def _remember_type(self, definition: StoreDefinition) -> None:
         """Makes the store's own type before anybody asks; its replicas say why where it cannot."""
@@ -148,7 +161,10 @@ class Pod:
             held = self.assignment
             await self._marks.close(held.definition.store_id if held else None)
             for replica in self.replicas.values():
-                await replica.close()
+                try:
+                    await replica.close()
+                except Exception:  # noqa: BLE001 the others are closed too: said and logged.
+                    _LOG.exception("partition %s did not close well", replica.partition)
             self.replicas.clear()
         self._syncs.close()
 
@@ -157,13 +173,21 @@ class Pod:
     async def assign(
         self, assignment: StoreAssignment, *, is_emptied: bool = False
     ) -> ReplicasReport:
-        """Takes this pod's part of an assignment; what an `is_emptied` volume should hold is lost.
+        """Takes this pod's part of an assignment; what an `is_emptied` volume lacks is lost.
 
-        StaleEpochError and WrongStoreError refuse it, and StoreTypeRefusedError where it is of a
-        user's own type that this pod cannot serve.
+        What such a volume holds is served after a comparison with the other pods.
+
+        StaleEpochError and WrongStoreError refuse it, CorruptionError where the one on the volume
+        cannot be read, and StoreTypeRefusedError where it is of a user's own type that this pod
+        cannot serve.
         """
         async with self._assigning:
+            if self._unreadable is not None and not is_emptied:
+                raise self._unreadable
             check_assignment(assignment, self.store, self.assignment)
+            if self.assignment is None:
+                self._remember_marks(assignment.definition.store_id)
+                self.is_compared = not is_emptied
             self._take_type(assignment.definition)
             await self._assign(assignment, is_emptied=is_emptied)
         self.has_opened = True
@@ -215,18 +239,12 @@ class Pod:
         )
         try:
             opened = await self._opened(assignment, configuration, was_here=was_here)
-        except CorruptionError as error:
+        except StoreError as error:
             if not was_here:
                 raise
             # The operator sees that the replica is missing; the others are served.
-            self._unopened.lose(partition, error.message)
-            return False
-        except DiskFullError as error:
-            if not was_here:
-                raise
-            # RocksDB needs room to open a database: the others are served meanwhile.
-            self._unopened.wait(partition, error)
-            if self._reopening is None or self._reopening.done():
+            self._unopened.note(partition, error)
+            if self._unopened.waiting and (self._reopening is None or self._reopening.done()):
                 self._reopening = asyncio.create_task(self._reopen(), name="reopen")
             return False
         self.replicas[partition] = opened
@@ -268,7 +286,7 @@ class Pod:
         *,
         was_here: bool,
     ) -> Replica:
-        """A partition's replica, started. Raises CorruptionError, see `Opening.open`."""
+        """A partition's replica, started; raises as `Opening.start`."""
         surroundings = Surroundings(
             pod=self.ordinal,
             clock=self.clock,
@@ -282,20 +300,9 @@ class Pod:
             limits=self._limits,
             refusal=self._refusal,
         )
-        engine = await self._opening.open(configuration.partition, was_here=was_here)
-        try:
-            replica = Replica(assignment.definition, configuration, engine, surroundings)
-        except BaseException:
-            engine.close()
-            raise
-        try:
-            if was_here:
-                await self._opening.check(replica)
-            await replica.start()
-        except BaseException:
-            await replica.close()
-            raise
-        return replica
+        return await self._opening.start(
+            assignment.definition, configuration, surroundings, was_here=was_here
+        )
 
     # --- What it is
 

@@ -69,8 +69,8 @@ class SyncMarks:
                     continue
                 try:
                     self._marks[partition] = await _marked(replica, end)
-                except StoreError as error:
-                    _LOG.warning("partition %s: no mark is kept: %s", partition, error.message)
+                except (StoreError, OSError) as error:
+                    _LOG.warning("partition %s: no mark is kept: %s", partition, error)
                 else:
                     changed = True
             if not changed:

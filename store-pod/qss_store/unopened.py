@@ -2,7 +2,7 @@
 
 import logging
 
-from qss_core.errors import CorruptionError, DiskFullError
+from qss_core.errors import CorruptionError, MalformedRequestError, StoreError
 from qss_core.losses import LostReplica
 from qss_core.model import PartitionId, PodName
 
@@ -10,25 +10,34 @@ _LOG = logging.getLogger(__name__)
 
 
 class Unopened:
-    """Those that are lost, and those that wait for room on the volume to be opened."""
+    """Those that are lost, and those that are tried again: the volume has no room to open them."""
 
     def __init__(self) -> None:
         self._lost: dict[PartitionId, str] = {}
-        self.waiting: dict[PartitionId, DiskFullError] = {}
+        self.waiting: dict[PartitionId, StoreError] = {}
 
     @property
     def partitions(self) -> set[PartitionId]:
         return {*self._lost, *self.waiting}
 
+    def note(self, partition: PartitionId, error: StoreError) -> None:
+        """Notes a partition that could not be opened: damage stays, anything else may pass."""
+        if isinstance(error, CorruptionError | MalformedRequestError):
+            self.lose(partition, error.message)
+        else:
+            self.wait(partition, error)
+
     def lose(self, partition: PartitionId, why: str) -> None:
         """Notes a partition that does not come by itself."""
+        self.waiting.pop(partition, None)
         self._lost[partition] = why
         _LOG.error("partition %s is not served: %s", partition, why)
 
-    def wait(self, partition: PartitionId, error: DiskFullError) -> None:
+    def wait(self, partition: PartitionId, error: StoreError) -> None:
         """Notes a partition that is tried again."""
         if partition not in self.waiting:
-            _LOG.error("partition %s waits for disk space to be opened", partition)
+            _LOG.error("partition %s waits to be opened: %s", partition, error.message)
+        self._lost.pop(partition, None)
         self.waiting[partition] = error
 
     def is_lost(self, partition: PartitionId) -> bool:
@@ -41,7 +50,7 @@ class Unopened:
         self.waiting.pop(partition, None)
 
     def check(self, partition: PartitionId, pod: PodName) -> None:
-        """Raises CorruptionError, or DiskFullError, for a partition that could not be opened."""
+        """Raises CorruptionError, or what it waits for, for a partition that is not open."""
         if waits := self.waiting.get(partition):
             raise waits
         if why := self._lost.get(partition):

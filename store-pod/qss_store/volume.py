@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import field
 
-from qss_core.errors import DiskFullError, MalformedRequestError
+from qss_core.errors import CorruptionError, DiskFullError, MalformedRequestError
 from qss_core.model import Offset, PartitionId, StoreAssignment, StoreId, Wire
 from qss_core.wire import decode, encode
 from qss_store.engine.base import SyncedFiles
@@ -49,10 +49,21 @@ class Volume:
         return self.path / "partitions" / str(partition)
 
     def assignment(self) -> StoreAssignment | None:
-        """The assignment that was kept last; makes the volume's directory."""
+        """The assignment that was kept last; makes the volume's directory.
+
+        Raises CorruptionError where it cannot be read.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
-        kept = self.path / _ASSIGNMENT_FILE
-        return decode(kept.read_bytes(), StoreAssignment) if kept.exists() else None
+        try:
+            return decode((self.path / _ASSIGNMENT_FILE).read_bytes(), StoreAssignment)
+        except FileNotFoundError:
+            return None
+        except (OSError, MalformedRequestError) as error:
+            raise CorruptionError(
+                f"{_ASSIGNMENT_FILE} on the volume cannot be read ({error}), so this pod does not "
+                "know what it held: bring the file back, or accept the loss of one of the pod's "
+                "partitions, and what is whole is served"
+            ) from error
 
     def keep_assignment(self, assignment: StoreAssignment) -> None:
         """Keeps an assignment durably. Raises DiskFullError."""
@@ -67,12 +78,15 @@ class Volume:
             marks = decode((self.path / _MARKS_FILE).read_bytes(), _Marks)
         except FileNotFoundError:
             return {}
-        except MalformedRequestError as error:
-            _LOG.warning("%s is ignored: %s", _MARKS_FILE, error.message)
+        except (OSError, MalformedRequestError) as error:
+            _LOG.warning("%s is ignored: %s", _MARKS_FILE, error)
             return {}
         if marks.store_id != store_id:
             return {}
-        return {PartitionId(int(number)): mark for number, mark in marks.partitions.items()}
+        numbered = {one: mark for one, mark in marks.partitions.items() if _is_number(one)}
+        if strange := sorted(marks.partitions.keys() - numbered):
+            _LOG.warning("%s: %s are no partitions, and are ignored", _MARKS_FILE, strange)
+        return {PartitionId(int(number)): mark for number, mark in numbered.items()}
 
     def keep_marks(self, store_id: StoreId, marks: Mapping[PartitionId, SyncMark]) -> None:
         """Keeps what was synced, durably. Blocks; raises OSError."""
@@ -88,3 +102,7 @@ class Volume:
             os.fsync(file.fileno())
         draft.replace(path)
         sync_directory(self.path)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()

@@ -120,7 +120,7 @@ def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -
 
 
 def waiting_message(observation: Observation) -> str | None:
-    """What of partitions that lack nothing but room on their volume."""
+    """Which partitions their pods try to open again: they lack room on their volume, or a lock."""
     told = [
         f"partition {lost.partition} on {report.pod}: {lost.error}"
         for report in observation.reports.values()

@@ -1,10 +1,14 @@
 """A database's files, seen from outside of it."""
 
+import errno
 import os
 from pathlib import Path
 
-from qss_core.errors import CorruptionError
+from qss_core.errors import CorruptionError, DiskFullError, StoreError
 from qss_store.engine.base import SyncedFiles
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 def make_directory(path: Path) -> None:
@@ -61,3 +65,12 @@ def _logs(path: Path) -> dict[int, int]:
         except FileNotFoundError:
             continue  # It was deleted meanwhile: its rows are in tables.
     return logs
+
+
+def translated_os_error(error: OSError) -> StoreError:
+    """Our error for one that a database's files, or their directory, gave."""
+    if error.errno in _FULL:
+        return DiskFullError(f"the volume is full: {error}")
+    if error.errno in _PASSING:
+        return StoreError(f"the replica's files cannot be opened now: {error}")
+    return CorruptionError(f"the replica's files cannot be read or written: {error}")

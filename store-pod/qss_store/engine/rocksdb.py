@@ -196,8 +196,10 @@ def _read(held: tuple[RocksSnapshot, Rdict | None], key: bytes) -> bytes | None:
 
 def _check_files(path: Path) -> None:
     """RocksDB would take files that no CURRENT names for rubbish, and delete them."""
-    if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
-        raise CorruptionError(f"{path} has tables and no CURRENT, which tells what they are")
+    if (path / "CURRENT").exists():
+        return
+    if any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
+        raise CorruptionError(f"{path} has rows and no CURRENT, which tells what they are")
 
 
 class RocksDbEngine:
@@ -215,18 +217,18 @@ class RocksDbEngine:
         self._compacting = threading.Lock()
         make_directory(path)
         _check_files(path)
-        present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
-        named = present | {_DEFAULT_FAMILY, *FIXED_FAMILIES}
         try:
+            present = set(Rdict.list_cf(str(path))) if (path / "CURRENT").exists() else set()
+            named = present | {_DEFAULT_FAMILY, *FIXED_FAMILIES}
             self._db = Rdict(
                 str(path),
                 self._options(_DEFAULT_FAMILY),
                 column_families={name: self._options(name) for name in named},
             )
+            self._families = {name: self._db.get_column_family(name) for name in named}
+            self._handles = {name: self._db.get_column_family_handle(name) for name in named}
         except Exception as error:
             raise translated(error) from error
-        self._families = {name: self._db.get_column_family(name) for name in named}
-        self._handles = {name: self._db.get_column_family_handle(name) for name in named}
         self._assert_options_took_effect()
 
     def _options(self, family: str) -> Options:
@@ -378,5 +380,6 @@ class RocksDbEngine:
                 self._db.close()
             except Exception as error:  # noqa: BLE001 damage, or a full disk: said and logged.
                 _LOG.error("%s did not close well: %s", self._path, error)
-            # Where families were made, the object holds the files' lock also when it is closed.
-            del self._db
+            finally:
+                # Where families were made, the object holds the files' lock also when it is closed.
+                del self._db

@@ -14,6 +14,8 @@ FULL = "the volume is full: free space or make it larger; nothing is lost"
 _FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
 _STRETCH_BYTES = 256 * 1024  # About: rows are as large as the last one was.
 _KEY = itemgetter(0)
+# Of what ends by itself: files that another process has locked, limits of this one.
+_PASSING = ("/LOCK: ", "Too many open files", "Cannot allocate memory")
 
 # An iterator reads freed memory where nobody else holds its family and the family was dropped.
 Held = tuple[RdictIter, Rdict]
@@ -123,4 +125,6 @@ def translated(error: Exception) -> StoreError:
         return CorruptionError(f"the replica's files are damaged: {text[:200]}")
     if "previous error" in text:
         return StoreError("the volume was full during a write: make room, then restart the pod")
+    if "IO error" in text and not any(passing in text for passing in _PASSING):
+        return CorruptionError(f"the replica's files cannot be read or written: {text[:200]}")
     return StoreError(f"RocksDB failed: {text[:200]}")

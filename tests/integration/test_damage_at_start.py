@@ -1,0 +1,203 @@
+"""Files of one partition that cannot be opened, of whatever kind: its pod serves the others."""
+
+import errno
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from qss_core.errors import CorruptionError, StoreError
+from qss_core.model import PartitionId
+from qss_store.engine.base import Engine
+from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_testing.rolled_back import accept, cluster_of, losses, values, write
+from qss_testing.waiting import wait_until_async
+from qss_testing.write_cluster import WriteCluster
+
+SPOILT = 1
+
+
+def no_manifest(database: Path) -> None:
+    next(database.glob("MANIFEST-*")).unlink()
+
+
+def no_current(database: Path) -> None:
+    (database / "CURRENT").unlink()
+
+
+def empty_current(database: Path) -> None:
+    (database / "CURRENT").write_bytes(b"")
+
+
+def garbage_in_current(database: Path) -> None:
+    (database / "CURRENT").write_bytes(b"\xff\xfe\x00garbage")
+
+
+def current_of_another(database: Path) -> None:
+    (database / "CURRENT").write_bytes(b"MANIFEST-000999\n")
+
+
+def unreadable_table(database: Path) -> None:
+    """Reading a directory fails as a bad sector does: RocksDB says IO error."""
+    table = next(database.glob("*.sst"))
+    table.unlink()
+    table.mkdir()
+
+
+def no_directory(database: Path) -> None:
+    shutil.rmtree(database)
+    database.write_bytes(b"a file")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        no_manifest,
+        no_current,
+        empty_current,
+        garbage_in_current,
+        current_of_another,
+        unreadable_table,
+        no_directory,
+    ],
+)
+async def test_damaged_files_lose_only_their_partition_and_the_loss_can_be_accepted(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(0)
+        flush(database_of(tmp_path))
+        spoil(database_of(tmp_path))
+        held = await cluster.start_pod(0)
+        assert held.pod.is_ready
+        assert cluster.rows(0) == cluster.rows(2) == {b"k": b"1"}
+        with pytest.raises(CorruptionError, match="partition 1 of pod words-0 is lost"):
+            held.pod.local(SPOILT)
+        (lost,) = held.pod.report().lost
+        assert (lost.partition, lost.is_waiting) == (SPOILT, False)
+        (await accept(cluster, SPOILT)).json()
+        assert held.pod.report().lost == ()
+        assert losses(cluster, SPOILT) == [(1, 1, 1)]
+        (await write(cluster, 1, b"2", "run-2")).json()
+        assert values(cluster) == [b"2"] * 3
+
+
+def database_of(volume: Path) -> Path:
+    return volume / "0" / "partitions" / str(SPOILT)
+
+
+def flush(database: Path) -> None:
+    """Has a table made of the rows that are in the write-ahead log."""
+    engine = RocksDbEngine(database, budget())
+    engine.flush()
+    engine.close()
+
+
+def budget() -> Budget:
+    return Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
+
+
+def test_rows_of_a_write_ahead_log_alone_are_not_deleted_where_current_is_gone(
+    tmp_path: Path,
+) -> None:
+    engine = RocksDbEngine(tmp_path / "db", budget())
+    batch = engine.batch()
+    batch.put("meta", b"k", b"v")
+    engine.write(batch)
+    engine.sync()
+    shutil.copytree(tmp_path / "db", tmp_path / "lost")  # As the power went.
+    engine.close()
+    current = (tmp_path / "lost" / "CURRENT").rename(tmp_path / "CURRENT")
+    with pytest.raises(CorruptionError, match="no CURRENT"):
+        RocksDbEngine(tmp_path / "lost", budget())
+    current.rename(tmp_path / "lost" / "CURRENT")
+    engine = RocksDbEngine(tmp_path / "lost", budget())
+    assert engine.get("meta", b"k") == b"v"
+    engine.close()
+
+
+# --- Errors of the system
+
+
+async def started_with(cluster: WriteCluster, error: Exception) -> Callable[[], None]:
+    """Starts the pod while its second partition meets an error; what ends that is returned."""
+    open_engine, fails = cluster.open_engine, True
+
+    def open_or_fail(path: Path) -> Engine:
+        if fails and path.name == str(SPOILT):
+            raise error
+        return open_engine(path)
+
+    def end() -> None:
+        nonlocal fails
+        fails = False
+
+    await cluster.stop_pod(0)
+    cluster.open_engine = open_or_fail
+    held = await cluster.start_pod(0)
+    assert held.pod.is_ready
+    assert cluster.rows(0) == cluster.rows(2) == {b"k": b"1"}
+    return end
+
+
+async def test_a_disk_that_cannot_be_read_loses_only_its_partition(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await started_with(cluster, OSError(errno.EIO, "Input/output error"))
+        (lost,) = cluster.pods[0].pod.report().lost
+        assert (lost.partition, lost.is_waiting) == (SPOILT, False)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EMFILE, "Too many open files"), StoreError("RocksDB failed: a file is locked")],
+)
+async def test_what_passes_by_itself_is_tried_again(tmp_path: Path, error: Exception) -> None:
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        ends = await started_with(cluster, error)
+        pod = cluster.pods[0].pod
+        (lost,) = pod.report().lost
+        assert (lost.partition, lost.is_waiting) == (SPOILT, True)
+        with pytest.raises(StoreError):
+            pod.local(SPOILT)
+        ends()
+        await wait_until_async(lambda: PartitionId(SPOILT) in pod.replicas)
+        assert pod.report().lost == ()
+        assert values(cluster) == [b"1"] * 3
+
+
+def test_a_lock_of_another_process_is_no_damage(tmp_path: Path) -> None:
+    engine = RocksDbEngine(tmp_path / "db", budget())
+    with pytest.raises(StoreError) as refused:
+        RocksDbEngine(tmp_path / "db", budget())
+    assert not isinstance(refused.value, CorruptionError)
+    engine.close()
+
+
+# --- The stop
+
+
+async def test_a_replica_that_does_not_close_well_keeps_no_other_from_being_closed(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        closed, pod = [], cluster.pods[0].pod
+        for number, replica in pod.replicas.items():
+            engine, close = replica.engine, replica.engine.close
+
+            def closing(number: int = number, close: Callable[[], None] = close) -> None:
+                close()
+                closed.append(number)
+                if number == 0:
+                    raise OSError(errno.EIO, "Input/output error")
+
+            engine.close = closing
+        await cluster.stop_pod(0)
+        assert closed == [0, 1, 2]
+        await cluster.start_pod(0)
+        assert values(cluster) == [b"1"] * 3
