@@ -47,6 +47,7 @@ from qss_store.settings import Settings
 from qss_store.surroundings import Surroundings
 from qss_store.sync_marks import SyncMarks
 from qss_store.syncs import Syncs
+from qss_store.taking_out import TakingOut, close_replica
 from qss_store.uncommitted_memory import UncommittedMemory
 from qss_store.unopened import Unopened
 from qss_store.volume import Volume
@@ -98,6 +99,9 @@ class Pod:
         self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
         self._syncs = Syncs()
         self._marks = SyncMarks(self._volume, self._syncs, self.replicas)
+        self._taking_out = TakingOut(
+            self.replicas, self._assigning, self._unopened, self._marks, self.news
+        )
         self.completion = Completion()
         self.has_opened = False  # Whether all replicas of the kept assignment were tried.
         self.is_compared = True  # Whether other pods were heard; a pod that starts may wait for it.
@@ -160,11 +164,9 @@ class Pod:
         async with self._assigning:
             held = self.assignment
             await self._marks.close(held.definition.store_id if held else None)
+            self._taking_out.close()
             for replica in self.replicas.values():
-                try:
-                    await replica.close()
-                except Exception:  # noqa: BLE001 the others are closed too: said and logged.
-                    _LOG.exception("partition %s did not close well", replica.partition)
+                await close_replica(replica)
             self.replicas.clear()
         self._syncs.close()
 
@@ -175,11 +177,9 @@ class Pod:
     ) -> ReplicasReport:
         """Takes this pod's part of an assignment; what an `is_emptied` volume lacks is lost.
 
-        What such a volume holds is served after a comparison with the other pods.
-
-        StaleEpochError and WrongStoreError refuse it, CorruptionError where the one on the volume
-        cannot be read, and StoreTypeRefusedError where it is of a user's own type that this pod
-        cannot serve.
+        What such a volume holds is served after a comparison with the other pods. Raises
+        StaleEpochError and WrongStoreError, CorruptionError where the one on the volume cannot be
+        read, and StoreTypeRefusedError where it is of a user's own type that this pod cannot serve.
         """
         async with self._assigning:
             if self._unreadable is not None and not is_emptied:
@@ -296,6 +296,7 @@ class Pod:
             settings=assignment.settings,
             recent=self.recent,
             uncommitted=self._uncommitted,
+            lose=self._taking_out.begin,
             indexing=self.indexing,
             limits=self._limits,
             refusal=self._refusal,
@@ -319,12 +320,8 @@ class Pod:
             for configuration in self.assignment.partitions
             if configuration.role_of(self.ordinal) is not None
         }
-        settled = {
-            number
-            for number, replica in self.replicas.items()
-            if replica.view is not None or isinstance(replica.failure, CorruptionError)
-        }
-        return wanted <= settled | self._unopened.partitions
+        serving = {number for number, replica in self.replicas.items() if replica.view is not None}
+        return wanted <= serving | self._unopened.partitions
 
     def report(self) -> ReplicasReport:
         """What the operator is told."""

@@ -129,7 +129,7 @@ class Replica:
     async def _open(self) -> None:
         """Makes the database ready for rows; on a full disk it is called again."""
         self.index_build.begin(self._families)
-        if not self._is_kept():
+        if not is_kept(self.engine, self.definition, self.log.configuration, self.log.pod):
             self._write_configuration()
         await self._sync()  # What goes now is not needed by any state that could come back.
         families = self._families
@@ -159,9 +159,6 @@ class Replica:
             self._show_state()
         self.is_recovered = True
         self._settled.set()
-
-    def _is_kept(self) -> bool:
-        return is_kept(self.engine, self.definition, self.log.configuration, self.log.pod)
 
     def _write_configuration(self) -> None:
         batch = self.engine.batch()
@@ -298,6 +295,8 @@ class Replica:
         self.failure = error if isinstance(error, StoreError) else unexpected
         self.pending.fail(self.failure)
         self._shown.wake()
+        if self.view is None and isinstance(error, CorruptionError):
+            self._surroundings.lose(self.partition)
 
     def _stall(self, error: DiskFullError) -> None:
         """No space to go on: what is in the log waits, and is applied once there is."""

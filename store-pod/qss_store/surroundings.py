@@ -1,10 +1,11 @@
 """What all replicas of a pod share."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from qss_core.errors import StoreError
-from qss_core.model import Ordinal, StoreSettings
+from qss_core.model import Ordinal, PartitionId, StoreSettings
 from qss_store.applying import WRITE_LIMITS, WriteLimits
 from qss_store.clock import Clock
 from qss_store.indexing import Indexing
@@ -26,6 +27,7 @@ class Surroundings:
     settings: StoreSettings
     recent: RecentRows
     uncommitted: UncommittedMemory
+    lose: Callable[[PartitionId], None]  # A replica calls it that met damage before it has served.
     indexing: Indexing | None = None  # Of a store of a user's own type.
     limits: WriteLimits = WRITE_LIMITS
     # Why no replica may serve: the pod has not the store's type.

@@ -6,7 +6,8 @@ volume that went back) the other pods see.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from qss_core.errors import StoreError
 from qss_core.model import Offset, PartitionId, StoreId
@@ -40,6 +41,12 @@ class SyncMarks:
         async with self._round:
             self._marks.pop(partition, None)
         await self.round(store_id)
+
+    @asynccontextmanager
+    async def resting(self) -> AsyncIterator[None]:
+        """Looks at no replica meanwhile: one may be closed."""
+        async with self._round:
+            yield
 
     async def close(self, store_id: StoreId | None) -> None:
         """Keeps the last marks; the replicas may be closed then."""

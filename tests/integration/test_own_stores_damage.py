@@ -3,11 +3,19 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from qss_core.errors import CorruptionError
-from qss_core.model import PartitionId
+from qss_core.losses import AcceptLossRequest
+from qss_core.model import Epoch, PartitionId
+from qss_store.comparison import Comparison
 from qss_store.engine.base import Batch
 from qss_store.engine.rocksdb import RocksDbEngine
+from qss_store.loss_acceptance import LossAcceptance
+from qss_store.peers import Peers, PeerSession
 from qss_store.pod import Pod
+from qss_store.replication.entries import Barrier
+from qss_store.settings import Settings
 from qss_testing.faulty_engine import Faults, FaultyEngine
 from qss_testing.own_stores import BY_VALUE, NEXT_BY_VALUE, by_value
 from qss_testing.stores import Cluster, Put, commit_rows, open_rocksdb
@@ -53,8 +61,8 @@ async def assert_the_other_one_is_served(pod: Pod) -> None:
     # What is damaged does not come by waiting: the pod is ready for the other one.
     await wait_until_async(lambda: pod.is_ready)
     assert pod.replicas[WHOLE].view is not None
-    replica = pod.replicas.get(SPOILT)
-    assert replica is None or replica.view is None
+    assert SPOILT not in pod.replicas
+    assert [(one.partition, one.is_waiting) for one in pod.report().lost] == [(SPOILT, False)]
 
 
 async def test_damage_that_is_met_at_once_loses_only_its_partition(tmp_path: Path) -> None:
@@ -85,11 +93,31 @@ async def test_damage_that_is_met_later_loses_only_its_partition(tmp_path: Path)
     try:
         pod = (await cluster.start_pod(0)).pod
         assert not pod.is_ready  # It makes indexes.
-        replica = pod.replicas[SPOILT]
+        replica, before = pod.replicas[SPOILT], pod.news.version
         assert isinstance(replica.engine, SpoiltWhenTold)
+        asked = replica.append(Barrier())  # To be applied behind the indexes.
         replica.engine.is_spoilt = True
-        await wait_until_async(lambda: replica.failure is not None)
-        assert isinstance(replica.failure, CorruptionError)
+        with pytest.raises(CorruptionError, match="a block is damaged"):
+            await asked
+        await wait_until_async(lambda: pod.news.version > before)  # The operator is told.
+        assert SPOILT not in pod.replicas
+        with pytest.raises(CorruptionError, match="is lost: a block is damaged"):
+            pod.local(SPOILT)
+        with pytest.raises(CorruptionError, match="a block is damaged"):
+            replica.append(Barrier())
         await assert_the_other_one_is_served(pod)
+        # It is no loss for ever: a person may accept it.
+        await accept_loss(pod)
+        await wait_until_async(lambda: pod.replicas[SPOILT].view is not None)
+        assert pod.report().lost == ()
+        assert pod.is_ready
     finally:
         await cluster.close()
+
+
+async def accept_loss(pod: Pod) -> None:
+    definition = pod.placed().definition
+    request = AcceptLossRequest(store_id=definition.store_id, partition=SPOILT, epoch=Epoch(1))
+    async with PeerSession() as session:
+        comparison = Comparison(pod, Peers(session), Settings())
+        await LossAcceptance(pod, comparison).accept(request)

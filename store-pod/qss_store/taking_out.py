@@ -1,0 +1,73 @@
+"""Takes replicas out of their pod that meet damage before they have served."""
+
+import asyncio
+import gc
+import logging
+from collections.abc import MutableMapping
+
+from qss_core.errors import CorruptionError
+from qss_core.model import PartitionId
+from qss_store.replica import Replica
+from qss_store.reports import News
+from qss_store.sync_marks import SyncMarks
+from qss_store.unopened import Unopened
+
+_LOG = logging.getLogger(__name__)
+
+
+async def close_replica(replica: Replica) -> None:
+    """Closes a replica; that it did not close well keeps nothing else from being done."""
+    try:
+        await replica.close()
+    except Exception:  # noqa: BLE001 its rows are durable, or damaged: said and logged.
+        _LOG.exception("partition %s did not close well", replica.partition)
+
+
+class TakingOut:
+    """One pod's replicas that were taken in while they still made indexes, or waited for room.
+
+    The damage that they meet then is found as it is where it is met at once: the partition is lost,
+    and a person may accept that.
+    """
+
+    def __init__(
+        self,
+        replicas: MutableMapping[PartitionId, Replica],
+        assigning: asyncio.Lock,
+        unopened: Unopened,
+        marks: SyncMarks,
+        news: News,
+    ) -> None:
+        """Changes `replicas` while it holds `assigning`."""
+        self._replicas = replicas
+        self._assigning = assigning
+        self._unopened = unopened
+        self._marks = marks
+        self._news = news
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, partition: PartitionId) -> None:
+        """Takes a replica out soon, if it was taken in: it has failed and shows nothing."""
+        task = asyncio.create_task(self._take_out(partition), name=f"take-out-{partition}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _take_out(self, partition: PartitionId) -> None:
+        async with self._assigning:
+            replica = self._replicas.get(partition)
+            if replica is None or replica.view is not None:
+                return
+            if not isinstance(replica.failure, CorruptionError):
+                return  # Somebody has opened the partition again.
+            del self._replicas[partition]
+            self._unopened.lose(partition, replica.failure.message)
+            async with self._marks.resting():
+                await close_replica(replica)
+            del replica
+            gc.collect()  # The database holds its files' lock until nothing refers to it.
+        await self._news.tell()
+
+    def close(self) -> None:
+        """Takes no more out; to be called where `assigning` is held."""
+        for task in self._tasks:
+            task.cancel()
