@@ -7,7 +7,7 @@ to it. What is on the volume names its store id: a volume of another store is ne
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from qss_core.errors import (
@@ -47,6 +47,7 @@ from qss_store.settings import Settings
 from qss_store.surroundings import Surroundings
 from qss_store.sync_marks import SyncMarks
 from qss_store.syncs import Syncs
+from qss_store.taking import take_configuration, taking_definition
 from qss_store.taking_out import TakingOut, close_replica
 from qss_store.uncommitted_memory import UncommittedMemory
 from qss_store.unopened import Unopened
@@ -199,8 +200,8 @@ class Pod:
             if configuration.role_of(self.ordinal) is not None:
                 was_here = is_emptied and self.ordinal in configuration.in_sync
                 changed |= await self._place(assignment, configuration, was_here=was_here)
-            elif configuration.partition in self.replicas:
-                self.replicas[configuration.partition].reconfigure(configuration)
+            elif (replica := self.replicas.get(configuration.partition)) is not None:
+                take_configuration(replica, assignment.settings, configuration)
         if changed:
             await self._take(assignment)
             _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
@@ -213,16 +214,10 @@ class Pod:
 
     async def _take(self, assignment: StoreAssignment) -> None:
         """Keeps an assignment; all replicas take its definition in the turn in which readers do."""
-        definition = assignment.definition
-        changed = [one for one in self.replicas.values() if one.definition != definition]
-        async with AsyncExitStack() as stack:
-            for replica in changed:
-                await stack.enter_async_context(replica.redefining(definition))
+        async with taking_definition(list(self.replicas.values()), assignment.definition):
             if assignment != self.assignment:
                 self._volume.keep_assignment(assignment)
                 self._know(assignment)
-            for replica in changed:
-                replica.redefine(definition)
         self.rows_to_move.set()
 
     async def _place(
@@ -231,8 +226,7 @@ class Pod:
         partition = configuration.partition
         replica = self.replicas.get(partition)
         if replica is not None:
-            replica.settings = assignment.settings
-            return replica.reconfigure(configuration)
+            return take_configuration(replica, assignment.settings, configuration)
         held = self.assignment
         was_here |= (
             held is not None and held.partitions[partition].role_of(self.ordinal) is not None

@@ -262,7 +262,7 @@ class Replica:
                 await asyncio.sleep(_DISK_FULL_RETRY_S)
                 self._wake.set()
             except Exception as error:  # noqa: BLE001 the top of a task: said and logged.
-                self._fail(error)
+                self.fail(error)
                 return
 
     async def _apply_appended(self, end: Offset) -> None:
@@ -289,7 +289,8 @@ class Replica:
         await self._surroundings.syncs.sync(self.engine)
         self._changelog.acknowledge(end)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Refuses all writes from now on, those that wait too, and says why."""
         _LOG.error("partition %s stopped applying", self.partition, exc_info=error)
         unexpected = StoreError("the replica failed: see its log")
         self.failure = error if isinstance(error, StoreError) else unexpected

@@ -9,14 +9,13 @@ from qss_core.errors import CorruptionError
 from qss_core.losses import AcceptLossRequest
 from qss_core.model import Epoch, PartitionId
 from qss_store.comparison import Comparison
-from qss_store.engine.base import Batch
 from qss_store.engine.rocksdb import RocksDbEngine
 from qss_store.loss_acceptance import LossAcceptance
 from qss_store.peers import Peers, PeerSession
 from qss_store.pod import Pod
 from qss_store.replication.entries import Barrier
 from qss_store.settings import Settings
-from qss_testing.faulty_engine import Faults, FaultyEngine
+from qss_testing.faulty_engine import Faults, SpoiltWhenTold
 from qss_testing.own_stores import BY_VALUE, NEXT_BY_VALUE, by_value
 from qss_testing.stores import Cluster, Put, commit_rows, open_rocksdb
 from qss_testing.waiting import wait_until_async
@@ -73,17 +72,6 @@ async def test_damage_that_is_met_at_once_loses_only_its_partition(tmp_path: Pat
         await assert_the_other_one_is_served(pod)
     finally:
         await cluster.close()
-
-
-class SpoiltWhenTold(FaultyEngine):
-    """Files whose damage is met by a write, as RocksDB tells of what it found meanwhile."""
-
-    is_spoilt = False
-
-    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
-        if self.is_spoilt:
-            raise CorruptionError("a block is damaged")
-        super().write(batch, makes_room=makes_room)
 
 
 async def test_damage_that_is_met_later_loses_only_its_partition(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qss_core.errors import DiskFullError
+from qss_core.errors import CorruptionError, DiskFullError
 from qss_store.engine.base import Batch, Engine, Snapshot, SyncedFiles
 from qss_store.engine.memory import MemoryBatch, MemoryEngine
 from qss_store.opening import OpenEngine
@@ -125,6 +125,18 @@ class FaultyEngine:
     def close(self) -> None:
         """Lets go of the files."""
         self.inner.close()
+
+
+class SpoiltWhenTold(FaultyEngine):
+    """Files whose damage is met by a write, as RocksDB tells of what it found meanwhile."""
+
+    is_spoilt = False
+
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
+        """As told."""
+        if self.is_spoilt:
+            raise CorruptionError("a block is damaged")
+        super().write(batch, makes_room=makes_room)
 
 
 class JournaledEngine(MemoryEngine):

@@ -183,8 +183,8 @@ PLANTS = (
         "an edited retention reaches no replica that runs",
         (
             Change(
-                f"{_STORE}/pod.py",
-                "            replica.settings = assignment.settings\n",
+                f"{_STORE}/taking.py",
+                "    replica.settings = settings\n",
                 "",
             ),
         ),

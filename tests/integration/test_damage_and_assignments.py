@@ -1,0 +1,109 @@
+"""A partition that takes no writes keeps its pod from no assignment."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qss_core.errors import CorruptionError
+from qss_core.formats import Format
+from qss_core.model import PartitionId, StoreSettings
+from qss_core.parameters import ReadOptions
+from qss_store.engine.base import Engine
+from qss_store.reads.replicas import open_reading
+from qss_store.replication.entries import Barrier
+from qss_store.volume import Volume
+from qss_testing.faulty_engine import Faults, SpoiltWhenTold
+from qss_testing.rolled_back import cluster_of, values, write
+from qss_testing.stores import configuration
+from qss_testing.write_cluster import WriteCluster
+
+SPOILT = PartitionId(1)
+NEXT_FORMAT = Format.TimestampedWithHeaders
+
+
+@asynccontextmanager
+async def spoilt_cluster(directory: Path) -> AsyncIterator[WriteCluster]:
+    """One pod, one of whose databases takes no writes: RocksDB has met damage in the background."""
+    faults = Faults()
+    async with cluster_of(directory, pods=1) as cluster:
+        await cluster.stop_pod(0)
+        open_engine = cluster.open_engine
+
+        def open_spoilt(path: Path) -> Engine:
+            return SpoiltWhenTold(open_engine(path), faults)
+
+        cluster.open_engine = open_spoilt
+        await cluster.start_pod(0)
+        (await write(cluster, 0, b"1")).json()
+        await cluster.pods[0].coordination.finish()
+        spoil(cluster, is_spoilt=True)
+        yield cluster
+        spoil(cluster, is_spoilt=False)
+
+
+def spoil(cluster: WriteCluster, *, is_spoilt: bool) -> None:
+    engine = cluster.replica(SPOILT).engine
+    assert isinstance(engine, SpoiltWhenTold)
+    engine.is_spoilt = is_spoilt
+
+
+def states(cluster: WriteCluster) -> list[str]:
+    return [one.state for one in cluster.pods[0].pod.report().replicas]
+
+
+async def test_the_others_take_a_format_and_the_assignment_is_kept(tmp_path: Path) -> None:
+    async with spoilt_cluster(tmp_path) as cluster:
+        pod = cluster.pods[0].pod
+        cluster.definition = msgspec.structs.replace(cluster.definition, format=NEXT_FORMAT.value)
+        cluster.limits = StoreSettings(staged_bytes_max=12345)
+        changed = [configuration(number, 0, epoch=2 if number == 2 else 1) for number in range(3)]
+        await cluster.assign(changed)
+        kept = Volume(tmp_path / "0").assignment()
+        assert kept == pod.assignment == cluster.assignment
+        formats = [pod.replicas[PartitionId(number)].definition.format for number in range(3)]
+        assert formats == [NEXT_FORMAT, "Timestamped", NEXT_FORMAT]
+        assert cluster.replica(2).log.configuration.epoch == 2
+        # It is told, takes nothing more, and is read as before, in the format that is asked for.
+        assert states(cluster) == ["serving", "failed", "serving"]
+        assert pod.report().replicas[SPOILT].error == "a block is damaged"
+        with pytest.raises(CorruptionError, match="a block is damaged"):
+            cluster.replica(SPOILT).append(Barrier())
+        rows = [row_of(cluster, number) for number in range(3)]
+        assert rows[0] == rows[1] == rows[2]
+        # Other assignments are taken too.
+        cluster.limits = StoreSettings(staged_bytes_max=54321)
+        await cluster.assign(changed)
+        assert cluster.replica(0).settings.staged_bytes_max == 54321
+        spoil(cluster, is_spoilt=False)
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        assert states(cluster) == ["serving"] * 3
+        assert cluster.replica(SPOILT).definition.format == NEXT_FORMAT
+        (await write(cluster, 1, b"2", "run-2")).json()
+
+
+def row_of(cluster: WriteCluster, partition: int) -> bytes | None:
+    pod = cluster.pods[0].pod
+    reading = open_reading(pod, PartitionId(partition), ReadOptions(), NEXT_FORMAT)
+    row = reading.view.snapshot.get(b"k")
+    assert row is not None
+    return row[-1:]
+
+
+async def test_the_others_take_their_epochs_where_one_cannot_keep_its_own(tmp_path: Path) -> None:
+    async with spoilt_cluster(tmp_path) as cluster:
+        await cluster.assign([configuration(number, 0, epoch=3) for number in range(3)])
+        epochs = [cluster.replica(number).log.configuration.epoch for number in (0, 2)]
+        assert epochs == [3, 3]
+        assert states(cluster) == ["serving", "failed", "serving"]
+        kept = Volume(tmp_path / "0").assignment()
+        assert kept is not None
+        assert [one.epoch for one in kept.partitions] == [3, 3, 3]
+        spoil(cluster, is_spoilt=False)
+        await cluster.stop_pod(0)
+        await cluster.start_pod(0)
+        assert cluster.replica(SPOILT).log.configuration.epoch == 3
+        assert values(cluster) == [b"1"] * 3
