@@ -58,6 +58,7 @@ class SequencesRequest(Wire, frozen=True, kw_only=True):
     sequences: dict[str, Sequence]
     completed: Sequence
     forgotten: Sequence = Sequence(0)
+    writer_epoch: WriterEpoch = WriterEpoch(0)
     partition: PartitionId | None = None
 
 
@@ -93,10 +94,11 @@ class SequencesAnswer(Wire, frozen=True, kw_only=True):
     """The sequences of a pod's partitions.
 
     `completed` is known to be applied everywhere. `forgotten` was decided, and partition 0 does not
-    know it any more.
+    know it any more. `writer_epoch` is the highest that the pod has seen.
     """
 
     sequences: dict[str, Sequence]
     completed: Sequence
     forgotten: Sequence = Sequence(0)
+    writer_epoch: WriterEpoch = WriterEpoch(0)
     held: BatchesHeld | None = None

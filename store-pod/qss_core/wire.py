@@ -326,10 +326,12 @@ class PartitionsAnswer(Wire, frozen=True, kw_only=True):
     """One pod's answer by partition number: null for yes, or the failure.
 
     `dropped` are rows of a commit that were older than what the store keeps; only partitions that
-    dropped some are in it.
+    dropped some are in it. `writer_epoch`, where it was asked to prepare, is the highest that the
+    pod has seen.
     """
 
     partitions: dict[str, Problem | None]
+    writer_epoch: WriterEpoch = WriterEpoch(0)
     dropped: dict[str, int] = msgspec.field(default_factory=dict)
 
 

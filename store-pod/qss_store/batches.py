@@ -181,7 +181,13 @@ class Batches:
                     "or make it larger"
                 )
 
-        return await self._each(request.store_id, request.epochs, check)
+        answer = await self._each(request.store_id, request.epochs, check)
+        completion = self._pod.completion
+        if request.writer:  # Pods that outlive the coordinator's log know what it has allotted.
+            completion.learn(writer_epoch=request.writer_epoch)
+            return answer
+        newest = completion.newest_epoch(self._pod.replicas.values())
+        return msgspec.structs.replace(answer, writer_epoch=newest)
 
     def _check_sequence(self, replica: Replica, decided_next: Sequence) -> None:
         """Refuses a decision that does not follow what is applied here: a volume went back."""

@@ -15,7 +15,7 @@ from qss_core.errors import (
     WrongStoreError,
 )
 from qss_core.losses import BatchesHeld, SequencesAnswer, SequencesRequest
-from qss_core.model import PartitionId, PodAddress, Role, Sequence
+from qss_core.model import PartitionId, PodAddress, Role, Sequence, WriterEpoch
 from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.replica import Replica
@@ -112,6 +112,7 @@ class Comparison:
             sequences=self._sequences(),
             completed=self._completed(),
             forgotten=self._pod.completion.forgotten,
+            writer_epoch=self._newest_epoch(),
             partition=partition,
         )
         url = f"{pod.changelog}/transactions/sequences"
@@ -132,6 +133,7 @@ class Comparison:
             sequences=request.sequences,
             completed=request.completed,
             forgotten=request.forgotten,
+            writer_epoch=request.writer_epoch,
         )
         self._learn(told)
         await self.look()
@@ -139,6 +141,7 @@ class Comparison:
             sequences=self._sequences(),
             completed=self._completed(),
             forgotten=self._pod.completion.forgotten,
+            writer_epoch=self._newest_epoch(),
             held=None if request.partition is None else self.held(request.partition),
         )
 
@@ -172,9 +175,16 @@ class Comparison:
 
     def _learn(self, answer: SequencesAnswer) -> None:
         completion = self._pod.completion
-        completion.learn(completed=answer.completed, forgotten=answer.forgotten)
+        completion.learn(
+            completed=answer.completed,
+            forgotten=answer.forgotten,
+            writer_epoch=answer.writer_epoch,
+        )
         for sequence in answer.sequences.values():
             completion.learn(held=sequence)
+
+    def _newest_epoch(self) -> WriterEpoch:
+        return self._pod.completion.newest_epoch(self._pod.replicas.values())
 
     def _sequences(self) -> dict[str, Sequence]:
         """What readers see in each active replica: durable, and so a fact."""

@@ -5,16 +5,18 @@ partition at sequence n says that n - 1 is applied in every partition, and that 
 Whatever a pod hears, it may hold against the replicas that it has later.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from qss_core.errors import RolledBackError
-from qss_core.model import Role, Sequence
+from qss_core.model import Role, Sequence, WriterEpoch
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.machine import Machine
 from qss_store.view import View
 
 _NONE = Sequence(0)
+_NO_EPOCH = WriterEpoch(0)
 
 
 class Held(Protocol):
@@ -46,6 +48,7 @@ class Completion:
     lacking: dict[int, Sequence] = field(default_factory=dict)
     unreadable: Sequence = _NONE  # A decision of partition 0 whose rows are damaged.
     forgotten: Sequence = _NONE  # That was decided, and that partition 0 does not know any more.
+    writer_epoch: WriterEpoch = _NO_EPOCH  # The highest that any partition has seen.
 
     def learn(
         self,
@@ -53,11 +56,22 @@ class Completion:
         completed: Sequence = _NONE,
         held: Sequence = _NONE,
         forgotten: Sequence = _NONE,
+        writer_epoch: WriterEpoch = _NO_EPOCH,
     ) -> None:
-        """Takes a sequence that is complete, that a partition holds, or that was `forgotten`."""
+        """Takes a sequence that is complete, that a partition holds, or that was `forgotten`.
+
+        And a writer epoch that somebody has seen.
+        """
+        self.writer_epoch = max(self.writer_epoch, writer_epoch)
         self.completed = max(self.completed, completed, Sequence(held - 1))
         self.decided = max(self.decided, completed, held)
         self.forgotten = max(self.forgotten, forgotten)
+
+    def newest_epoch(self, replicas: Iterable[Held]) -> WriterEpoch:
+        """The highest writer epoch that was heard of, or seen by replicas here."""
+        for replica in replicas:
+            self.learn(writer_epoch=replica.machine.newest_epoch)
+        return self.writer_epoch
 
     def learn_of(self, coordinator: Coordinator) -> None:
         """Takes what partition 0's coordinator, which is recovered, knows and does not know."""

@@ -45,7 +45,7 @@ from qss_store.batches import Batches
 from qss_store.commit_requests import check_request, references
 from qss_store.finishing import Finisher, active_coordinator
 from qss_store.outcomes import Awaited, outcome_of, settle
-from qss_store.participants import Participants
+from qss_store.participants import MakeMessage, Participants
 from qss_store.peers import Peers
 from qss_store.pod import Pod
 from qss_store.position_limits import check_position
@@ -94,6 +94,7 @@ class Coordination:
                     open_id=request.open_id,
                     take_over=request.take_over,
                     one_off=request.one_off,
+                    above=await self._participants.newest_epoch(self._of_no_batch()),
                 ),
             )
         await self.finish()
@@ -120,7 +121,10 @@ class Coordination:
         The first entry of a log says that the store was made: a pod whose volume is empty then has
         lost it.
         """
+        message = self._of_no_batch(Sequence(1))
+        self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
 
+    def _of_no_batch(self, sequence: Sequence | None = None) -> MakeMessage:
         def message(epochs: dict[str, Epoch]) -> PrepareRequest:
             return PrepareRequest(
                 store_id=self._pod.placed().definition.store_id,
@@ -130,10 +134,10 @@ class Coordination:
                 batch=0,
                 writer_epoch=WriterEpoch(0),
                 chunks={},
-                sequence=Sequence(1),
+                sequence=sequence,
             )
 
-        self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
+        return message
 
     def _refuse(self, failures: Mapping[str, Problem]) -> None:
         """Raises what a partition refused; takes what it says of sequences."""

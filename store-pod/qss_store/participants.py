@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 
 import msgspec
 
 from qss_client.chunks import Slice
 from qss_core.errors import StoreError, UnreachableError
-from qss_core.model import Epoch, Ordinal, PartitionId
+from qss_core.model import Epoch, Ordinal, PartitionId, WriterEpoch
 from qss_core.wire import (
     AbortPartitionsRequest,
     CommitPartitionsRequest,
@@ -46,7 +47,19 @@ class Participants:
     ) -> dict[str, Problem]:
         """Asks the actives of the partitions; the failures by partition."""
         answers = await self._ask_pods(what, message, partitions, _NO_ROWS)
+        for answer in answers:
+            self._pod.completion.learn(writer_epoch=answer.writer_epoch)
         return _failures_in(answers)
+
+    async def newest_epoch(self, message: MakeMessage) -> WriterEpoch:
+        """The highest writer epoch that any pod has seen, of those that answer soon.
+
+        `message` asks to prepare no batch.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.compare_timeout_s):
+                await self.ask("prepare", message, self.everybody)
+        return self._pod.completion.writer_epoch
 
     async def commit(
         self,

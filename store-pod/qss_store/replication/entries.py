@@ -56,7 +56,10 @@ class Barrier(Wire, frozen=True, kw_only=True):
 
 
 class OpenWriter(Wire, frozen=True, kw_only=True):
-    """Allots a writer epoch."""
+    """Allots a writer epoch, one `above` all that any pod has seen.
+
+    Partition 0 may have gone back behind an entry that allotted one.
+    """
 
     writer: str
     query_id: str
@@ -64,6 +67,7 @@ class OpenWriter(Wire, frozen=True, kw_only=True):
     open_id: str
     take_over: bool
     one_off: bool
+    above: WriterEpoch = WriterEpoch(0)
 
 
 class Decide(Wire, frozen=True, kw_only=True):

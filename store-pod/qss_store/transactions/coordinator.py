@@ -153,7 +153,7 @@ class Coordinator:
         )
         if self.check_open(entry.writer, request) is not None:
             return {}
-        self.last_epoch = WriterEpoch(max(self.last_epoch + 1, epoch * _EPOCH_STRIDE + 1))
+        self.last_epoch = WriterEpoch(max(self.last_epoch, epoch * _EPOCH_STRIDE, entry.above) + 1)
         opened = self._opened(entry, wall_time_ms)
         return self._keep(opened) | {_STATE: self._state()}
 

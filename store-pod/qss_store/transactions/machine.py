@@ -26,6 +26,7 @@ from qss_store.replication.entries import (
 from qss_store.transactions.commit_plan import Changes, CommitPlan, Rows
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.participant import Participant
+from qss_store.transactions.staged import newest_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,14 @@ class Machine:
         coordinated = self.coordinator.open_floor if self.coordinator else None
         floors = (self.participant.open_floor, coordinated)
         return min((one for one in floors if one is not None), default=None)
+
+    @property
+    def newest_epoch(self) -> WriterEpoch:
+        """The highest writer epoch that was seen, or allotted."""
+        allotted = self.coordinator.last_epoch if self.coordinator else WriterEpoch(0)
+        participant = self.participant
+        seen = newest_epoch(participant.staged.values(), participant.last.values())
+        return max(allotted, seen)
 
     def apply(self, offset: Offset, entry: Entry) -> Outcome:
         """Takes the next entry. The state is changed at once; the shell makes `changes` durable."""

@@ -42,6 +42,7 @@ from qss_store.transactions.staged import (
     Clocks,
     StagedChunk,
     Uncommitted,
+    check_newest,
     is_aborted,
     overdue,
     staged_in,
@@ -188,6 +189,7 @@ class Participant:
         last = self.last.get(writer)
         if last and ordinal <= (last.generation, last.batch):
             raise BatchClosedError(f"batch {ordinal[1]} of writer {writer} was applied here")
+        check_newest(writer, writer_epoch, self.staged.values(), last)
         return self.check_chunks(writer, ordinal, writer_epoch, chunks)
 
     def check_commit(self, commit: PartitionCommit) -> bool:

@@ -14,10 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from qss_core.chunk_ids import decode_chunk_id
+from qss_core.errors import StaleWriterError
 from qss_core.model import Offset, WriterEpoch
 from qss_core.timed_keys import SEQUENCE_MAX
 from qss_core.wire import CarriedRows, decode
 from qss_store.replication.entries import Abort, Stage
+from qss_store.transactions.participant_state import AppliedBatch
 
 _STAGED = b"staged/"  # By writer and chunk.
 
@@ -97,6 +99,31 @@ def _newest_attempts(of_run: list[StagedChunk]) -> list[StagedChunk]:
     for _, told in of_batch:
         newest[told.task] = max(newest.get(told.task, 0), told.attempt)
     return [one for one, told in of_batch if told.attempt == newest[told.task]]
+
+
+def newest_epoch(staged: Iterable[StagedChunk], last: Iterable[AppliedBatch]) -> WriterEpoch:
+    """The highest writer epoch of staged and of committed rows; 0 where there are none."""
+    epochs = [one.writer_epoch for one in staged] + [one.writer_epoch for one in last]
+    return max(epochs, default=WriterEpoch(0))
+
+
+def check_newest(
+    writer: str,
+    writer_epoch: WriterEpoch,
+    staged: Iterable[StagedChunk],
+    last: AppliedBatch | None,
+) -> None:
+    """Refuses a run where a younger one of its writer has staged or committed rows.
+
+    A coordinator that went back may not know the younger one. Raises StaleWriterError.
+    """
+    of_writer = (one for one in staged if one.writer == writer)
+    newest = newest_epoch(of_writer, filter(None, (last,)))
+    if writer_epoch < newest:
+        raise StaleWriterError(
+            f"writer {writer} has rows of a younger run here (epoch {newest}, yours is "
+            f"{writer_epoch}): stop this run, or open the writer anew"
+        )
 
 
 def overdue(staged: Iterable[StagedChunk], now_ms: int, timeout_ms: int) -> list[StagedChunk]:
