@@ -9,7 +9,7 @@ from qss_client.http_answer import HttpAnswer
 from qss_client.http_async import AsyncHttp, AsyncPatience
 from qss_client.operations import Exchange, Result
 from qss_client.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
-from qss_client.routing import RetryLimits, no_answer
+from qss_client.routing import RetryLimits, named_by_partition, no_answer
 from qss_client.scans import RowType, Scan
 from qss_client.tables import AsyncScanned
 from qss_core.errors import StoreError, StoreNotFoundError
@@ -116,9 +116,10 @@ class AsyncSession:
                     body=self.conversation.data(request),
                     headers=request.headers,
                     timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
+                    telling=patience.telling,
                 )
             except StoreError as error:
-                failure = error
+                failure = named_by_partition(error, request)
 
     async def definition(self) -> StoreDefinition:
         """What the store is."""
@@ -136,7 +137,9 @@ class AsyncSession:
                     left = len(urls) - number
                     timeout_s = self._limits.share_of_first_contact(patience.elapsed_s, left)
                 try:
-                    answer = await self._http.request("GET", url, timeout_s=timeout_s)
+                    answer = await self._http.request(
+                        "GET", url, timeout_s=timeout_s, telling=patience.telling
+                    )
                 except StoreError as error:
                     failures.append(error)
                 else:

@@ -5,10 +5,12 @@ from typing import TypeVar
 
 from qss_client.http_sync import Patience
 from qss_client.routing import RetryLimits, no_answer
+from qss_client.telling import Telling
 from qss_core.errors import StoreError, StoreNotFoundError
 
 Answer = TypeVar("Answer")
-Ask = Callable[[str, float], Answer]  # A base URL, and the seconds that it may take.
+# A base URL, the seconds that it may take, and when a long wait is told.
+Ask = Callable[[str, float, Telling], Answer]
 
 
 def first_answer(ask: Ask[Answer], urls: Sequence[str], store: str, limits: RetryLimits) -> Answer:
@@ -22,7 +24,8 @@ def first_answer(ask: Ask[Answer], urls: Sequence[str], store: str, limits: Retr
         for number, url in enumerate(urls):
             left = len(urls) - number
             try:
-                return ask(url, limits.share_of_first_contact(patience.elapsed_s, left))
+                timeout_s = limits.share_of_first_contact(patience.elapsed_s, left)
+                return ask(url, timeout_s, patience.telling)
             except StoreError as error:
                 failures.append(error)
         # Pods that serve other stores will not serve this one later.

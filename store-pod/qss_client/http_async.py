@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import random  # noqa: TID251 jitter needs nothing better.
 
@@ -16,6 +18,7 @@ from qss_client.routing import (
     after_failure,
     still_trying,
 )
+from qss_client.telling import Awaited, Telling
 from qss_client.unreachable import unreachable
 from qss_core.errors import StoreError, UnauthenticatedError
 
@@ -60,16 +63,18 @@ class AsyncHttp:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
         timeout_s: float = 30.0,
+        telling: Telling | None = None,
     ) -> HttpAnswer:
-        """One exchange. Raises as `SyncHttp.request`."""
+        """One exchange. Raises, and warns, as `SyncHttp.request`."""
         shown = self._credentials.headers()
-        try:
-            return await self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
-        except UnauthenticatedError:
-            newer = self._credentials.headers_after(shown)
-            if newer is None:
-                raise
-        return await self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+        with _watched(url, timeout_s, telling):
+            try:
+                return await self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
+            except UnauthenticatedError:
+                newer = self._credentials.headers_after(shown)
+                if newer is None:
+                    raise
+            return await self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
 
     async def _sent(
         self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
@@ -97,6 +102,26 @@ class AsyncHttp:
         return HttpAnswer(response.status, names, data)
 
 
+@contextmanager
+def _watched(url: str, timeout_s: float, telling: Telling | None) -> Iterator[None]:
+    """Warns while the block runs, if it runs for long; telling: of its operation."""
+    loop = asyncio.get_running_loop()
+    awaited = Awaited(telling or Telling.begun(loop.time()), url, loop.time() + timeout_s)
+
+    timers: list[asyncio.TimerHandle] = []
+
+    def tell() -> None:
+        if awaited.telling.take_if_due(loop.time()):
+            _LOG.warning("%s", awaited.words(loop.time()))
+        timers[:] = [loop.call_at(awaited.telling.due_s, tell)]
+
+    timers.append(loop.call_at(awaited.telling.due_s, tell))
+    try:
+        yield
+    finally:
+        timers[0].cancel()
+
+
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     parts = []
     size = 0
@@ -121,7 +146,7 @@ class AsyncPatience:
         self._limits = limits
         self._started = asyncio.get_running_loop().time()
         self._attempt = 0
-        self._has_told = False
+        self.telling = Telling.begun(self._started, limits.tell_after_s)
 
     @property
     def elapsed_s(self) -> float:
@@ -135,9 +160,7 @@ class AsyncPatience:
         if again is None:
             raise error
         self._attempt += 1
-        is_long = elapsed_s + again.wait_s >= self._limits.tell_after_s
-        if limits is None and is_long and not self._has_told:
-            self._has_told = True
-            _LOG.warning("%s", still_trying(error, elapsed_s, self._limits))
+        if self.telling.take_if_due(self._started + elapsed_s + again.wait_s):
+            _LOG.warning("%s", still_trying(error, elapsed_s, limits or self._limits))
         await asyncio.sleep(again.wait_s)
         return again

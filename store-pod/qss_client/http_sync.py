@@ -16,6 +16,8 @@ from qss_client.routing import (
     after_failure,
     still_trying,
 )
+from qss_client.slow_answers import SlowAnswers
+from qss_client.telling import Telling
 from qss_client.unreachable import unreachable
 from qss_core.errors import StoreError, UnauthenticatedError
 from qss_core.wire import decode, encode
@@ -42,6 +44,7 @@ class SyncHttp:
         server_hostname: whom a certificate has to name, where that is not the URL's host.
         """
         self._credentials = Credentials(token, token_file)
+        self._slow = SlowAnswers()
         named: dict[str, Any] = {
             "server_hostname": server_hostname,
             "assert_hostname": server_hostname,
@@ -65,20 +68,24 @@ class SyncHttp:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
         timeout_s: float = 30.0,
+        telling: Telling | None = None,
     ) -> HttpAnswer:
         """One exchange, tried again once where a pooled connection had died or a token had.
+
+        A warning says that it waits, first after 2 s or when `telling`, its operation's, is due.
 
         Raises what the problem document of a failure says, UnreachableError without an answer.
         Every request of ours may be repeated: that is what ids and fingerprints are for.
         """
         shown = self._credentials.headers()
-        try:
-            return self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
-        except UnauthenticatedError:
-            newer = self._credentials.headers_after(shown)
-            if newer is None:
-                raise
-        return self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+        with self._slow.watched(url, timeout_s, telling):
+            try:
+                return self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
+            except UnauthenticatedError:
+                newer = self._credentials.headers_after(shown)
+                if newer is None:
+                    raise
+            return self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
 
     def _sent(
         self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
@@ -135,9 +142,16 @@ class SyncHttp:
         )
         return decode(answer.body, kind)
 
-    def get(self, url: str, kind: type[Answer], timeout_s: float = 30.0) -> Answer:
+    def get(
+        self,
+        url: str,
+        kind: type[Answer],
+        timeout_s: float = 30.0,
+        telling: Telling | None = None,
+    ) -> Answer:
         """Reads a JSON message."""
-        return decode(self.request("GET", url, timeout_s=timeout_s).body, kind)
+        answer = self.request("GET", url, timeout_s=timeout_s, telling=telling)
+        return decode(answer.body, kind)
 
 
 class Patience:
@@ -148,7 +162,7 @@ class Patience:
         self._limits = limits
         self._started = time.monotonic()
         self._attempt = 0
-        self._has_told = False
+        self.telling = Telling.begun(self._started, limits.tell_after_s)
 
     @property
     def elapsed_s(self) -> float:
@@ -158,17 +172,14 @@ class Patience:
     def after(self, error: StoreError, limits: RetryLimits | None = None) -> Again:
         """Waits as the rules say; raises the error where they say to give up.
 
-        Says once that it goes on, where it takes longer. limits: those of a first contact, which is
-        over soon, and of which nothing is said.
+        Says that it goes on, where it takes longer. limits: those of a first contact.
         """
         elapsed_s = self.elapsed_s
         again = after_failure(error, self._attempt, elapsed_s, random(), limits or self._limits)
         if again is None:
             raise error
         self._attempt += 1
-        is_long = elapsed_s + again.wait_s >= self._limits.tell_after_s
-        if limits is None and is_long and not self._has_told:
-            self._has_told = True
-            _LOG.warning("%s", still_trying(error, elapsed_s, self._limits))
+        if self.telling.take_if_due(self._started + elapsed_s + again.wait_s):
+            _LOG.warning("%s", still_trying(error, elapsed_s, limits or self._limits))
         time.sleep(again.wait_s)  # noqa: TID251 this is the wait between two attempts.
         return again

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qss_client.orphans import started
+from qss_client.slow_answers import SlowAnswers
 from qss_core.errors import (
     MalformedRequestError,
     StoreError,
@@ -123,7 +124,8 @@ class _PortForward:
     def __enter__(self) -> int:
         """The port on this machine."""
         try:
-            port = self._port.get(timeout=_FORWARD_S)
+            with SlowAnswers().watched("kubectl port-forward", _FORWARD_S):
+                port = self._port.get(timeout=_FORWARD_S)
         except queue.Empty:
             port = None
         if port is None:
@@ -207,9 +209,10 @@ def _read(place: KubernetesPlace) -> dict[str, Any]:
 
 def _run(command: list[str]) -> str:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_ANSWER_S, check=False
-        )
+        with SlowAnswers().watched("kubectl", _ANSWER_S):
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_ANSWER_S, check=False
+            )
     except FileNotFoundError as error:
         raise _missing() from error
     except subprocess.TimeoutExpired as error:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from qss_client.requests import HttpRequest
+from qss_client.telling import TELL_AFTER_S
 from qss_core.errors import Retry, StoreError, UnreachableError
 from qss_core.model import PartitionId
 from qss_core.wire import Instance, StoreMetadata
@@ -17,14 +19,14 @@ class RetryLimits:
 
     first_contact_s: how long a store is looked for that has never answered. What had answered once
         is asked again until `deadline_s`.
-    tell_after_s: when a warning says that it goes on.
+    tell_after_s: when a warning says that an operation waits, or goes on; another one every 5 s.
     """
 
     deadline_s: float = 30.0
     first_wait_s: float = 0.02
     longest_wait_s: float = 2.0
     first_contact_s: float = FIRST_CONTACT_S
-    tell_after_s: float = 2.0
+    tell_after_s: float = TELL_AFTER_S
 
     def within(self, timeout_s: float) -> "RetryLimits":
         """The same, and over after `timeout_s` at the latest."""
@@ -75,6 +77,15 @@ def still_trying(error: StoreError, elapsed_s: float, limits: RetryLimits) -> st
     """What is said of a failure that is not the end."""
     left_s = max(0.0, limits.deadline_s - elapsed_s)
     return f"{error.message}; asked again for up to {left_s:.0f} s"
+
+
+def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
+    """A failure of the request; that of a pod which did not answer says for which partition."""
+    if error.code != UnreachableError.code or request.partition is None:
+        return error
+    named = UnreachableError(f"partition {request.partition}: {error.message}", **error.details)
+    named.__cause__ = error
+    return named
 
 
 def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:

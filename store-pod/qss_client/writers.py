@@ -6,6 +6,7 @@ from qss_client.addresses import Urls, checked_urls
 from qss_client.first_contact import first_answer
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits
+from qss_client.telling import Telling
 from qss_core.errors import StoreError, UnknownWriterError
 from qss_core.wire import decode
 from qss_core.writer_reports import WriterReport, WritersAnswer
@@ -27,7 +28,7 @@ def list_writers(
     patience = Patience(limits)
     while True:
         try:
-            answer = http.get(path, WritersAnswer, _TIMEOUT_S)
+            answer = http.get(path, WritersAnswer, _TIMEOUT_S, patience.telling)
         except StoreError as error:
             patience.after(error)
         else:
@@ -56,7 +57,7 @@ def delete_writer(
     is_repeated = False
     while True:
         try:
-            answer = http.request("DELETE", target, timeout_s=_TIMEOUT_S)
+            answer = http.request("DELETE", target, timeout_s=_TIMEOUT_S, telling=patience.telling)
         except UnknownWriterError:
             if is_repeated:
                 return None  # The request before did it.
@@ -72,8 +73,9 @@ def _path(http: SyncHttp, url: Urls, store: str, limits: RetryLimits) -> str:
     """Of the writers, at the first of the addresses that answers for the store."""
     name = quote(store, safe="")
 
-    def reached(base: str, timeout_s: float) -> str:
-        http.request("GET", f"{base}/state/instances/{name}", timeout_s=timeout_s)
+    def reached(base: str, timeout_s: float, telling: Telling) -> str:
+        url = f"{base}/state/instances/{name}"
+        http.request("GET", url, timeout_s=timeout_s, telling=telling)
         return base
 
     base = first_answer(reached, checked_urls(url), store, limits)

@@ -4,6 +4,7 @@ Every request may be repeated without harm: an open carries its id, a slice its 
 checksum, a commit its fingerprint. So a lost answer is asked for again, until the deadline.
 """
 
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from qss_client.chunks import Slice
 from qss_client.first_contact import first_answer
 from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits, active_of
+from qss_client.telling import Telling
 from qss_core.chunk_ids import encode_chunk_id
 from qss_core.errors import Retry, StoreError
 from qss_core.model import PartitionId
@@ -42,6 +44,7 @@ CHUNK_BYTES = 4 * 1024 * 1024  # What a chunk is filled to: a pod writes each sl
 WRITE_LIMITS = RetryLimits(deadline_s=120.0)
 ANSWER_TIMEOUT_S = 75.0  # Longer than a coordinator waits for a batch to complete.
 DISCOVERY_TIMEOUT_S = 5.0
+_TELL_AFTER_S = 10.0  # A large batch takes some seconds to be applied.
 
 Answer = TypeVar("Answer")
 
@@ -70,8 +73,8 @@ def discover(http: SyncHttp, url: Urls, store: str, limits: RetryLimits) -> Stor
     `limits.first_contact_s` where nobody answers.
     """
     return first_answer(
-        lambda base, timeout_s: http.get(
-            f"{base}/state/instances/{store}", StoreMetadata, timeout_s=timeout_s
+        lambda base, timeout_s, telling: http.get(
+            f"{base}/state/instances/{store}", StoreMetadata, timeout_s, telling
         ),
         checked_urls(url),
         store,
@@ -244,7 +247,12 @@ class _Calls:
             headers = {"Content-Type": media}
             try:
                 answer = self._http.request(
-                    "POST", url, body=body, headers=headers, timeout_s=ANSWER_TIMEOUT_S
+                    "POST",
+                    url,
+                    body=body,
+                    headers=headers,
+                    timeout_s=ANSWER_TIMEOUT_S,
+                    telling=_telling(),
                 )
                 return decode(answer.body, kind)
             except StoreError as error:
@@ -284,6 +292,7 @@ class _Calls:
                 body=b"".join(one.data for one in slices),
                 headers={"Content-Type": "application/vnd.apache.arrow.stream"},
                 timeout_s=ANSWER_TIMEOUT_S,
+                telling=_telling(),
             )
         except StoreError as error:
             return [], [(one, error) for one in slices]
@@ -315,6 +324,10 @@ class _Calls:
             except StoreError:
                 continue
         return None
+
+
+def _telling() -> Telling:
+    return Telling.begun(time.monotonic(), _TELL_AFTER_S)
 
 
 def _worst(errors: list[StoreError]) -> StoreError:

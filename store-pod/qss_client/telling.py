@@ -1,0 +1,48 @@
+"""When a wait for an answer is told, and in which words. Pure."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+TELL_AFTER_S = 2.0
+TELL_AGAIN_S = 5.0
+
+
+@dataclass(slots=True)
+class Telling:
+    """When an operation began to wait, and when that is told next; seconds of one clock.
+
+    All requests of an operation share it: a store of many pods that are all silent is told as soon
+    as a single one.
+    """
+
+    began_s: float
+    due_s: float
+
+    @classmethod
+    def begun(cls, now_s: float, after_s: float = TELL_AFTER_S) -> "Telling":
+        """Of an operation that begins now."""
+        return cls(now_s, now_s + after_s)
+
+    def take_if_due(self, now_s: float) -> bool:
+        """Whether it is to be told now; the next time is some seconds later."""
+        if now_s < self.due_s:
+            return False
+        self.due_s = now_s + TELL_AGAIN_S
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A request that has no answer yet; whom: its URL, or the name of a program."""
+
+    telling: Telling
+    whom: str
+    until_s: float
+
+    def words(self, now_s: float) -> str:
+        """The warning."""
+        parts = urlsplit(self.whom)
+        whom = f"{parts.scheme}://{parts.netloc}" if parts.netloc else self.whom
+        waited_s = now_s - self.telling.began_s
+        left_s = max(0.0, self.until_s - now_s)
+        return f"no answer for {waited_s:.0f} s: waiting for {whom} for up to {left_s:.0f} s more"
