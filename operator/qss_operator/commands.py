@@ -78,7 +78,7 @@ def up(
 
         ports = {name: state.read_ports(name) for name in state.stores()}
         options = ["--background", "--pod-command", shlex.join(command)]
-        running = asyncio.run(start_in_background(files, state, options, timeout_s))
+        running = asyncio.run(start_in_background(files, state, options, timeout_s, _tell_wait))
         typer.echo(statuses_table(running.statuses()))
         for name, before in ports.items():
             for line in moves(name, before, state.read_ports(name)):
@@ -90,6 +90,11 @@ def up(
         format="%(asctime)s %(levelname)s %(message)s",
     )
     asyncio.run(_run_until_stopped(files, state, command, "" if background else _HOW_TO_STOP))
+
+
+def _tell_wait(reasons: str) -> None:
+    for line in reasons.splitlines():
+        typer.echo(f"waiting: {line}", err=True)
 
 
 def down(*, state_dir: StateOption = DEFAULT_STATE) -> None:

@@ -8,7 +8,6 @@ import yaml
 
 API_VERSION = "queryablestate.dev/v1alpha1"
 KIND = "QueryableStateStore"
-ADOPT_VOLUMES_ANNOTATION = "queryablestate.dev/adopt-volumes"
 
 Json = Any
 Schema = dict[str, Any]

@@ -148,7 +148,7 @@ async def test_volumes_of_a_forgotten_store_are_found_and_taken_over_when_told(q
     with pytest.raises(StartFailedError, match="RetainedVolumesFound") as caught:
         async with ready_stores(qss):
             pass
-    assert f"queryablestate.dev/adopt-volumes: {old}" in caught.value.message
+    assert f'queryablestate.dev/adopt-volumes: "{old}"' in caught.value.message
     async with ready_stores(qss, manifest(annotations={"queryablestate.dev/adopt-volumes": old})):
         assert status_of(qss).store_id == old
 

@@ -86,7 +86,10 @@ async def test_a_volume_that_went_back_is_told_and_its_loss_accepted(qss: Qss) -
     async with started(qss):
         message = await degraded_by(qss, "PartitionRolledBack")
         assert "partition 1 on word-counts-1 holds sequence 1, and 2 was completed" in message
-        assert f"{ANNOTATION}=1@1" in message
+        assert f'write {ANNOTATION}: "1@1" under metadata.annotations in the store' in message
+        restart = f"`qss down --state-dir {qss.state.path}`, then `qss up FILE... --state-dir"
+        assert restart in message
+        assert "kubectl" not in message
     async with started(qss, **{ANNOTATION: "1@1"}):
         url = await is_ready(qss)
         assert await asyncio.to_thread(values_at, url) == {1, 2}
@@ -106,7 +109,7 @@ async def test_a_volume_that_is_gone_is_not_served_before_its_loss_is_accepted(
     async with started(qss):
         message = await degraded_by(qss, "NoInSyncReplica")
         assert f"word-counts-{ordinal}: the volume is empty, or not whole" in message
-        assert f"{ANNOTATION}={ordinal}@1" in message
+        assert f'{ANNOTATION}: "{ordinal}@1"' in message
     async with started(qss, **{ANNOTATION: f"{ordinal}@1"}):
         url = await is_ready(qss)
         assert 0 < await asyncio.to_thread(keys_at, url) < len(KEYS)
@@ -115,3 +118,28 @@ async def test_a_volume_that_is_gone_is_not_served_before_its_loss_is_accepted(
         await write(qss, 2)
         assert await asyncio.to_thread(values_at, url) == {2}
         assert await asyncio.to_thread(keys_at, url) == len(KEYS)
+
+
+async def test_up_says_what_it_waits_for_and_ends_where_only_a_person_can_help(qss: Qss) -> None:
+    text = manifest(replicas=2, partitions=2)
+    try:
+        up = await asyncio.to_thread(qss.up, text)
+        assert up.code == 0, up.err
+        await write(qss, 1)
+        await asyncio.to_thread(qss.down)
+        shutil.rmtree(qss.state.data_directory(STORE, Ordinal(1)))
+        # Longer than the command may run here: it has to end by itself.
+        up = await asyncio.to_thread(qss.up, text, timeout_s=3600.0)
+        assert up.code == 4
+        lines = up.err.splitlines()
+        assert lines[0].startswith(f"waiting: {STORE}: ")
+        errors = [line for line in lines if line.startswith("error: ")]
+        assert errors[0].startswith(f"error: NOT_READY: {STORE}: NoInSyncReplica: {STORE}-1: the")
+        assert f'write {ANNOTATION}: "1@1" under metadata.annotations' in errors[0]
+        # An accepted loss is no reason to give up.
+        await asyncio.to_thread(qss.down)
+        accepted = manifest(annotations={ANNOTATION: "1@1"}, replicas=2, partitions=2)
+        up = await asyncio.to_thread(qss.up, accepted)
+        assert up.code == 0, up.err
+    finally:
+        await asyncio.to_thread(qss.down)

@@ -215,7 +215,7 @@ async def test_a_wrong_value_of_adopt_volumes_is_told(cluster: ToyCluster) -> No
     cluster.edit(STORES, STORE, adopt)
     await cluster.settle()
     message = cluster.condition("Ready")["message"]
-    assert f"adopt-volumes: {old}" in message
+    assert f"adopt-volumes={old}" in message
     assert "It says '5f0c' now, which is the id of none of these volumes" in message
 
 

@@ -177,7 +177,7 @@ async def test_volumes_of_another_store_are_asked_about_and_adopted_on_demand(
     await cluster.settle()
     ready = cluster.condition("Ready")
     assert ready["reason"] == "RetainedVolumesFound"
-    assert f"adopt-volumes: {old}" in ready["message"]
+    assert f"adopt-volumes={old}" in ready["message"]
     annotations = {"queryablestate.dev/adopt-volumes": old}
     cluster.edit(STORES, STORE, {"metadata": {"annotations": annotations}})
     await cluster.settle()

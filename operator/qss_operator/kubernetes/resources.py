@@ -7,11 +7,12 @@ import msgspec
 
 from qss_core.model import StoreName
 from qss_core.spec import decode_spec
-from qss_operator.crd import ADOPT_VOLUMES_ANNOTATION, without_nulls
+from qss_operator.crd import without_nulls
 from qss_operator.kubernetes.api import KubernetesApi
 from qss_operator.kubernetes.kinds import STORES
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.requests import Object
+from qss_operator.planning.annotations import ADOPT_VOLUMES_ANNOTATION
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.planning.status import is_serving

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from qss_core.model import StoreName
@@ -18,12 +18,17 @@ _LOG_BYTES_MAX = 1024 * 1024
 
 
 async def start_in_background(
-    files: Sequence[Path], state: StateDirectory, options: Sequence[str], timeout_s: float
+    files: Sequence[Path],
+    state: StateDirectory,
+    options: Sequence[str],
+    timeout_s: float,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> RunningStores:
     """Start `qss up FILES` as a process of its own; returns when every store is Ready.
 
-    Raises what a foreground `qss up` would raise, and StartFailedError when a store is not ready in
-    time; the background process then goes on trying.
+    tell: is given what it waits for, where that takes more than 2 s. Raises what a foreground
+    `qss up` would raise, and StartFailedError when a store is not ready in time, or where waiting
+    does not help; the background process then goes on trying.
     """
     # Its refusals are shown here, not in a log; a bad file's even while somebody else runs this.
     prepared = prepare(files, state)
@@ -52,7 +57,7 @@ async def start_in_background(
         return running.statuses() if is_begun else dict.fromkeys(names, StoreStatus())
 
     try:
-        await wait_until_ready(read, timeout_s)
+        await wait_until_ready(read, timeout_s, tell)
     except StartFailedError as error:
         if child.poll() is None:
             hint = "it goes on trying in the background; `qss down` stops it"

@@ -60,7 +60,12 @@ class LocalCluster:
             self._state_of(store, address, supervisor)
             for address, supervisor in zip(pods.addresses, pods.supervisors, strict=True)
         )
-        return ClusterState(replicas=len(states), pods=states, endpoints=_endpoints(pods.addresses))
+        return ClusterState(
+            replicas=len(states),
+            pods=states,
+            endpoints=_endpoints(pods.addresses),
+            local_option=self._state.option,
+        )
 
     async def keep(self, observation: Observation) -> None:
         """A local pod needs nothing beside its process."""

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_core.spec import StoreSpec, decode_spec
-from qss_operator.crd import ADOPT_VOLUMES_ANNOTATION
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError
 from qss_operator.local.state import StateDirectory
 from qss_operator.manifests import Manifest, read_manifests
+from qss_operator.planning.annotations import ADOPT_VOLUMES_ANNOTATION, how_to_restart
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import ConditionType, StoreResource, StoreStatus
 from qss_operator.planning.status import STOPPED
@@ -62,10 +62,20 @@ def differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> lis
     for entry in prepared:
         if entry.stored is None or _is_stopped(state.read_status(entry.name)):
             news.append(f"store {entry.name} is not among those that run")
-        elif entry.stored["spec"] != entry.resource["spec"]:
+            continue
+        if entry.stored["spec"] != entry.resource["spec"]:
             news.append(f"store {entry.name} runs with an older spec")
-    how = f"`qss down{state.option}`, then `qss up FILE...{state.option}` with all files"
+        if changed := _changed_annotations(entry.stored, entry.resource):
+            named = ", ".join(changed)
+            news.append(f"store {entry.name} runs without the annotations of its file: {named}")
+    how = how_to_restart(state.option)
     return [*news, f"to run what the files say: {how}"] if news else []
+
+
+def _changed_annotations(stored: dict[str, Any], resource: dict[str, Any]) -> list[str]:
+    """The names of annotations that differ."""
+    old, new = (one["metadata"].get("annotations") or {} for one in (stored, resource))
+    return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
 
 
 def _is_stopped(status: StoreStatus | None) -> bool:

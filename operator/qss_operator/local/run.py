@@ -1,7 +1,8 @@
 """Runs stores on this machine for as long as a context lasts: what `qss up` does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +19,22 @@ from qss_operator.local.prepare import prepare, store, telling_differences
 from qss_operator.local.resources import LocalResources
 from qss_operator.local.state import HeldLock, StateDirectory
 from qss_operator.local.stop import mark_stopped
-from qss_operator.planning.knowledge import RETAINED_VOLUMES_FOUND
+from qss_operator.planning.knowledge import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
+from qss_operator.planning.losses import PARTITION_ROLLED_BACK
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.status import STORE_TYPE_REFUSED, is_ready, starting_status, why
 from qss_operator.reconcile import StoreReconciler
 
 _WATCH_S = 0.1
 _SILENT_AFTER_S = 10.0
+_TELL_AFTER_S = 2.0
+# Reasons that only a person mends. While an accepted loss is taken, a store has the latter two.
+_HOPES_S = {
+    RETAINED_VOLUMES_FOUND: 0.0,
+    STORE_TYPE_REFUSED: 0.0,
+    NO_IN_SYNC_REPLICA: 5.0,
+    PARTITION_ROLLED_BACK: 5.0,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,24 +103,44 @@ async def running_stores(
 
 
 async def wait_until_ready(
-    read: Callable[[], dict[StoreName, StoreStatus]], timeout_s: float
+    read: Callable[[], dict[StoreName, StoreStatus]],
+    timeout_s: float,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Return when every store is Ready; raises StartFailedError with each store's reason."""
+    """Return when every store is Ready; raises StartFailedError with each store's reason.
+
+    It ends at once, or after some seconds of the same reason, where waiting does not help. tell:
+    is given what it waits for, after 2 s and whenever that changes.
+    """
     loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + timeout_s
+    began_s = loop.time()
+    reasons = ""
+    since_s = began_s
+    told = ""
     while True:
         waiting = {name: status for name, status in read().items() if not is_ready(status)}
         if not waiting:
             return
-        if loop.time() >= deadline_s or any(map(_is_hopeless, waiting.values())):
-            reasons = "\n".join(f"{name}: {why(status)}" for name, status in waiting.items())
+        now_s = loop.time()
+        if (said := _reasons_of(waiting)) != reasons:
+            reasons, since_s = said, now_s
+        hopes_s = min(map(_hopes_for_s, waiting.values()))
+        if now_s >= began_s + timeout_s or now_s - since_s >= hopes_s:
             raise StartFailedError(reasons)
+        if reasons != told and now_s >= began_s + _TELL_AFTER_S:
+            told = reasons
+            tell(reasons)
         await asyncio.sleep(_WATCH_S)
 
 
-def _is_hopeless(status: StoreStatus) -> bool:
+def _reasons_of(waiting: Mapping[StoreName, StoreStatus]) -> str:
+    return "\n".join(f"{name}: {why(status)}" for name, status in waiting.items())
+
+
+def _hopes_for_s(status: StoreStatus) -> float:
+    """For how long what a store says may pass by itself."""
     ready = status.condition(ConditionType.READY)
-    return ready is not None and ready.reason in (RETAINED_VOLUMES_FOUND, STORE_TYPE_REFUSED)
+    return _HOPES_S.get(ready.reason, math.inf) if ready else math.inf
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
 from qss_core.replica_reports import ReplicasReport
+from qss_operator.planning.annotations import how_to_adopt
 from qss_operator.planning.assign import Site, first_configurations, place
 from qss_operator.planning.claims import Claims, claims_of, decided, stranded
 from qss_operator.planning.losses import how_to_accept, with_taken_losses
@@ -201,16 +202,13 @@ def _overrules(held: PartitionConfiguration, published: PartitionConfiguration) 
     return held.epoch >= published.epoch and held != published
 
 
-def retained_message(foreign: dict[PodState, StoreId], adopt: str | None) -> str:
-    """What to do about volumes of another store; `adopt` is the annotation's value."""
+def retained_message(observation: Observation, foreign: dict[PodState, StoreId]) -> str:
+    """What to do about volumes of another store."""
     names = shown([pod.address.name for pod in foreign])
     identity = sorted(set(foreign.values()))[0]
-    wrong = ""
-    if adopt is not None and adopt not in foreign.values():
-        wrong = f". It says {adopt!r} now, which is the id of none of these volumes"
     return (
         f"{names}: the volume holds data of another store (id {identity}). Delete that data, or "
-        f"set the annotation queryablestate.dev/adopt-volumes: {identity} to take it over{wrong}"
+        f"take it over: {how_to_adopt(observation, identity)}"
     )
 
 
@@ -266,7 +264,7 @@ def _retained(observation: Observation) -> Unknown | None:
     if foreign:
         return Unknown(
             reason=RETAINED_VOLUMES_FOUND,
-            message=retained_message(foreign, observation.resource.adopt_volumes),
+            message=retained_message(observation, foreign),
         )
     partitions = observation.resource.spec.partitions
     beyond = sorted(number for number in store_claims(observation) if number >= partitions)

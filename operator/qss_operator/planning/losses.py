@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from qss_core.losses import DataLoss
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
 from qss_core.replica_reports import ReplicaReport, ReplicasReport
+from qss_operator.planning.annotations import how_to_annotate
 from qss_operator.planning.model import Observation
 
 ACCEPT_LOSS_ANNOTATION = "queryablestate.dev/accept-data-loss"
@@ -109,10 +110,10 @@ def lacking_message(observation: Observation, found: list[Lacking]) -> str:
 
 
 def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -> str:
-    """The command that goes on without these partitions, and what it said so far."""
+    """How a person goes on without these partitions, and what the annotation said so far."""
     wanted = ",".join(f"{partition}@{epoch}" for partition, epoch in sorted(lost.items()))
-    name, accepted = observation.resource.name, accepted_losses(observation)
-    command = f"kubectl annotate qss {name} --overwrite {ACCEPT_LOSS_ANNOTATION}={wanted}"
+    accepted = accepted_losses(observation)
+    command = how_to_annotate(observation, ACCEPT_LOSS_ANNOTATION, wanted)
     given = observation.resource.accept_data_loss
     if given is None or all(accepted.get(number) == epoch for number, epoch in lost.items()):
         return command

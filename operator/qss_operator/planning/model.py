@@ -155,6 +155,7 @@ class ClusterState:
 
     `volume_size` is the largest size that a volume has, and None where volumes have no size.
     `findings` is what the cluster itself is doing (a restart, a volume that grows), by condition.
+    `local_option` is what `qss` commands need to find a local cluster; None on Kubernetes.
     """
 
     replicas: int
@@ -163,6 +164,7 @@ class ClusterState:
     selector: str | None = None
     volume_size: str | None = None
     findings: Mapping[ConditionType, Finding] = field(default_factory=dict)
+    local_option: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

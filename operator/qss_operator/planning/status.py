@@ -320,7 +320,7 @@ def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[s
     """Reason and message of volumes that no step may touch."""
     foreign = foreign_pods(observation)
     if foreign:
-        return RETAINED_VOLUMES_FOUND, retained_message(foreign, observation.resource.adopt_volumes)
+        return RETAINED_VOLUMES_FOUND, retained_message(observation, foreign)
     if isinstance(known, Unknown):
         return None
     if known.unclear:

@@ -243,7 +243,7 @@ def test_volumes_of_another_store_are_left_alone() -> None:
     found = assess(world.observation())
     assert isinstance(found, Unknown)
     assert found.reason == RETAINED_VOLUMES_FOUND
-    assert f"queryablestate.dev/adopt-volumes: {OLDER}" in found.message
+    assert f"queryablestate.dev/adopt-volumes={OLDER}" in found.message
     assert plan(world.observation()) == []
 
 

@@ -1,0 +1,32 @@
+"""How a person sets an annotation of a store: by kubectl, or in a file of the local cluster."""
+
+from qss_core.model import StoreId
+from qss_operator.planning.model import Observation
+
+ADOPT_VOLUMES_ANNOTATION = "queryablestate.dev/adopt-volumes"
+
+
+def how_to_annotate(observation: Observation, annotation: str, value: str) -> str:
+    """What to do; it ends without a full stop."""
+    option = observation.cluster.local_option
+    if option is None:
+        name = observation.resource.name
+        return f"kubectl annotate qss {name} --overwrite {annotation}={value}"
+    return (
+        f'write {annotation}: "{value}" under metadata.annotations in the store\'s file, then run '
+        f"{how_to_restart(option)}"
+    )
+
+
+def how_to_adopt(observation: Observation, identity: StoreId) -> str:
+    """How a person takes over volumes of another store, and what the annotation said so far."""
+    command = how_to_annotate(observation, ADOPT_VOLUMES_ANNOTATION, identity)
+    given = observation.resource.adopt_volumes
+    if given is None:
+        return command
+    return f"{command}. It says {given!r} now, which is the id of none of these volumes"
+
+
+def how_to_restart(option: str) -> str:
+    """How the local cluster takes over what its files say; option: that names its directory."""
+    return f"`qss down{option}`, then `qss up FILE...{option}` with all files"
