@@ -17,10 +17,14 @@ from qss_operator.local.ports import moves
 from qss_operator.local.state import DEFAULT_STATE, StateDirectory
 from qss_operator.local.stop import stop_stores
 from qss_operator.local.view import Output, show_statuses, statuses_table
-from qss_operator.planning.status import is_ready, why
+from qss_operator.planning.status import attention, is_ready, why
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from qss_core.model import StoreName
     from qss_operator.local.run import RunningStores
+    from qss_operator.planning.model import StoreStatus
 
 _WATCH_S = 0.2
 _HOW_TO_STOP = "Ctrl-C stops the stores; the data stays"
@@ -79,7 +83,10 @@ def up(
         ports = {name: state.read_ports(name) for name in state.stores()}
         options = ["--background", "--pod-command", shlex.join(command)]
         running = asyncio.run(start_in_background(files, state, options, timeout_s, _tell_wait))
-        typer.echo(statuses_table(running.statuses()))
+        statuses = running.statuses()
+        typer.echo(statuses_table(statuses))
+        for line in _attentions(statuses):
+            typer.echo(line, err=True)
         for name, before in ports.items():
             for line in moves(name, before, state.read_ports(name)):
                 typer.echo(line, err=True)
@@ -147,6 +154,12 @@ async def _run_until_stopped(
     typer.echo("stopped" if is_deleted else f"stopped; the data is kept in {state.path}")
 
 
+def _attentions(statuses: "Mapping[StoreName, StoreStatus]") -> list[str]:
+    """What stores that serve need all the same."""
+    told = ((name, attention(status)) for name, status in statuses.items())
+    return [f"{name}: {one.reason}: {one.message}" for name, one in told if one is not None]
+
+
 async def _tell_changes(files: list[Path], state: StateDirectory) -> None:
     """Say once of each change of a file that it is not taken over by itself."""
     known = {file: _version(file) for file in files}
@@ -170,15 +183,16 @@ def _version(file: Path) -> tuple[int, int] | None:
 
 async def _tell(running: "RunningStores", how_to_stop: str) -> None:
     """Say what changes, and show the table once everything is ready."""
-    told: dict[str, str] = {}
+    told: dict[str, list[str]] = {}
     was_ready = False
     while True:
         statuses = running.statuses()
         for name, entry in statuses.items():
-            line = f"{name}: {why(entry)}"
-            if told.get(name) != line:
-                typer.echo(line)
-                told[name] = line
+            lines = [f"{name}: {why(entry)}", *_attentions({name: entry})]
+            for line in lines:
+                if line not in told.get(name, ()):
+                    typer.echo(line)
+            told[name] = lines
         all_ready = all(map(is_ready, statuses.values()))
         if all_ready and not was_ready:
             typer.echo(statuses_table(statuses))

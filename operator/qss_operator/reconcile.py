@@ -32,8 +32,9 @@ from qss_operator.planning.model import (
     StoreStatus,
     Trouble,
 )
+from qss_operator.planning.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
 from qss_operator.planning.plan import plan
-from qss_operator.planning.status import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED, status_of
+from qss_operator.planning.status import status_of
 from qss_operator.ports import Clock, Cluster, Pods, Resources
 
 logger = logging.getLogger(__name__)

@@ -49,6 +49,12 @@ def parse_quantity_bytes(quantity: int | str) -> int:
     return int((Decimal(number) * _SCALE[unit]).to_integral_value(ROUND_CEILING))
 
 
+def shown_bytes(count: int) -> str:
+    """Bytes as a person reads them: `64 MiB`, `1.5 GiB`, `0 MiB`."""
+    unit, name = (1024**3, "GiB") if count >= 1024**3 else (1024**2, "MiB")
+    return f"{count / unit:.1f}".removesuffix(".0") + f" {name}"
+
+
 def parse_kubernetes_bytes(quantity: int | str) -> int:
     """The bytes of a quantity as an API server writes it back; a part counts as one.
 

@@ -13,6 +13,7 @@ from qss_core.model import (
     StoreName,
     Wire,
 )
+from qss_core.quantities import shown_bytes
 
 
 class MigrationReport(Wire, frozen=True, kw_only=True):
@@ -63,6 +64,25 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     accepted_in: Epoch | None = None  # The last epoch in which a loss was accepted here.
 
 
+class FullVolume(Wire, frozen=True, kw_only=True):
+    """A volume that has less room than is kept back: no batch is taken."""
+
+    free_bytes: int
+    kept_back_bytes: int
+    size_bytes: int
+
+    @property
+    def words(self) -> str:
+        """Its numbers, for a person."""
+        free, size = shown_bytes(self.free_bytes), shown_bytes(self.size_bytes)
+        return f"{free} free of {size}, and {shown_bytes(self.kept_back_bytes)} are kept back"
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether no room that is made is enough."""
+        return self.size_bytes <= self.kept_back_bytes
+
+
 class ReplicasReport(Wire, frozen=True, kw_only=True):
     """What a pod holds; `version` rises at each change within one `incarnation` (process)."""
 
@@ -75,3 +95,4 @@ class ReplicasReport(Wire, frozen=True, kw_only=True):
     ready: bool
     replicas: tuple[ReplicaReport, ...]
     lost: tuple[LostReplica, ...] = ()
+    full_volume: FullVolume | None = None  # None where there is room.

@@ -94,7 +94,10 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
             (internal_app, arguments.internal_port, protection.server, LISTENER_LIMITS),
             (query_app, arguments.query_port, protection.server, LISTENER_LIMITS),
         ]
-        tasks = [asyncio.create_task(maintenance.watch_loop(), name="watch-loop")]
+        tasks = [
+            asyncio.create_task(maintenance.watch_loop(), name="watch-loop"),
+            asyncio.create_task(pod.room.run(pod.news.tell), name="volume-room"),
+        ]
         stack.push_async_callback(_cancel, tasks)
         stack.push_async_callback(lambda: _cancel(coordination.tasks))
         stack.push_async_callback(pod.close)

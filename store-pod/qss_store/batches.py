@@ -41,8 +41,8 @@ from qss_store.replica import Replica
 from qss_store.replication import log as logs
 from qss_store.replication.entries import Abort, Commit, Stage
 from qss_store.row_checks import RowChecks
+from qss_store.volume_room import RESERVE_BYTES
 
-_DISK_RESERVE_BYTES = 64 * 1024 * 1024
 _NO_ROWS: Mapping[PartitionId, Slice] = {}
 _ROWS_ON_DISK = 2  # A commit writes its rows to the log's memtable and to the data family.
 
@@ -136,7 +136,7 @@ class Batches:
             free = self._free_bytes()
             if more > free // 2:
                 raise DiskFullError(
-                    f"the volume has {free} bytes left above a reserve of {_DISK_RESERVE_BYTES}, "
+                    f"the volume has {free} bytes left above a reserve of {RESERVE_BYTES}, "
                     f"of which half may be staged, and {more} would be: make room or make it "
                     "larger; commit or abort open batches",
                     limit="stagedBytesMax",
@@ -154,7 +154,7 @@ class Batches:
         return shutil.disk_usage(self._volume)
 
     def _free_bytes(self) -> int:
-        return max(0, self.volume_usage().free - _DISK_RESERVE_BYTES)
+        return max(0, self.volume_usage().free - RESERVE_BYTES)
 
     # --- What the coordinator asks
 
@@ -176,7 +176,7 @@ class Batches:
             needed += sum(chunk.payload_bytes for chunk in held)
             if needed * _ROWS_ON_DISK > free:
                 raise DiskFullError(
-                    f"the volume has {free} bytes left above a reserve of {_DISK_RESERVE_BYTES}, "
+                    f"the volume has {free} bytes left above a reserve of {RESERVE_BYTES}, "
                     f"and {needed * _ROWS_ON_DISK} are needed to apply {needed} bytes: free space "
                     "or make it larger"
                 )

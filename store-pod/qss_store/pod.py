@@ -52,6 +52,7 @@ from qss_store.taking_out import TakingOut, close_replica
 from qss_store.uncommitted_memory import UncommittedMemory
 from qss_store.unopened import Unopened
 from qss_store.volume import Volume
+from qss_store.volume_room import VolumeRoom
 
 _LOG = logging.getLogger(__name__)
 _REOPEN_S = 1.0
@@ -90,6 +91,7 @@ class Pod:
         self._extensions = extensions
         self._limits = limits
         self._volume = Volume(volume)
+        self.room = VolumeRoom(volume)
         self._opening = Opening(self._volume, open_engine, salvage_engine)
         self._incarnation = incarnation
         self.news = News()
@@ -332,6 +334,7 @@ class Pod:
                 for number in sorted(self.replicas)
             ),
             lost=self._unopened.report(),
+            full_volume=self.room.full,
         )
 
     # --- Finding replicas

@@ -19,7 +19,13 @@ from qss_core.model import (
     StoreId,
     StoreName,
 )
-from qss_core.replica_reports import IndexReport, MigrationReport, ReplicaReport, ReplicasReport
+from qss_core.replica_reports import (
+    FullVolume,
+    IndexReport,
+    MigrationReport,
+    ReplicaReport,
+    ReplicasReport,
+)
 from qss_core.spec import StoreSpec, decode_spec
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import (
@@ -103,6 +109,7 @@ class SimulatedPod:
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
     losses: dict[int, DataLoss] = field(default_factory=dict)
+    full_volume: FullVolume | None = None
     coordinated: int | None = None
 
     @property
@@ -177,6 +184,7 @@ class SimulatedPod:
                 LostReplica(partition=PartitionId(number), error=why)
                 for number, why in self.lost.items()
             ),
+            full_volume=self.full_volume,
         )
 
     def _completed(self, partition: int) -> Sequence | None:

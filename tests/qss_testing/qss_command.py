@@ -53,10 +53,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Qss:
-    """Runs `qss` for one directory, with pods of one program."""
+    """Runs `qss` for one directory, with pods of one program; prefix: what starts `qss`."""
 
     directory: Path
     pod_command: tuple[str, ...] = FAKE_POD
+    prefix: tuple[str, ...] = ()
 
     @property
     def state(self) -> StateDirectory:
@@ -120,5 +121,5 @@ class Qss:
         return "--pod-command", " ".join(self.pod_command)
 
     def _command(self, *arguments: str) -> list[str]:
-        command = [sys.executable, "-m", "qss_client", *arguments]
+        command = [*self.prefix, sys.executable, "-m", "qss_client", *arguments]
         return [*command, "--state-dir", str(self.state.path)]

@@ -22,7 +22,8 @@ from qss_operator.local.stop import mark_stopped
 from qss_operator.planning.knowledge import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
 from qss_operator.planning.losses import PARTITION_ROLLED_BACK
 from qss_operator.planning.model import ConditionType, StoreStatus
-from qss_operator.planning.status import STORE_TYPE_REFUSED, is_ready, starting_status, why
+from qss_operator.planning.obstacles import STORE_TYPE_REFUSED
+from qss_operator.planning.status import is_ready, starting_status, why
 from qss_operator.reconcile import StoreReconciler
 
 _WATCH_S = 0.1

@@ -14,7 +14,7 @@ from qss_operator.clock import SystemClock
 from qss_operator.local.state import StateDirectory
 from qss_operator.local.summary import summary_of
 from qss_operator.planning.model import ConditionType, StoreStatus
-from qss_operator.planning.status import stopped_status
+from qss_operator.planning.status import attention, stopped_status
 
 _HEADINGS = ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT")
 
@@ -60,14 +60,15 @@ def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:
     """A table of stores."""
     rows = []
     for name, status in statuses.items():
-        ready = status.condition(ConditionType.READY)
+        ready, degraded = status.condition(ConditionType.READY), attention(status)
+        reasons = [one.reason for one in (ready, degraded) if one is not None]
         endpoint = (status.endpoints.query if status.endpoints else None) or ""
         rows.append(
             (
                 name,
                 status.ready or "",
                 status.assigned or "",
-                ready.reason if ready else "",
+                ", ".join(reasons),
                 _format_of(status),
                 endpoint,
             )

@@ -1,13 +1,10 @@
 """The status of one store: what is true now, and why nothing happens where nothing happens."""
 
-from collections.abc import Iterator
-from dataclasses import replace
-
 import msgspec
 
 from qss_core.model import PartitionConfiguration
-from qss_core.replica_reports import ReplicaReport
 from qss_operator.planning.formats import decide_format, migrating, progress_of
+from qss_operator.planning.full_volumes import VOLUME_FULL, full_volumes_message
 from qss_operator.planning.knowledge import (
     ASSIGNMENT_UNKNOWN,
     CREATING,
@@ -28,7 +25,6 @@ from qss_operator.planning.knowledge import (
     retained_message,
     scaling_message,
     shown,
-    troubles_of,
     wanted_replicas,
 )
 from qss_operator.planning.losses import (
@@ -47,8 +43,8 @@ from qss_operator.planning.model import (
     Moves,
     Observation,
     StoreStatus,
-    Trouble,
 )
+from qss_operator.planning.obstacles import broken_pods, failed_replicas, obstacles, refusals
 from qss_operator.planning.wishes import MOVES_NOT_SUPPORTED, told, undone_wishes
 
 STOPPED = "Stopped"
@@ -56,10 +52,7 @@ _MESSAGE_CHARS_MAX = 1024
 _SERVING = "serving"
 # Reasons that give way to what the cluster says.
 _QUIET = ("UpToDate", "NoResize", "Healthy")
-ASSIGNMENT_REFUSED = "AssignmentRefused"
-STORE_TYPE_REFUSED = "StoreTypeRefused"  # A type of a user's own: only the pods have its package.
 REPLICA_FAILED = "ReplicaFailed"
-_FAILED = "failed"
 
 
 def status_of(observation: Observation, now: str) -> StoreStatus:
@@ -132,6 +125,15 @@ def why(status: StoreStatus) -> str:
     """The reason and the message of the condition Ready."""
     ready = status.condition(ConditionType.READY)
     return f"{ready.reason}: {ready.message}" if ready else "nothing is published yet"
+
+
+def attention(status: StoreStatus) -> Condition | None:
+    """The condition Degraded, where it says something else than that the store is not ready."""
+    ready = status.condition(ConditionType.READY)
+    degraded = status.condition(ConditionType.DEGRADED)
+    if degraded is None or degraded.status is not ConditionStatus.TRUE:
+        return None
+    return degraded if ready is None or ready.reason != degraded.reason else None
 
 
 def _idle(status: StoreStatus, reason: str, message: str, now: str) -> StoreStatus:
@@ -263,12 +265,12 @@ def _ready(observation: Observation, known: Known | Unknown, served: int) -> Fin
     if lost:
         return ConditionStatus.FALSE, *lost
     message = f"{served} of {partitions} partitions are served; " + "; ".join(
-        _obstacles(observation)
+        obstacles(observation)
     )
-    if _broken_pods(observation):
+    if broken_pods(observation):
         return ConditionStatus.FALSE, PODS_FAILING, message
-    if refusals := _refusals(observation):
-        return ConditionStatus.FALSE, refusals[0].reason, message
+    if refused := refusals(observation):
+        return ConditionStatus.FALSE, refused[0].reason, message
     return ConditionStatus.FALSE, PODS_STARTING, message
 
 
@@ -282,7 +284,7 @@ def _progressing(observation: Observation, known: Known | Unknown, served: int) 
         return ConditionStatus.FALSE, known.reason, known.message
     if served < observation.resource.spec.partitions and not _volume_trouble(observation, known):
         reason = CREATING if is_creating(observation) else "PartitionsOpening"
-        return yes, reason, "; ".join(_obstacles(observation))
+        return yes, reason, "; ".join(obstacles(observation))
     if wishes := undone_wishes(observation):
         return ConditionStatus.FALSE, wishes[0].reason, told(wishes)
     return ConditionStatus.FALSE, "UpToDate", "pods and partitions are as the spec asks for"
@@ -295,12 +297,22 @@ def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
     lost = _volume_trouble(observation, known)
     if lost:
         return yes, *lost
-    broken = _broken_pods(observation)
+    broken = broken_pods(observation)
     if broken:
         return yes, PODS_FAILING, "; ".join(broken)
-    failed = [f"partition {r.configuration.partition}: {r.error}" for r in _failed(observation)]
+    failed = [
+        f"partition {r.configuration.partition}: {r.error}" for r in failed_replicas(observation)
+    ]
     if failed:
         return yes, REPLICA_FAILED, shown(failed)
+    if full := full_volumes_message(observation):
+        return yes, VOLUME_FULL, full
+    return _lesser_trouble(observation)
+
+
+def _lesser_trouble(observation: Observation) -> Finding:
+    """What is said while every pod and every replica does its work."""
+    yes = ConditionStatus.TRUE
     spec = observation.resource.spec
     if spec.effective_standbys < spec.standbys:
         message = (
@@ -340,59 +352,3 @@ def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[s
         if observation.reports[pod.ordinal].ready  # One that still opens has not lost anything.
     }
     return (NO_IN_SYNC_REPLICA, missing_message(missing)) if missing else None
-
-
-def _obstacles(observation: Observation) -> list[str]:
-    """What stands between the store and being ready, pod by pod."""
-    broken = _broken_pods(observation)
-    failed = [
-        f"partition {replica.configuration.partition} failed: {replica.error}"
-        for replica in _failed(observation)
-    ]
-    silent = [
-        pod.address.name
-        for pod in observation.cluster.pods
-        if (pod.trouble or pod.if_silent) is None and pod.ordinal not in observation.reports
-    ]
-    waiting = [f"waiting for {shown(silent)} to answer"] if silent else []
-    refused = [trouble.message for trouble in _refusals(observation)]
-    return [*broken, *failed, *refused, *_building(observation), *waiting] or [
-        "waiting for the pods to open their partitions"
-    ]
-
-
-def _building(observation: Observation) -> list[str]:
-    """What index rows are made before partitions serve."""
-    told = [
-        (replica.configuration.partition, replica.index)
-        for report in observation.reports.values()
-        for replica in report.replicas
-        if replica.index is not None
-    ]
-    if not told:
-        return []
-    names = shown([str(partition) for partition, _ in sorted(told, key=lambda one: one[0])])
-    done = sum(index.rows_done for _, index in told)
-    left = sum(index.rows_left for _, index in told)
-    share = done * 100 // (done + left) if done + left else 0
-    return [f"the indexes of partition {names} are made anew: {share}% of their rows"]
-
-
-def _refusals(observation: Observation) -> list[Trouble]:
-    """Why pods did not take their assignment."""
-    reasons = (ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED)
-    return [trouble for trouble in observation.troubles if trouble.reason in reasons]
-
-
-def _broken_pods(observation: Observation) -> list[str]:
-    # A pod that answers has got over it.
-    return troubles_of(
-        replace(pod, trouble=pod.trouble or pod.if_silent)
-        for pod in observation.cluster.pods
-        if pod.ordinal not in observation.reports
-    )
-
-
-def _failed(observation: Observation) -> Iterator[ReplicaReport]:
-    for report in observation.reports.values():
-        yield from (replica for replica in report.replicas if replica.state == _FAILED)

@@ -1,0 +1,24 @@
+"""Volumes without the room that pods keep back: what is said of them. Pure."""
+
+from qss_operator.planning.knowledge import shown
+from qss_operator.planning.model import Observation
+
+VOLUME_FULL = "VolumeFull"
+
+
+def full_volumes_message(observation: Observation) -> str | None:
+    """Which volumes take no batch, with their numbers and what to do."""
+    full = {
+        report.pod: report.full_volume
+        for _, report in sorted(observation.reports.items())
+        if report.full_volume is not None
+    }
+    if not full:
+        return None
+    told = shown([f"the volume of {pod} has {volume.words}" for pod, volume in full.items()])
+    larger = "make it larger (spec.storage.size)"
+    if observation.cluster.local_option is not None:
+        larger = "give the state directory a larger volume"
+    is_too_small = any(volume.is_too_small for volume in full.values())
+    what = larger if is_too_small else f"free space, or {larger}"
+    return f"{told}: reads are answered, and every batch waits (DISK_FULL). To go on, {what}"

@@ -1,0 +1,70 @@
+"""What stands between a store and being ready, pod by pod. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from qss_core.replica_reports import ReplicaReport
+from qss_operator.planning.knowledge import shown, troubles_of
+from qss_operator.planning.model import Observation, Trouble
+
+ASSIGNMENT_REFUSED = "AssignmentRefused"
+STORE_TYPE_REFUSED = "StoreTypeRefused"  # A type of a user's own: only the pods have its package.
+_FAILED = "failed"
+
+
+def obstacles(observation: Observation) -> list[str]:
+    """Each of them; what is waited for where there is none."""
+    broken = broken_pods(observation)
+    failed = [
+        f"partition {replica.configuration.partition} failed: {replica.error}"
+        for replica in failed_replicas(observation)
+    ]
+    silent = [
+        pod.address.name
+        for pod in observation.cluster.pods
+        if (pod.trouble or pod.if_silent) is None and pod.ordinal not in observation.reports
+    ]
+    waiting = [f"waiting for {shown(silent)} to answer"] if silent else []
+    refused = [trouble.message for trouble in refusals(observation)]
+    return [*broken, *failed, *refused, *_building(observation), *waiting] or [
+        "waiting for the pods to open their partitions"
+    ]
+
+
+def _building(observation: Observation) -> list[str]:
+    """What index rows are made before partitions serve."""
+    told = [
+        (replica.configuration.partition, replica.index)
+        for report in observation.reports.values()
+        for replica in report.replicas
+        if replica.index is not None
+    ]
+    if not told:
+        return []
+    names = shown([str(partition) for partition, _ in sorted(told, key=lambda one: one[0])])
+    done = sum(index.rows_done for _, index in told)
+    left = sum(index.rows_left for _, index in told)
+    share = done * 100 // (done + left) if done + left else 0
+    return [f"the indexes of partition {names} are made anew: {share}% of their rows"]
+
+
+def refusals(observation: Observation) -> list[Trouble]:
+    """Why pods did not take their assignment."""
+    reasons = (ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED)
+    return [trouble for trouble in observation.troubles if trouble.reason in reasons]
+
+
+def broken_pods(observation: Observation) -> list[str]:
+    """The troubles of pods that do not answer."""
+    # A pod that answers has got over it.
+    return troubles_of(
+        replace(pod, trouble=pod.trouble or pod.if_silent)
+        for pod in observation.cluster.pods
+        if pod.ordinal not in observation.reports
+    )
+
+
+def failed_replicas(observation: Observation) -> Iterator[ReplicaReport]:
+    """The replicas that say so."""
+    for report in observation.reports.values():
+        yield from (replica for replica in report.replicas if replica.state == _FAILED)

@@ -1,0 +1,61 @@
+"""A volume that becomes full while its pod runs, or is too small from the start, is told."""
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+
+from qss_testing.pod_process import PodCluster
+from qss_testing.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.small_disk import SmallDisk
+from qss_testing.waiting import wait_until
+
+MIB = 1024 * 1024
+FULL = re.compile(r"no batch is taken: the volume has \d+(\.\d)? MiB free of 160 MiB, and 64 MiB")
+ROOM = re.compile(r"the volume has room again: \d+(\.\d)? MiB are free")
+
+
+def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_again(
+    tmp_path: Path,
+) -> None:
+    cluster = PodCluster(tmp_path)
+    pod = cluster.pods[0]
+    with ExitStack() as stack:
+        disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
+        pod._prefix = disk.command
+        stack.enter_context(cluster)
+
+        def is_full() -> bool:
+            report = pod.report()
+            return report is not None and report.full_volume is not None
+
+        assert not is_full()
+        disk.fill(leave_bytes=48 * MIB)
+        wait_until(is_full)
+        report = pod.report()
+        assert report is not None
+        assert report.ready
+        full = report.full_volume
+        assert full is not None
+        assert 40 * MIB < full.free_bytes <= 48 * MIB
+        assert (full.kept_back_bytes, full.size_bytes) == (64 * MIB, 160 * MIB)
+        disk.make_room()
+        wait_until(lambda: not is_full())
+        assert len(FULL.findall(pod.log())) == 1
+        assert len(ROOM.findall(pod.log())) == 1
+
+
+def test_a_volume_that_is_smaller_than_what_is_kept_back_is_told_when_the_store_goes_up(
+    tmp_path: Path,
+) -> None:
+    with SmallDisk(tmp_path / "state", 48 * MIB) as disk:
+        small = Qss(tmp_path, REAL_POD, prefix=disk.command)
+        try:
+            up = small.up(manifest(replicas=1, partitions=2))
+            assert up.code == 0, up.err
+            degraded = f"{STORE}: VolumeFull: the volume of {STORE}-0 has "
+            assert degraded in up.err
+            assert "of 48 MiB, and 64 MiB are kept back" in up.err
+            assert "give the state directory a larger volume" in up.err
+            assert "Serving, VolumeFull" in small.run("status").out
+        finally:
+            assert small.down().code == 0
