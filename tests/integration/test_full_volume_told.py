@@ -4,10 +4,15 @@ import re
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
+from qss_client import RetryLimits, Store
+from qss_core.errors import DiskFullError
 from qss_testing.pod_process import PodCluster
 from qss_testing.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.small_disk import SmallDisk
 from qss_testing.waiting import wait_until
+from qss_testing.writer import write_values
 
 MIB = 1024 * 1024
 FULL = re.compile(r"no batch is taken: the volume has \d+(\.\d)? MiB free of 160 MiB, and 64 MiB")
@@ -59,3 +64,39 @@ def test_a_volume_that_is_smaller_than_what_is_kept_back_is_told_when_the_store_
             assert "Serving, VolumeFull" in small.run("status").out
         finally:
             assert small.down().code == 0
+
+
+def test_a_partition_that_nothing_free_keeps_from_being_opened_is_told_and_comes_by_itself(
+    tmp_path: Path,
+) -> None:
+    cluster = PodCluster(tmp_path)
+    pod = cluster.pods[0]
+    with ExitStack() as stack:
+        disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
+        pod._prefix = disk.command
+        stack.enter_context(cluster)
+        write_values(cluster.url, cluster.store, {"a": 1})
+        pod.kill()
+        disk.fill(leave_bytes=0)  # By others: pods keep some room.
+        pod.start()
+
+        def waiting() -> list[str]:
+            report = pod.report()
+            return [lost.error for lost in report.lost if lost.is_waiting] if report else []
+
+        wait_until(waiting)
+        why = rf"the volume is full: it has \d+ of {160 * MIB} bytes free, and a database cannot be"
+        assert re.match(why, waiting()[0])
+        assert re.search(rf"partition 0 waits for disk space to be opened: {why}", pod.log())
+        impatient = RetryLimits(deadline_s=0.0)
+        with (
+            Store(cluster.url, cluster.store, limits=impatient) as store,
+            pytest.raises(DiskFullError, match=why),
+        ):
+            store.get("a")
+        disk.make_room()
+        wait_until(lambda: not waiting())
+        with Store(cluster.url, cluster.store) as store:
+            row = store.get("a")
+            assert row is not None
+            assert row.value == 1

@@ -29,11 +29,11 @@ from rocksdict import (
 )
 from rocksdict import Snapshot as RocksSnapshot
 
-from qss_core.errors import CorruptionError
+from qss_core.errors import CorruptionError, DiskFullError
 from qss_store.engine.base import FIXED_FAMILIES, PAYLOAD, Batch, Get, SyncedFiles
 from qss_store.engine.files import make_directory, newest_log
 from qss_store.engine.rocksdb_scans import Held, backward, forward, newest, translated
-from qss_store.engine.room import Room
+from qss_store.engine.room import Room, no_room_to_open
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_FAMILY = "default"
@@ -228,7 +228,9 @@ class RocksDbEngine:
             self._families = {name: self._db.get_column_family(name) for name in named}
             self._handles = {name: self._db.get_column_family_handle(name) for name in named}
         except Exception as error:
-            raise translated(error) from error
+            failure = translated(error)
+            is_full = isinstance(failure, DiskFullError)
+            raise (no_room_to_open(path) if is_full else failure) from error
         self._assert_options_took_effect()
 
     def _options(self, family: str) -> Options:

@@ -38,6 +38,16 @@ class Room:
         self.plenty_until_s = now_s + _LOOK_EVERY_S if free > _PLENTY_BYTES else 0.0
 
 
+def no_room_to_open(path: Path) -> DiskFullError:
+    """That a database was not opened: RocksDB writes files to open one."""
+    volume = os.statvfs(path)
+    free, size = (blocks * volume.f_frsize for blocks in (volume.f_bavail, volume.f_blocks))
+    return DiskFullError(
+        f"the volume is full: it has {free} of {size} bytes free, and a database cannot be opened "
+        "without some: free space or make it larger; it is opened then, and nothing is lost"
+    )
+
+
 def _full(free: int, kept_back: int, more_bytes: int) -> str:
     wanted = f", and a write needs {more_bytes}" if more_bytes else ""
     return (
