@@ -20,7 +20,7 @@ from qss_spark.options import (
     required,
 )
 from qss_spark.reader import StoreReader, schema_of
-from qss_spark.writer import StoreWriter, one_off_batch
+from qss_spark.writer import StoreWriter, one_off_batch, one_off_writer
 
 
 class QueryableStateSource(DataSource):
@@ -58,12 +58,11 @@ class QueryableStateSource(DataSource):
         columns, access = columns_of(self.options), Access.of(self.options)
         given = self.options.get(BATCH_OPTION)
         if given is not None:
-            batch = SinkBatch.decode(given)
-        else:
-            check_names(self.options, WRITE_OPTIONS)
-            urls, store = self._place()
-            batch = one_off_batch(urls, store, access, replace=overwrite)
-        return StoreWriter(batch, columns, schema.names, access)
+            return StoreWriter(SinkBatch.decode(given), columns, schema.names, access)
+        check_names(self.options, WRITE_OPTIONS)
+        urls, store = self._place()
+        batch = one_off_batch(urls, store, access, replace=overwrite)
+        return one_off_writer(batch, columns, schema.names, access)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802
         """There is none: raises MalformedRequestError, which says what to use."""

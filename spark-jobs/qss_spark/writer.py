@@ -206,3 +206,18 @@ def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> S
         fingerprint=identity,
         replace=replace,
     )
+
+
+def one_off_writer(
+    batch: SinkBatch, columns: Columns, names: list[str], access: Access
+) -> StoreWriter:
+    """Its writer in Spark; where the columns do not fit, the run is closed again."""
+    try:
+        return StoreWriter(batch, columns, names, access)
+    except StoreError:
+        http = access.http()
+        try:
+            give_up(http, batch)
+        finally:
+            http.close()
+        raise

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.answers import Row
+from qss_client.cli_advice import advising
 from qss_client.cli_asking import Asking, asking
 from qss_client.cli_options import (
     ExecutionInfo,
@@ -55,7 +56,7 @@ def get(
     asked: Asking,
 ) -> None:
     """Look keys up; exit code 3 when one of them is not there."""
-    with asked.store(store) as client:
+    with asked.store(store) as client, advising(client):
         serde = key_serde(client)
         wanted = [key_of(serde, text) for text in keys]
         if len(wanted) == 1:
@@ -95,7 +96,7 @@ def scan(
         raise MalformedRequestError("--sorted is by key: it goes without --index")
     order = "DESCENDING" if descending else "ASCENDING"
     most = rows_to_ask(limit)
-    with asked.store(store) as client:
+    with asked.store(store) as client, advising(client):
         serde = key_serde(client)
         own = None if index else serde  # Of the bounds.
 

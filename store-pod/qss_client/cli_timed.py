@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from qss_client.answers import VersionRow
+from qss_client.cli_advice import advising_of_times
 from qss_client.cli_asking import Asking, asking
 from qss_client.cli_options import (
     Limit,
@@ -65,7 +66,10 @@ def windows(
     asked: Asking,
 ) -> None:
     """Print windows by their start: of a key, of keys between two, or of all."""
-    with asked.store(store) as client:
+    with (
+        asked.store(store) as client,
+        advising_of_times(client, ("--from", from_), ("--to", to)),
+    ):
         rows = client.windows(
             from_=from_,
             to=to,
@@ -98,7 +102,10 @@ def sessions(
     asked: Asking,
 ) -> None:
     """Print sessions: of a key, of keys between two, or of all."""
-    with asked.store(store) as client:
+    with (
+        asked.store(store) as client,
+        advising_of_times(client, ("--end-from", None), ("--start-to", None)),
+    ):
         rows = client.sessions(
             end_from=end_from,
             start_to=start_to,
@@ -130,7 +137,10 @@ def versions(
     """Print the versions of a key, or that of a time; exit code 3 when there was none then."""
     if as_of is not None and (from_ is not None or to is not None):
         raise MalformedRequestError("--as-of is for one version: without --from and --to")
-    with asked.store(store) as client:
+    with (
+        asked.store(store) as client,
+        advising_of_times(client, ("--from", from_), ("--to", to)),
+    ):
         encoded = key_of(key_serde(client), key)
         rows: Iterator[VersionRow]
         if as_of is None:

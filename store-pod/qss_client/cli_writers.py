@@ -10,7 +10,7 @@ from qss_client.cli_options import Name, ShownTimes, way_of
 from qss_client.cli_printing import Output, print_rows, shown_time, times_shown
 from qss_client.routing import RetryLimits
 from qss_client.writers import delete_writer, list_writers
-from qss_core.errors import MalformedRequestError
+from qss_core.errors import MalformedRequestError, UnknownWriterError
 from qss_core.times import Times
 from qss_core.writer_reports import WriterReport
 
@@ -47,6 +47,11 @@ def writers(
                 _print(found, output, shown, everyone=everyone)
                 return
             gone = delete_writer(http, way.urls, way.store, delete, force=force, limits=limits)
+        except UnknownWriterError as error:
+            raise UnknownWriterError(
+                f"store {way.store} has no writer {delete}: `qss writers {way.store} --all` lists "
+                "its writers"
+            ) from error
         finally:
             http.close()
     if output is not Output.TABLE:

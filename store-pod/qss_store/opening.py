@@ -22,6 +22,7 @@ from qss_store.engine.files import (
     translated_os_error,
 )
 from qss_store.identity import is_new
+from qss_store.mixed_volumes import why_not_here
 from qss_store.replica import Replica
 from qss_store.surroundings import Surroundings
 from qss_store.volume import SyncMark, Volume
@@ -155,13 +156,17 @@ class Opening:
         engine = await asyncio.to_thread(open_engine or self._open_engine, path)
         try:
             if was_here:
-                _check_begun(engine)
+                self._check_begun(engine, partition)
         except BaseException:
             engine.close()
             if not existed:  # Nothing is to lie where somebody brings it back.
                 shutil.rmtree(path, ignore_errors=True)
             raise
         return engine
+
+    def _check_begun(self, engine: Engine, partition: PartitionId) -> None:
+        if is_new(engine):
+            raise CorruptionError(why_not_here(self._volume, partition))
 
     def _put_aside(self, partition: PartitionId, why: str) -> None:
         """Keeps the files of a database that does not open beside those of the others."""
@@ -206,11 +211,6 @@ async def _taken(
         await replica.close()
         raise
     return replica
-
-
-def _check_begun(engine: Engine) -> None:
-    if is_new(engine):
-        raise CorruptionError("its rows are not on the volume any more: bring them back")
 
 
 def _check_writes(engine: Engine, synced: SyncedFiles) -> None:

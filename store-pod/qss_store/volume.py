@@ -48,6 +48,11 @@ class Volume:
         """The directory of a partition's database."""
         return self.path / "partitions" / str(partition)
 
+    def partitions(self) -> list[PartitionId]:
+        """The partitions whose databases lie here."""
+        names = (path.name for path in (self.path / "partitions").glob("*"))
+        return sorted(PartitionId(int(name)) for name in names if name.isdecimal())
+
     def assignment(self) -> StoreAssignment | None:
         """The assignment that was kept last; makes the volume's directory.
 

@@ -202,6 +202,28 @@ async def test_a_field_that_is_called_like_an_option_is_a_field(
         assert f"unknown field `{field.split('=')[0]}`" in done.err
 
 
+async def test_a_range_upside_down_is_told_in_the_words_of_the_command(
+    start_cluster: StartCluster, run: Run
+) -> None:
+    cluster = await windows(start_cluster)
+    dates = ("--from", "2024-05-05", "--to", "2024-05-04")
+    assert (await run(cluster, "windows", *dates)).err == (
+        "error: RANGE_REVERSED: --from 2024-05-05 lies after --to 2024-05-04: --from is the "
+        "earlier one; --order says in which order rows are printed\n"
+    )
+    keys = await run(cluster, "windows", "--key-from", "b", "--key-to", "a", "--from", "1")
+    assert keys.err.startswith("error: RANGE_REVERSED: --key-from lies above --key-to, in the ")
+
+
+async def test_a_command_for_stores_of_another_type_names_the_right_one(
+    start_cluster: StartCluster, run: Run
+) -> None:
+    cluster = await windows(start_cluster)
+    instead = "is a Window store: use `qss windows words`\n"
+    for command in (("scan",), ("get", "a"), ("sessions",), ("versions", "a")):
+        assert (await run(cluster, *command)).err.endswith(instead), command
+
+
 async def test_a_query_by_name_takes_its_fields(start_cluster: StartCluster, run: Run) -> None:
     cluster = await sessions(start_cluster)
     done = await run(cluster, "query", "SessionQuery", "keyFrom=N2", "endFrom=0", "-o", "json")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from qss_client import Store
+from qss_client.http_sync import SyncHttp
+from qss_client.writers import list_writers
 from qss_core.model import Partitioner
 from qss_spark import StoreSink
 from qss_testing.pod_process import PodCluster
@@ -283,6 +285,26 @@ def test_a_failed_write_leaves_nothing(spark: SparkSession, words: PodCluster) -
     with pytest.raises(PySparkException, match="NULL_KEY"):
         write(frame.repartition(4), words)
     assert held(words, "torn/") == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "schema", "message"),
+    [
+        ([("a", "1")], "word string, value string", r"\['key'\] are missing"),
+        ([(7, "1")], "key int, value string", 'column "key" has type int'),
+        ([(None, "1")], "key string, value string", "NULL_KEY"),
+    ],
+    ids=["no-column", "other-type", "in-a-task"],
+)
+def test_a_failed_write_leaves_no_writer_open(
+    spark: SparkSession, words: PodCluster, rows: list[Any], schema: str, message: str
+) -> None:
+    with pytest.raises(PySparkException, match=message):
+        write(spark.createDataFrame(rows, schema), words)
+    with closing(SyncHttp()) as http:
+        writers = list_writers(http, words.url, words.store)
+    unfinished = [one for one in writers if one.one_off and one.last_batch is None]
+    assert [one for one in unfinished if one.silent_s is not None] == []
 
 
 def test_an_unknown_option_of_a_write_is_refused(spark: SparkSession, words: PodCluster) -> None:

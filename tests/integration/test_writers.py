@@ -200,7 +200,12 @@ def test_a_person_shows_and_deletes_writers(pods: PodCluster, tmp_path: Path) ->
     assert run("--force").code == 2
     done = run("--delete", "second", "--force")
     assert (done.code, done.out) == (0, "writer second is forgotten, after batch 0\n")
-    assert run("--delete", "second", "--force").code == 3
+    gone = run("--delete", "second", "--force")
+    assert gone.code == 3
+    assert gone.err == (
+        f"error: UNKNOWN_WRITER: store {pods.store} has no writer second: "
+        f"`qss writers {pods.store} --all` lists its writers\n"
+    )
     assert [(one["name"], one["queryId"]) for one in json.loads(run("-o", "json").out)] == [
         ("first", "first")
     ]

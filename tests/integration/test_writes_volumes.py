@@ -75,6 +75,30 @@ async def test_partition_directories_that_were_swapped_are_refused(tmp_path: Pat
         await assert_unharmed(cluster)
 
 
+async def test_the_volume_of_another_pod_is_told_as_such(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path, pods=2, partitions=4, open_engine=open_rocksdb()) as cluster:
+        await write(cluster)
+        for pod in (0, 1):
+            await cluster.stop_pod(pod)
+        for source, target in (("0", "aside"), ("1", "0"), ("aside", "1")):
+            (tmp_path / source).rename(tmp_path / target)
+        for pod, other, theirs in ((0, 1, "1, 3"), (1, 0, "0, 2")):
+            held = await cluster.start_pod(pod)
+            told = [one.error for one in held.pod.report().lost]
+            why = f"this is the volume of pod {other}: it holds that pod's partitions ({theirs}), "
+            assert len(told) == 2
+            assert all(error.startswith(why) for error in told), told
+            await cluster.stop_pod(pod)
+        shutil.rmtree(tmp_path / "0" / "partitions" / "3")
+        (tmp_path / "0").rename(tmp_path / "aside")
+        (tmp_path / "1").rename(tmp_path / "0")
+        (tmp_path / "aside").rename(tmp_path / "1")
+        held = await cluster.start_pod(1)
+        assert [one.error for one in held.pod.report().lost] == [
+            "its rows are not on the volume any more: bring them back"
+        ], "its other partition is there"
+
+
 @pytest.mark.parametrize("loss", ["directory", "current", "manifest", "all"])
 async def test_a_partition_that_is_lost_is_missed_and_not_made_anew(
     tmp_path: Path, loss: str
