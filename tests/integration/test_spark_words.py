@@ -137,6 +137,18 @@ def test_a_stream_into_the_format_is_told_of_the_sink(
         stream.option("url", words.url).option("store", words.store).start().awaitTermination()
 
 
+def test_of_update_mode_spark_says_what_the_readme_explains(
+    words: PodCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.readStream.format("rate").load().selectExpr("string(value) key", "'1' value")
+    stream = rows.writeStream.format("queryablestate").option("checkpointLocation", str(tmp_path))
+    stream = stream.option("url", words.url).option("store", words.store).outputMode("update")
+    said = "requirement failed: queryablestate does not support Update mode"
+    with pytest.raises(StreamingQueryException, match=said):
+        stream.start().awaitTermination()
+    assert f"`{said}`: use " in (Path(__file__).parents[2] / "spark-jobs/README.md").read_text()
+
+
 def test_a_stream_out_of_the_format_is_told_of_the_batch_source(
     words: PodCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
