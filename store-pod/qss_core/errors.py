@@ -250,14 +250,12 @@ class CorruptionError(StoreError):
 class StoreTypeFailedError(StoreError):
     """A store type of a user's own cannot say which index rows a row has.
 
-    The message names the row by a digest. Its key, and what the type says, are in `text`, for who
-    may read the row.
+    The message names the row by a digest; `text` quotes it, for who may read it.
     """
 
     code, http_status = "STORE_TYPE_FAILED", 500
 
     def __init__(self, message: str, *, text: str = "", **details: Any) -> None:
-        """With a `text` that quotes the row."""
         super().__init__(message, **details)
         self.text = text or message
 

@@ -86,13 +86,14 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         api = InternalApi(pod, batches, coordination, comparison, session, settings)
         writers = writer_routes(pod, coordination, session, settings)
         on_both = [*discovery_routes(pod), *writers]
-        internal_app = make_internal_app(api, pod.metrics, on_both, protection.guard)
-        query_app = make_query_app(pod, session, settings, protection.guard, extensions, writers)
-        apps = [
+        guard, tls = protection.guard, protection.server
+        internal_app = make_internal_app(api, pod.metrics, on_both, guard)
+        query_app = make_query_app(pod, session, settings, guard, extensions, writers)
+        listeners = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
             (make_ops_app(pod, batches, maintenance), arguments.ops_port, None, OPS_LIMITS),
-            (internal_app, arguments.internal_port, protection.server, LISTENER_LIMITS),
-            (query_app, arguments.query_port, protection.server, LISTENER_LIMITS),
+            (internal_app, arguments.internal_port, tls, LISTENER_LIMITS),
+            (query_app, arguments.query_port, tls, LISTENER_LIMITS),
         ]
         tasks = [
             asyncio.create_task(maintenance.watch_loop(), name="watch-loop"),
@@ -102,9 +103,8 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         stack.push_async_callback(lambda: _cancel(coordination.tasks))
         stack.push_async_callback(pod.close)
         pod.remember()
-        connections_max = connections_within(settings.connections_max, raise_open_files())
-        for app, port, context, limits in apps:
-            most = min(connections_max, limits.connections_max)
+        most = connections_within(settings.connections_max, raise_open_files())
+        for app, port, context, limits in listeners:
             runner = await make_runner(app, arguments.host, port, most, limits, tls=context)
             stack.push_async_callback(runner.cleanup)
         await pod.start(compares=True)

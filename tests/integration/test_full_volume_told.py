@@ -87,7 +87,7 @@ def test_a_partition_that_nothing_free_keeps_from_being_opened_is_told_and_comes
         wait_until(waiting)
         why = rf"the volume is full: it has \d+ of {160 * MIB} bytes free, and a database cannot be"
         assert re.match(why, waiting()[0])
-        assert re.search(rf"partition 0 waits for disk space to be opened: {why}", pod.log())
+        assert re.search(rf"partition 0 waits to be opened: {why}", pod.log())
         impatient = RetryLimits(deadline_s=0.0)
         with (
             Store(cluster.url, cluster.store, limits=impatient) as store,

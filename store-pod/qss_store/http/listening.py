@@ -228,7 +228,7 @@ async def make_runner(
         app, handler_cancellation=True, shutdown_timeout=limits.shutdown_timeout_s
     )
     await runner.setup()
-    places = ConnectionPlaces(connections_max)
+    places = ConnectionPlaces(min(connections_max, limits.connections_max))
     try:
         await _Site(runner, host, port, places, limits, tls, app.get(LANE)).start()
     except BaseException:
