@@ -113,8 +113,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         tasks.append(asyncio.create_task(comparison.run(), name="comparison"))
         tasks.append(asyncio.create_task(pod.keep_sync_marks(), name="sync-marks"))
         stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
-        told = "pod %s of queryable-state %s has opened %d replicas"
-        _LOG.info(told, pod.name, VERSION, len(pod.replicas))
+        _LOG.info("pod %s (%s) has opened %d replicas", pod.name, VERSION, len(pod.replicas))
         _collect_garbage_less_often()
         await stop.wait()
         _LOG.info("pod %s stops", pod.name)
