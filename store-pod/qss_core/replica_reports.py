@@ -54,6 +54,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     end_offset: Offset
     sequence: Sequence
     error: str | None = None
+    is_damaged: bool = False  # It takes no writes any more, and does not come by itself.
     detail: str | None = None
     format: str | None = None
     migration: MigrationReport | None = None

@@ -10,7 +10,7 @@ import logging
 
 import msgspec
 
-from qss_core.errors import NotReadyError, StaleEpochError, WrongStoreError
+from qss_core.errors import CorruptionError, NotReadyError, StaleEpochError, WrongStoreError
 from qss_core.losses import AcceptLossRequest, BatchesHeld
 from qss_core.model import PartitionId, Sequence
 from qss_core.positions import Position
@@ -49,6 +49,9 @@ class LossAcceptance:
                 await self._comparison.first()
             self._check(request)
             replica = self._pod.replicas.get(request.partition)
+            if replica is not None and isinstance(replica.failure, CorruptionError):
+                replica = None
+                await self._pod.taking_out.spoilt(request.partition)
             if replica is not None and self._pod.completion.lacks(replica) is None:
                 return
             if replica is None:

@@ -59,15 +59,21 @@ class Opening:
         partition: PartitionId,
         opened: Callable[[], Awaitable[Replica]],
         take: Callable[[Replica], Awaitable[None]],
+        *,
+        is_spoilt: bool,
     ) -> Replica:
         """What is left of a partition that was lost, as `opened` opens it by `open`.
 
         A write-ahead log is read up to its damage. What cannot be opened even so, or does not
-        `take` what comes first, is put aside, and an empty database takes its place. Until all this
-        has ended well the partition is lost.
+        `take` what comes first, is put aside, as one that `is_spoilt` is, and an empty database
+        takes its place. Until all this has ended well the partition is lost.
         """
         self._salvaged = partition
         try:
+            if is_spoilt:
+                gc.collect()  # The closed database holds its lock until nothing refers to it.
+                self._put_aside(partition, "it takes no writes any more")
+                return await _taken(opened, take)
             return await self._salvage(partition, opened, take)
         finally:
             self._salvaged = None

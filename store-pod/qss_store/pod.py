@@ -102,7 +102,7 @@ class Pod:
         self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
         self._syncs = Syncs()
         self._marks = SyncMarks(self._volume, self._syncs, self.replicas)
-        self._taking_out = TakingOut(
+        self.taking_out = TakingOut(
             self.replicas, self._assigning, self._unopened, self._marks, self.news
         )
         self.completion = Completion()
@@ -167,7 +167,7 @@ class Pod:
         async with self._assigning:
             held = self.assignment
             await self._marks.close(held.definition.store_id if held else None)
-            self._taking_out.close()
+            self.taking_out.close()
             for replica in self.replicas.values():
                 await close_replica(replica)
             self.replicas.clear()
@@ -270,6 +270,7 @@ class Pod:
                 partition,
                 lambda: self._opened(assignment, configuration, was_here=False),
                 take,
+                is_spoilt=self._unopened.is_spoilt(partition),
             )
             self._unopened.opened(partition)
             await self._marks.renew(assignment.definition.store_id, partition)
@@ -292,7 +293,7 @@ class Pod:
             settings=assignment.settings,
             recent=self.recent,
             uncommitted=self._uncommitted,
-            lose=self._taking_out.begin,
+            lose=self.taking_out.begin,
             indexing=self.indexing,
             limits=self._limits,
             refusal=self._refusal,

@@ -233,13 +233,17 @@ class Replica:
     ) -> "asyncio.Future[Outcome]":
         """Appends an entry; the future tells what it did once it was applied.
 
-        `decoded` are the rows of `payload` where they are worth to be remembered for the commit.
-        Raises NotActiveError, DiskFullError (nothing was appended) and what stopped the replica.
+        `decoded` are the rows of `payload` if they are worth it. Raises NotActiveError,
+        DiskFullError (nothing was appended) and what stopped the replica.
         """
         logs.check_active(self.log)
         if self.failure:
             raise self.failure
-        return self.pending.append(command, payload, decoded)
+        try:
+            return self.pending.append(command, payload, decoded)
+        except CorruptionError as error:
+            self.fail(error)
+            raise
 
     async def _run(self) -> None:
         while True:
@@ -273,11 +277,7 @@ class Replica:
         await self._apply_all()
 
     def _applies_make_durable(self, end: Offset) -> bool:
-        """Whether all new entries are commits of a sole replica.
-
-        Their apply ends with a sync of its own before anybody is told or shown anything: append and
-        apply are then made durable together.
-        """
+        """Whether all new entries are commits of a sole replica: their apply ends with a sync."""
         new = (self.pending.entry(Offset(one)) for one in range(self.log.watermark, end))
         return logs.is_sole(self.log) and all(
             entry is not None and isinstance(entry.command, Commit) for entry in new
@@ -290,7 +290,7 @@ class Replica:
         self._changelog.acknowledge(end)
 
     def fail(self, error: Exception) -> None:
-        """Refuses all writes from now on, those that wait too, and says why."""
+        """Refuses all writes from now on, those that wait too."""
         _LOG.error("partition %s stopped applying", self.partition, exc_info=error)
         unexpected = StoreError("the replica failed: see its log")
         self.failure = error if isinstance(error, StoreError) else unexpected

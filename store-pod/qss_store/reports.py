@@ -2,7 +2,7 @@
 
 import asyncio
 
-from qss_core.errors import StoreTypeFailedError
+from qss_core.errors import CorruptionError, StoreTypeFailedError
 from qss_core.model import Ordinal, Role, StoreAssignment
 from qss_core.replica_reports import ReplicaReport
 from qss_store.completion import Completion, rolled_back
@@ -49,6 +49,7 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
         end_offset=replica.log.end,
         sequence=sequence,
         error=error.message if error else None,
+        is_damaged=isinstance(error, CorruptionError),
         detail=error.text if isinstance(error, StoreTypeFailedError) else None,
         format=replica.definition.format,
         migration=replica.migration.report(replica.shown_families()),

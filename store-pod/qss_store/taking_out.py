@@ -46,6 +46,14 @@ class TakingOut:
         self._news = news
         self._tasks: set[asyncio.Task[None]] = set()
 
+    async def spoilt(self, partition: PartitionId) -> None:
+        """Takes out a replica that serves rows and takes no writes: a person gives up its rows."""
+        async with self._assigning:
+            replica = self._replicas.get(partition)
+            if replica is not None and isinstance(replica.failure, CorruptionError):
+                self._unopened.spoil(partition)
+                await self._close(partition, replica, replica.failure)
+
     def begin(self, partition: PartitionId) -> None:
         """Takes a replica out soon, if it was taken in: it has failed and shows nothing."""
         task = asyncio.create_task(self._take_out(partition), name=f"take-out-{partition}")
@@ -59,13 +67,16 @@ class TakingOut:
                 return
             if not isinstance(replica.failure, CorruptionError):
                 return  # Somebody has opened the partition again.
-            del self._replicas[partition]
-            self._unopened.lose(partition, replica.failure.message)
-            async with self._marks.resting():
-                await close_replica(replica)
+            await self._close(partition, replica, replica.failure)
             del replica
             gc.collect()  # The database holds its files' lock until nothing refers to it.
         await self._news.tell()
+
+    async def _close(self, partition: PartitionId, replica: Replica, why: CorruptionError) -> None:
+        del self._replicas[partition]
+        self._unopened.lose(partition, why.message)
+        async with self._marks.resting():
+            await close_replica(replica)
 
     def close(self) -> None:
         """Takes no more out; to be called where `assigning` is held."""

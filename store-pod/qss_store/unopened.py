@@ -14,6 +14,7 @@ class Unopened:
 
     def __init__(self) -> None:
         self._lost: dict[PartitionId, str] = {}
+        self._spoilt: set[PartitionId] = set()
         self.waiting: dict[PartitionId, StoreError] = {}
 
     @property
@@ -40,6 +41,14 @@ class Unopened:
         self._lost.pop(partition, None)
         self.waiting[partition] = error
 
+    def spoil(self, partition: PartitionId) -> None:
+        """Notes one whose database opens and does not work."""
+        self._spoilt.add(partition)
+
+    def is_spoilt(self, partition: PartitionId) -> bool:
+        """Whether nothing of its database can be used."""
+        return partition in self._spoilt
+
     def is_lost(self, partition: PartitionId) -> bool:
         """Whether it does not come by itself."""
         return partition in self._lost
@@ -47,6 +56,7 @@ class Unopened:
     def opened(self, partition: PartitionId) -> None:
         """Notes that it was opened after all."""
         self._lost.pop(partition, None)
+        self._spoilt.discard(partition)
         self.waiting.pop(partition, None)
 
     def check(self, partition: PartitionId, pod: PodName) -> None:

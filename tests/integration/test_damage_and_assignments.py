@@ -1,7 +1,5 @@
 """A partition that takes no writes keeps its pod from no assignment."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -11,43 +9,15 @@ from qss_core.errors import CorruptionError
 from qss_core.formats import Format
 from qss_core.model import PartitionId, StoreSettings
 from qss_core.parameters import ReadOptions
-from qss_store.engine.base import Engine
 from qss_store.reads.replicas import open_reading
 from qss_store.replication.entries import Barrier
 from qss_store.volume import Volume
-from qss_testing.faulty_engine import Faults, SpoiltWhenTold
-from qss_testing.rolled_back import cluster_of, values, write
+from qss_testing.damage import SPOILT, spoil, spoilt_cluster
+from qss_testing.rolled_back import values, write
 from qss_testing.stores import configuration
 from qss_testing.write_cluster import WriteCluster
 
-SPOILT = PartitionId(1)
 NEXT_FORMAT = Format.TimestampedWithHeaders
-
-
-@asynccontextmanager
-async def spoilt_cluster(directory: Path) -> AsyncIterator[WriteCluster]:
-    """One pod, one of whose databases takes no writes: RocksDB has met damage in the background."""
-    faults = Faults()
-    async with cluster_of(directory, pods=1) as cluster:
-        await cluster.stop_pod(0)
-        open_engine = cluster.open_engine
-
-        def open_spoilt(path: Path) -> Engine:
-            return SpoiltWhenTold(open_engine(path), faults)
-
-        cluster.open_engine = open_spoilt
-        await cluster.start_pod(0)
-        (await write(cluster, 0, b"1")).json()
-        await cluster.pods[0].coordination.finish()
-        spoil(cluster, is_spoilt=True)
-        yield cluster
-        spoil(cluster, is_spoilt=False)
-
-
-def spoil(cluster: WriteCluster, *, is_spoilt: bool) -> None:
-    engine = cluster.replica(SPOILT).engine
-    assert isinstance(engine, SpoiltWhenTold)
-    engine.is_spoilt = is_spoilt
 
 
 def states(cluster: WriteCluster) -> list[str]:

@@ -108,6 +108,7 @@ class SimulatedPod:
     # Of partitions that are behind: the sequence that was completed. Of lost ones: why.
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    damaged: set[int] = field(default_factory=set)
     losses: dict[int, DataLoss] = field(default_factory=dict)
     full_volume: FullVolume | None = None
     coordinated: int | None = None
@@ -156,6 +157,7 @@ class SimulatedPod:
                 end_offset=Offset(2 * (entry.partition in self.written)),
                 sequence=Sequence(int(entry.partition in self.written)),
                 error="the checksum is wrong" if self.state == "failed" else None,
+                is_damaged=entry.partition in self.damaged,
                 format=self.format,
                 migration=self.migrations.get(entry.partition),
                 index=self.indexes.get(entry.partition),
@@ -204,6 +206,7 @@ class SimulatedPod:
         if held.epoch != epoch:
             raise StaleEpochError("another epoch")
         self.lost.pop(partition, None)
+        self.damaged.discard(partition)
         completed = self.behind.pop(partition, 1)
         self.losses[partition] = DataLoss(first=Sequence(1), last=Sequence(completed), epoch=epoch)
 

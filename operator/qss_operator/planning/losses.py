@@ -86,7 +86,7 @@ def lacking(
                     epoch=entry.epoch,
                     pod=entry.active,
                     message=message,
-                    is_open=unopened is None,
+                    is_open=unopened is None and not _is_damaged(entry, report),
                 )
             )
     return found
@@ -157,6 +157,14 @@ def _actives(reports: Mapping[Ordinal, ReplicasReport]) -> Iterator[ReplicaRepor
                 yield replica
 
 
+def _is_damaged(entry: PartitionConfiguration, report: ReplicasReport) -> bool:
+    return any(
+        replica.is_damaged
+        for replica in report.replicas
+        if replica.configuration.partition == entry.partition
+    )
+
+
 def _unopened_message(entry: PartitionConfiguration, report: ReplicasReport) -> str | None:
     for lost in report.lost:
         if lost.partition == entry.partition and not lost.is_waiting:
@@ -170,6 +178,11 @@ def _behind_message_of(
     for replica in report.replicas:
         if replica.configuration.partition != entry.partition:
             continue
+        if replica.is_damaged:
+            return (
+                f"partition {entry.partition} on {report.pod} takes no batches any more: "
+                f"{replica.error}; who goes on without its rows has to write them again"
+            )
         if replica.state == _BEHIND:
             return _behind_message(report, replica, replica.completed)
         # What was complete in the round before is in every partition by now.

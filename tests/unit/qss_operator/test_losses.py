@@ -55,6 +55,18 @@ def test_a_partition_that_cannot_be_opened_is_told_with_why() -> None:
     assert "accept-data-loss=1@1" in message
 
 
+def test_a_partition_that_takes_no_batches_is_told_with_what_to_do() -> None:
+    world = running_store()
+    world.pods[1].damaged = {1}
+    status, reason, message = condition(world, ConditionType.DEGRADED)
+    assert (status, reason) == ("True", "NoInSyncReplica")
+    assert "partition 1 on word-counts-1 takes no batches any more" in message
+    assert "accept-data-loss=1@1" in message
+    accepting(world, "1@1")
+    world.settle()
+    assert condition(world, ConditionType.DEGRADED)[1] == "DataLost"
+
+
 @pytest.mark.parametrize("kind", ["behind", "lost"])
 def test_an_accepted_loss_is_taken_once_and_gets_the_partition_its_next_epoch(kind: str) -> None:
     world = running_store()
