@@ -39,6 +39,7 @@ from qss_store.open_files import connections_within, raise_open_files
 from qss_store.peers import Peers, PeerSession
 from qss_store.pod import Pod
 from qss_store.protection import protected
+from qss_store.request_memory import RequestMemory, bytes_for_requests
 from qss_store.settings import Settings
 from qss_store.tls import CertificateError
 from qss_store.without_pandas import settle_without_pandas
@@ -124,7 +125,7 @@ def _pod_of(arguments: argparse.Namespace, settings: Settings, extensions: Exten
     budget = Budget.of(
         cache_bytes=settings.block_cache_bytes, write_buffer_bytes=settings.write_buffer_bytes
     )
-    return Pod(
+    pod = Pod(
         StoreName(arguments.store),
         Ordinal(arguments.ordinal),
         arguments.data_dir,
@@ -136,6 +137,8 @@ def _pod_of(arguments: argparse.Namespace, settings: Settings, extensions: Exten
         extensions=extensions,
         salvage_engine=lambda path: RocksDbEngine(path, budget, salvages=True),
     )
+    pod.request_memory = RequestMemory(bytes_for_requests(settings.request_memory_bytes))
+    return pod
 
 
 def _collect_garbage_less_often() -> None:

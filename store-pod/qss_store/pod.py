@@ -43,6 +43,7 @@ from qss_store.opening import OpenEngine, Opening
 from qss_store.recent import RecentRows
 from qss_store.replica import Replica
 from qss_store.reports import News, report_of, summary_of
+from qss_store.request_memory import RequestMemory
 from qss_store.settings import Settings
 from qss_store.surroundings import Surroundings
 from qss_store.sync_marks import SyncMarks
@@ -98,7 +99,7 @@ class Pod:
         self._is_assigned = asyncio.Event()
         self._assigning = asyncio.Lock()
         self._gate = asyncio.Lock()
-        self.recent = RecentRows()
+        self.recent, self.request_memory = RecentRows(), RequestMemory()
         self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
         self._syncs = Syncs()
         self._marks = SyncMarks(self._volume, self._syncs, self.replicas)

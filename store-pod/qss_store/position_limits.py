@@ -1,5 +1,7 @@
 """How large a store's position may become. Pure."""
 
+import msgspec
+
 from qss_core.errors import TooLargeError
 from qss_core.positions import (
     COMPONENTS_MAX,
@@ -10,10 +12,32 @@ from qss_core.positions import (
     grown_token_bytes,
 )
 
+_POSITION_JSON_BYTES_MAX = 1024 * 1024
 _LESS_POSITION = (
     "read fewer topics or partitions into one store, or let it forget writers that will not come "
     "back (qss writers STORE --delete WRITER)"
 )
+
+
+def check_position_json(body: bytes) -> None:
+    """Raises TooLargeError where a commit's position is too large to be looked at.
+
+    It is asked before the position becomes Python's objects, of which it would make millions.
+    """
+    try:
+        position = msgspec.json.decode(body, type=_WithPosition).position
+    except msgspec.DecodeError:
+        return  # Whoever decodes all of it says what is wrong.
+    if len(bytes(position)) > _POSITION_JSON_BYTES_MAX:
+        raise TooLargeError(
+            f"the position has {len(bytes(position))} bytes of JSON, at most "
+            f"{_POSITION_JSON_BYTES_MAX} are read: {_LESS_POSITION}",
+            limit=_POSITION_JSON_BYTES_MAX,
+        )
+
+
+class _WithPosition(msgspec.Struct):
+    position: msgspec.Raw = msgspec.Raw(b"")
 
 
 def check_position(before: Position, after: Position) -> None:

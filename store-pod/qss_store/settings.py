@@ -23,6 +23,8 @@ class Settings:
     # How long a pod that starts waits for the word of the other pods before it serves.
     compare_timeout_s: float = 2.0
     connections_max: int = 4096
+    # Bytes of requests and answers in memory, over all of them; 0: a fifth of the pod's memory.
+    request_memory_bytes: int = 0
 
     # --- Queries
     query_body_bytes_max: int = 256 * 1024

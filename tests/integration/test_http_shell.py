@@ -174,8 +174,8 @@ async def test_what_is_no_http_is_a_problem_without_a_traceback(
 @pytest.mark.parametrize(
     "head",
     [
-        b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /things/1 HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 40_000 + b"\r\n\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /things/1 HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 70_000 + b"\r\n\r\n",
     ],
 )
 async def test_a_head_that_is_too_long_is_told_so(listen: Listen, head: bytes) -> None:

@@ -1,8 +1,7 @@
 """Streams: slow readers, readers that go away, and the loop that serves everyone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,28 +10,13 @@ from qss_store.http.media import JSON
 from qss_store.reads.local import SCAN_ROWS_MAX
 from qss_store.settings import Settings
 from qss_testing.http import NDJSON, Api
+from qss_testing.slow_readers import open_stream
 from qss_testing.stores import Cluster
 from qss_testing.waiting import wait_until_async
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
 SCAN = "/state/stores/words"
-
-
-@asynccontextmanager
-async def open_stream(
-    cluster: Cluster, ordinal: int, media: str = NDJSON
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.WriteTransport]]:
-    """A reader that takes only what it asks for."""
-    port = cluster.ports[ordinal]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
-    head = f"GET {SCAN}?limit=99999 HTTP/1.1\r\nHost: x\r\nAccept: {media}\r\n"
-    writer.write(head.encode() + b"Connection: close\r\n\r\n")
-    try:
-        assert b"200 OK" in await reader.readline()
-        yield reader, writer.transport
-    finally:
-        writer.close()
 
 
 def open_iterators(cluster: Cluster, ordinal: int = 0) -> float:

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 
-from qss_core.errors import HeadTooLargeError, MalformedRequestError, OverloadedError, StoreError
+from qss_core.errors import MalformedRequestError, OverloadedError, StoreError
 from qss_core.wire import encode, problem_of
 from qss_store.http.connection_places import ConnectionPlaces
-from qss_store.http.shell import PROBLEM_JSON, problem_response, unexpected
+from qss_store.http.shell import PROBLEM_JSON, head_too_large, problem_response, unexpected
 
 _WAITING_BYTES = 128 * 1024  # In the kernel, not sent yet.
 _LARGE_BYTES = 16 * 1024  # Heads are looked at again where as much comes at once.
@@ -68,6 +68,7 @@ class Connection(web.RequestHandler):
         "_places",
         "_stall_handle",
         "address",
+        "has_large_head",
     )
 
     def __init__(
@@ -97,6 +98,7 @@ class Connection(web.RequestHandler):
         self._last_body: Any = None  # Of the last request; the next head begins behind it.
         self._head_bytes = 0
         self._is_refused = False
+        self.has_large_head = False  # That of the last request, which came at once.
         self._head_handle: asyncio.TimerHandle | None = None
         self._stall_handle: asyncio.TimerHandle | None = None
 
@@ -164,8 +166,9 @@ class Connection(web.RequestHandler):
             self._set_head_timer(None)
             if self._messages:
                 message, self._last_body = self._messages[-1]
-                if size > _LARGE_BYTES and _head_bytes(message) > self._limits.head_bytes_max:
-                    self._refuse_head()
+                self.has_large_head = (
+                    size > _LARGE_BYTES and _head_bytes(message) > self._limits.head_bytes_max
+                )
             return
         if not is_head or self._upgraded:
             return
@@ -180,7 +183,7 @@ class Connection(web.RequestHandler):
         if self.transport is None or self._current_request is not None:
             self.force_close()
             return
-        self.transport.write(_raw_answer(_head_too_large(self._limits)))
+        self.transport.write(_raw_answer(head_too_large()))
         self._is_refused = True
         # What still comes is thrown away for a while: else the client would not see the answer.
         self._set_head_timer(self._limits.lingering_time_s)
@@ -232,7 +235,7 @@ class Connection(web.RequestHandler):
             raise ConnectionError("the answer broke off")
         failure: StoreError
         if isinstance(exc, LineTooLong) or _has_too_many_headers(exc):
-            failure = _head_too_large(self._limits)
+            failure = head_too_large()
         elif status < 500:
             failure = MalformedRequestError("not an HTTP request that this server understands")
         else:
@@ -257,14 +260,6 @@ def let_little_wait(transport: asyncio.BaseTransport | None) -> None:
 
 def _has_too_many_headers(error: BaseException | None) -> bool:
     return isinstance(error, BadHttpMessage) and "Too many headers" in error.message
-
-
-def _head_too_large(limits: ListenerLimits) -> HeadTooLargeError:
-    return HeadTooLargeError(
-        f"a request's line and headers have up to {limits.head_bytes_max} bytes in "
-        f"{limits.headers_max} headers: a long key goes into the body of POST /state/get/STORE or "
-        "/state/query/STORE"
-    )
 
 
 def _head_bytes(message: Any) -> int:

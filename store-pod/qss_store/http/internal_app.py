@@ -36,13 +36,20 @@ from qss_store.comparison import Comparison
 from qss_store.coordination import Coordination
 from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
-from qss_store.http.shell import BodyPace, read_body, read_json, shell_middlewares
+from qss_store.http.shell import (
+    BodyPace,
+    memory_middlewares,
+    read_body,
+    read_json,
+    shell_middlewares,
+)
 from qss_store.http.to_coordinator import ToCoordinator
 from qss_store.http.writers import WRITERS_ROUTE, writer_name
 from qss_store.loss_acceptance import LossAcceptance
 from qss_store.metrics import Metrics
 from qss_store.peers import PeerSession
 from qss_store.pod import Pod
+from qss_store.position_limits import check_position_json
 from qss_store.replication.entries import Stage
 from qss_store.settings import Settings
 
@@ -75,6 +82,7 @@ class InternalApi:
         self._coordination = coordination
         self._to_coordinator = ToCoordinator(pod, session, settings)
         self.settings = settings
+        self.memory = pod.request_memory
         self._pace = BodyPace(total_s=settings.body_deadline_s)
         self._uncommitted_bytes = 0
 
@@ -114,7 +122,10 @@ class InternalApi:
         name, epoch, batch = _batch_of(request)
         self._check_store_id(request)
         if request.content_type != BATCH_MEDIA:
-            message = await self._read(request, CommitRequest, _STORE_ID)
+            limit = self.settings.message_bytes_max
+            message = await read_json(
+                request, limit, CommitRequest, self._pace, check_position_json
+            )
             return _json(await self._coordination.commit(name, epoch, batch, message))
         body = await read_body(request, CARRIED_BYTES_MAX, self._pace)
         message, chunk = decode_batch(body)
@@ -264,6 +275,7 @@ def make_internal_app(
     app = web.Application(
         middlewares=[
             *shell_middlewares(metrics, "internal"),
+            *memory_middlewares(api.memory),
             *browser_middlewares(callers_of(api.settings, guard)),
             *access_middlewares(guard),
         ]

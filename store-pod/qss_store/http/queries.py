@@ -38,7 +38,7 @@ from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.arrow import encode_found
 from qss_store.http.media import ARROW, JSON, negotiate
 from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_headers
-from qss_store.http.shell import BodyPace, read_body
+from qss_store.http.shell import MEMORY, BodyPace, read_body
 from qss_store.http.streams import collect, send_document
 from qss_store.reads.folds import plan_fold
 from qss_store.reads.gathering import Answers, Gathering, merged_position
@@ -162,7 +162,7 @@ class QueryApi:
         )
         with self._scans.slot(options):
             if media == JSON:
-                return await self._send(request, await _collected(scan))
+                return await self._send(request, await _collected(request, scan))
             return await self._scans.answer(request, scan, encoder)
 
     async def count(self, request: web.Request) -> web.Response:
@@ -191,7 +191,7 @@ class QueryApi:
         media = negotiate(request, (JSON, ARROW))
         check_count(message.keys, self._reader.settings.keys_per_request_max)
         batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))
-        answer = await batch.answer()
+        answer = await batch.answer(request.get(MEMORY))
         if media == ARROW:
             return await self._send_bytes(request, encode_found(codec, answer), ARROW)
         return await self._send_bytes(request, answer)
@@ -266,8 +266,8 @@ def _peer_requests(request: web.Request, message: QueryRequest) -> MakePeerReque
     return make
 
 
-async def _collected(scan: Scan) -> QueryAnswer:
-    collected = await collect(scan)
+async def _collected(request: web.Request, scan: Scan) -> QueryAnswer:
+    collected = await collect(request, scan)
     answers = {
         partition: answer
         if answer.failure is not None

@@ -15,7 +15,7 @@ from qss_store.http.openapi import openapi_route
 from qss_store.http.point import PointApi
 from qss_store.http.queries import QueryApi
 from qss_store.http.scans import ScanApi
-from qss_store.http.shell import shell_middlewares
+from qss_store.http.shell import memory_middlewares, shell_middlewares
 from qss_store.http.timed import TimedApi
 from qss_store.peers import PeerSession
 from qss_store.pod import Pod
@@ -45,6 +45,7 @@ def make_query_app(
     app = web.Application(
         middlewares=[
             *shell_middlewares(pod.metrics, "query"),
+            *memory_middlewares(pod.request_memory),
             *browser_middlewares(callers),
             *access_middlewares(guard),
         ]

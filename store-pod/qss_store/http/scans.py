@@ -88,8 +88,9 @@ class ScanApi:
             return web.Response(headers={hdrs.CONTENT_TYPE: media})
         if not isinstance(encoder, JsonRows):
             return await stream(request, scan, encoder, self._reader.settings.write_stall_max_s)
-        found = await collect(scan)
+        found = await collect(request, scan)
         body = scan_document(found.rows_json, answers_json(found.answers), found.cursor)
+        del found
         return await send_document(request, body, self._reader.settings.write_stall_max_s)
 
     def scan(

@@ -9,6 +9,7 @@ import logging
 import math
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from qss_core.errors import (
+    HeadTooLargeError,
     HttpVersionError,
     MalformedRequestError,
     MethodNotAllowedError,
@@ -31,12 +33,17 @@ from qss_core.wire import decode, encode, problem_of
 from qss_store.access.rights import NO_ROUTE
 from qss_store.http.refusals import RefusalLog
 from qss_store.metrics import Metrics, RequestMetrics
+from qss_store.request_memory import MemoryShare, RequestMemory
 
 _LOG = logging.getLogger(__name__)
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 _VERSIONS = (aiohttp.HttpVersion11, aiohttp.HttpVersion10)
+_LARGE_JSON_BYTES = 64 * 1024
+_OBJECTS_OF_JSON = 10  # Python's objects take about so many times the bytes of their JSON.
+# What a client may have left unsent, or unread, does not matter any more.
+_CLOSING = (RequestTimeoutError, TooLargeError, HeadTooLargeError, HttpVersionError)
 _STATUS_WHEN_GONE = 499  # The client went away before there was an answer.
 
 Message = TypeVar("Message")
@@ -120,7 +127,7 @@ async def _answer(
 ) -> web.StreamResponse:
     try:
         await _taken(request)
-        _check_version(request)
+        _check_head(request)
         return await handler(request)
     except StoreError as error:
         failure = error
@@ -135,9 +142,17 @@ async def _answer(
         raise ConnectionError("the answer broke off")
     refusals.refused(request.method, route_of(request), failure)
     response = problem_response(failure)
-    if isinstance(failure, RequestTimeoutError | TooLargeError | HttpVersionError):
+    if isinstance(failure, _CLOSING):
         response.force_close()
     return response
+
+
+def head_too_large() -> HeadTooLargeError:
+    """The refusal of a head over its limits (`connections.ListenerLimits`)."""
+    return HeadTooLargeError(
+        "a request's line and headers have up to 65536 bytes in 64 headers: a long key goes into "
+        "the body of POST /state/get/STORE or /state/query/STORE"
+    )
 
 
 async def _taken(request: web.Request) -> None:
@@ -147,7 +162,9 @@ async def _taken(request: web.Request) -> None:
         await request.writer.drain()
 
 
-def _check_version(request: web.Request) -> None:
+def _check_head(request: web.Request) -> None:
+    if getattr(request.protocol, "has_large_head", False):
+        raise head_too_large()
     if request.version not in _VERSIONS:
         raise HttpVersionError("this server speaks HTTP/1.1 and HTTP/1.0")
 
@@ -174,11 +191,40 @@ def _count(
         metrics.bytes_out += response.body_length
 
 
+# --- Memory
+
+MEMORY = web.RequestKey("MEMORY", MemoryShare)
+
+
+def memory_middlewares(memory: RequestMemory) -> list[Middleware]:
+    """Gives each request its share, and takes it back when its answer has gone."""
+
+    @web.middleware
+    async def bound(request: web.Request, handler: Handler) -> web.StreamResponse:
+        share = request[MEMORY] = memory.share()
+        try:
+            return await handler(request)
+        finally:
+            share.close()
+
+    return [bound]
+
+
+def takes_memory(request: web.Request, size: int) -> None:
+    """Notes that a request keeps so many bytes. Raises OverloadedError."""
+    share = request.get(MEMORY)
+    if share is not None:
+        share.take(size)
+
+
 # --- Bodies
 
 
 async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE) -> bytes:
-    """The whole body. Raises TooLargeError, RequestTimeoutError, UnsupportedMediaError."""
+    """The whole body. Raises TooLargeError, RequestTimeoutError, UnsupportedMediaError.
+
+    OverloadedError where other requests have the memory.
+    """
     encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if encoding.lower() != "identity":
         raise UnsupportedMediaError(f"a body in {encoding[:40]!r} is not taken: send it plain")
@@ -198,6 +244,7 @@ async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE
                 received += len(chunk)
                 if received > limit:
                     raise _body_too_large(limit)
+                takes_memory(request, len(chunk))
                 chunks.append(chunk)
                 earned_s = pace.grace_s + received / pace.bytes_per_s_min
                 deadline.reschedule(started + min(pace.total_s, earned_s))
@@ -214,9 +261,18 @@ async def read_json(
     limit: int,
     kind: type[Message],
     pace: BodyPace = BODY_PACE,
+    check: Callable[[bytes], None] | None = None,
 ) -> Message:
-    """The message in the body; MalformedRequestError says what is wrong with it."""
-    return decode(await read_body(request, limit, pace), kind)
+    """The message in the body; MalformedRequestError says what is wrong with it.
+
+    `check` may refuse the bytes of a large one first.
+    """
+    body = await read_body(request, limit, pace)
+    if len(body) > _LARGE_JSON_BYTES:
+        if check is not None:
+            check(body)
+        takes_memory(request, len(body) * _OBJECTS_OF_JSON)
+    return decode(body, kind)
 
 
 def _body_too_large(limit: int) -> TooLargeError:

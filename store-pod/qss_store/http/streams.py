@@ -19,11 +19,14 @@ from qss_core.model import PartitionId
 from qss_core.queries import PartitionAnswer, encode_mark
 from qss_store.http.connections import let_little_wait
 from qss_store.http.media import JSON, NDJSON
+from qss_store.http.shell import takes_memory
 from qss_store.reads.json_rows import NdjsonRows, RowEncoder
 from qss_store.reads.scanning import Event, Mark, Rows
 
 _LOG = logging.getLogger(__name__)
 _SLICE_BYTES = 256 * 1024
+_COPIES = 2  # Of a document's rows: by themselves, and joined.
+_DOCUMENT_BYTES_PER_S_MIN = 256 * 1024
 
 
 class EventSource(Protocol):
@@ -71,12 +74,13 @@ class Collected:
         return msgspec.Raw(b"[%b]" % b",".join(self.rows.get(partition, ())))
 
 
-async def collect(scan: EventSource) -> Collected:
-    """The whole scan; its budget bounds it."""
+async def collect(request: web.Request, scan: EventSource) -> Collected:
+    """The whole scan; its budget bounds it, and what others have in memory."""
     collected = Collected()
     async with aclosing(scan.events()) as events:
         async for event in events:
             if isinstance(event, Rows):
+                takes_memory(request, _COPIES * len(event.data))
                 collected.rows.setdefault(event.partition, []).append(event.data)
             else:
                 collected.answers[event.partition] = event.answer
@@ -145,13 +149,15 @@ async def send_document(
     let_little_wait(request.transport)
     await response.prepare(request)
     view = memoryview(body)
-    for start in range(0, len(body), _SLICE_BYTES):
-        with _patience(request):
-            async with asyncio.timeout(write_stall_max_s):
-                await response.write(view[start : start + _SLICE_BYTES])
+    # Who takes a little all the time holds the whole of it, too.
+    most_s = write_stall_max_s + len(body) / _DOCUMENT_BYTES_PER_S_MIN
     with _patience(request):
-        async with asyncio.timeout(write_stall_max_s):
-            await response.write_eof()
+        async with asyncio.timeout(most_s):
+            for start in range(0, len(body), _SLICE_BYTES):
+                async with asyncio.timeout(write_stall_max_s):
+                    await response.write(view[start : start + _SLICE_BYTES])
+            async with asyncio.timeout(write_stall_max_s):
+                await response.write_eof()
     return response
 
 

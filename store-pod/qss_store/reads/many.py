@@ -8,7 +8,13 @@ from typing import Any
 
 import msgspec
 
-from qss_core.errors import MalformedBytesError, StoreError, TooLargeError, unreadable
+from qss_core.errors import (
+    MalformedBytesError,
+    OverloadedError,
+    StoreError,
+    TooLargeError,
+    unreadable,
+)
 from qss_core.model import Ordinal, PartitionId
 from qss_core.parameters import ReadOptions, Scope
 from qss_core.queries import (
@@ -28,8 +34,11 @@ from qss_store.reads.replicas import Reading, open_reading, prepare_reading
 from qss_store.reads.rows import Codec, RowWriter, make_row_writer
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
+from qss_store.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100
+_READ_AT_ONCE = 16  # Rows of 8 MiB each, at most.
+_COPIES = 3  # Of rows: as they are stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
 
 
@@ -70,10 +79,15 @@ class ManyKeys:
         for place, partition in enumerate(partitions_of_keys(self._keys, options.partition, codec)):
             self._places[partition].append(place)
         self._bytes_left = reader.settings.answer_bytes_max
+        self._memory: MemoryShare | None = None
         self._encoded = 0  # Keys since others had their turn.
 
-    async def answer(self) -> bytes:
-        """What became of each key: the JSON of a BatchAnswer."""
+    async def answer(self, memory: MemoryShare | None = None) -> bytes:
+        """What became of each key: the JSON of a BatchAnswer.
+
+        Raises OverloadedError where others have the `memory` that the rows would take.
+        """
+        self._memory = memory
         found: dict[PartitionId, _Part | StoreError] = {}
         turns: dict[PartitionId, Turn] = {}
         for partition in self._places:
@@ -124,6 +138,8 @@ class ManyKeys:
         if partition in reader.pod.replicas:
             try:
                 return await self._read(partition)
+            except OverloadedError:
+                raise  # It is the request that there is no memory for.
             except StoreError as error:
                 failure = error
         turn = reader.turn(partition, self._options)
@@ -176,16 +192,51 @@ class ManyKeys:
         lines = execution.lines()
         return _Part(msgspec.structs.replace(reading.answer(), execution_info=lines), results)
 
-    def _rows(self, reading: Reading, keys: list[bytes]) -> Sequence[bytes | StoreError | None]:
+    def _rows(self, reading: Reading, keys: list[bytes]) -> list[bytes | StoreError | None]:
+        """The rows of keys, each read once, a few at a time while the answer has room."""
+        found: dict[bytes, bytes | StoreError | None] = {}
+        unread = [*dict.fromkeys(keys)]
+        if len(unread) <= _READ_AT_ONCE and len(unread) == len(keys):
+            return self._some(reading, keys)
+        rows: list[bytes | StoreError | None] = []
+        for start in range(0, len(unread), _READ_AT_ONCE):
+            some = unread[start : start + _READ_AT_ONCE]
+            found |= zip(some, self._some(reading, some), strict=True)
+        if len(unread) == len(keys):
+            return [*found.values()]
+        seen: set[bytes] = set()
+        for key in keys:
+            rows.append(self._again(found[key]) if key in seen else found[key])
+            seen.add(key)
+        return rows
+
+    def _some(self, reading: Reading, keys: list[bytes]) -> list[bytes | StoreError | None]:
         try:
+            self._check_room()
             values = reading.view.snapshot.get_many(keys)
         except StoreError:
             return [self._row(reading, key) for key in keys]
         size = sum(map(len, filter(None, values)))
         if size > self._bytes_left:
             return [self._row(reading, key) for key in keys]
+        self._takes(size)
+        return [*values]
+
+    def _again(self, row: bytes | StoreError | None) -> bytes | StoreError | None:
+        """The row of a key that comes again: its bytes are in the answer again."""
+        if not isinstance(row, bytes):
+            return row
+        try:
+            self._check_room()
+        except StoreError as error:
+            return error
+        self._takes(len(row))
+        return row
+
+    def _takes(self, size: int) -> None:
         self._bytes_left -= size
-        return values
+        if self._memory is not None:
+            self._memory.take(_COPIES * size)
 
     def _row(self, reading: Reading, key: bytes) -> bytes | StoreError | None:
         """One row by itself, where a batch has a damaged one or is too large for the answer."""
@@ -194,7 +245,7 @@ class ManyKeys:
             row = reading.view.snapshot.get(key)
         except StoreError as error:
             return error
-        self._bytes_left -= len(row or b"")
+        self._takes(len(row or b""))
         return row
 
     def _found_at_once(

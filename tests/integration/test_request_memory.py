@@ -1,0 +1,95 @@
+"""What all answers together may take of a pod's memory."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from qss_store.http.media import JSON
+from qss_store.settings import Settings
+from qss_testing.http import Api
+from qss_testing.slow_readers import open_stream
+from qss_testing.stores import Cluster
+from qss_testing.waiting import wait_until_async
+
+StartCluster = Callable[..., Awaitable[Cluster]]
+MakeApi = Callable[..., Api]
+MIB = 1024 * 1024
+SCAN = "/state/stores/words"
+MANY = "/state/get/words"
+
+
+async def large(start_cluster: StartCluster, value_bytes: int, rows: int) -> Cluster:
+    cluster = await start_cluster(1, partitions=1, settings=Settings(write_stall_max_s=60.0))
+    values = {f"{number:04}": "x" * value_bytes for number in range(rows)}
+    await cluster.put_values(values)
+    return cluster
+
+
+async def test_documents_that_nobody_reads_take_no_more_than_their_share(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await large(start_cluster, 20_000, 1000)
+    memory = cluster.nodes[0].pod.request_memory
+    memory.bytes_max = 90 * MIB
+    async with AsyncExitStack() as stack:
+        for _ in range(2):
+            await stack.enter_async_context(open_stream(cluster, 0, JSON))
+        assert memory.used > 60 * MIB
+        refused = (await api(cluster).get(f"{SCAN}?limit=9999")).problem(429, "LIMIT_EXCEEDED")
+        assert "bytes of requests and answers are in memory" in refused["detail"]
+        many = {"keys": [f"{number:04}" for number in range(500)]}
+        (await api(cluster).post(MANY, many)).problem(429, "LIMIT_EXCEEDED")
+        assert (await api(cluster).get(f"{SCAN}/0001")).status == 200
+        assert memory.used > 60 * MIB
+    await wait_until_async(lambda: memory.used == 0)
+    assert len(await api(cluster).rows(f"{SCAN}?limit=9999")) == 1000
+    assert memory.used == 0
+
+
+async def test_a_key_that_is_asked_for_again_and_again_is_read_once(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await large(start_cluster, 2 * MIB, 3)
+    body = {"keys": ["0001"] * 900 + ["0002"]}
+    answer = await api(cluster).post(MANY, body)
+    results = json.loads(answer.body)["results"]
+    found = [one for one in results if one["status"] == "FOUND"]
+    assert 10 <= len(found) <= 16, "as many as an answer has room for"
+    assert {one["status"] for one in results} == {"FOUND", "FAILED"}
+    assert "ask for it apart" in results[-2]["failure"]["message"]
+    assert cluster.nodes[0].pod.request_memory.used == 0
+
+
+async def test_a_few_keys_that_come_twice_are_all_answered(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await large(start_cluster, 10, 40)
+    keys = [f"{number % 40:04}" for number in range(100)] + ["none", "none"]
+    results = (await api(cluster).post(MANY, {"keys": keys})).json()["results"]
+    assert [one["key"] for one in results] == keys
+    assert [one["status"] for one in results] == ["FOUND"] * 100 + ["ABSENT"] * 2
+
+
+async def test_many_batch_gets_at_once_stay_within_their_share(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await large(start_cluster, MIB, 20)
+    memory = cluster.nodes[0].pod.request_memory
+    memory.bytes_max, most = 100 * MIB, 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, memory.used)
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    body = {"keys": [f"{number:04}" for number in range(20)]}
+    answers = await asyncio.gather(*(api(cluster).post(MANY, body) for _ in range(12)))
+    watching.cancel()
+    statuses = {answer.status for answer in answers}
+    assert 200 in statuses
+    assert statuses <= {200, 429}
+    assert most <= 100 * MIB
+    await wait_until_async(lambda: memory.used == 0)

@@ -1,0 +1,46 @@
+"""What requests may have in memory, over all of them."""
+
+import pytest
+
+from qss_core.errors import OverloadedError, TooLargeError
+from qss_store.position_limits import check_position_json
+from qss_store.request_memory import RequestMemory, bytes_for_requests, memory_limit
+
+
+def test_what_others_have_is_not_there() -> None:
+    memory = RequestMemory(100)
+    one, other = memory.share(), memory.share()
+    one.take(60)
+    other.take(40)
+    with pytest.raises(OverloadedError, match="100 bytes of requests and answers are in memory"):
+        other.take(1)
+    one.close()
+    other.take(60)
+    other.close()
+    other.close()
+    assert memory.used == 0
+
+
+def test_alone_a_request_has_what_its_own_limits_allow() -> None:
+    memory = RequestMemory(100)
+    share = memory.share()
+    share.take(99)
+    share.take(1000)
+    with pytest.raises(OverloadedError):
+        memory.share().take(1)
+    share.close()
+    memory.share().take(1)
+
+
+def test_the_default_is_a_share_of_what_the_pod_has() -> None:
+    assert bytes_for_requests(7) == 7
+    assert 128 * 1024**2 <= bytes_for_requests(0) <= 1024**3
+    assert memory_limit() > 256 * 1024**2
+
+
+def test_a_position_of_a_million_components_is_refused_as_bytes() -> None:
+    components = b",".join(b'"t%d":{"0":1}' % number for number in range(100_000))
+    with pytest.raises(TooLargeError, match="position"):
+        check_position_json(b'{"generation":1,"position":{%b}}' % components)
+    check_position_json(b'{"generation":1,"position":{"t":{"0":1}}}')
+    check_position_json(b'{"generation":')  # Others say what is wrong.
