@@ -168,6 +168,7 @@ async def test_what_is_no_http_is_a_problem_without_a_traceback(
     server = await listen()
     raw = await server.talk(head)
     assert problem_in(raw)["code"] == "MALFORMED_REQUEST"
+    assert b"\r\nServer:" not in raw
     assert not caplog.records
 
 

@@ -281,6 +281,10 @@ async def test_head_has_the_headers_and_no_body(start_cluster: StartCluster, api
         answer = await api(cluster, ordinal).send("HEAD", "/state/stores/words/a", None, {})
         assert (answer.status, answer.body) == (200, b"")
         assert answer.headers["Queryable-State-Sequence"] == "1"
+        whole = await api(cluster, ordinal).get("/state/stores/words/a")
+        assert answer.headers["Content-Length"] == str(len(whole.body))
+        answer = await api(cluster, ordinal).send("HEAD", "/state/stores/words/none", None, {})
+        assert (answer.status, answer.body) == (404, b"")
 
 
 async def test_a_value_that_is_not_of_the_stores_type_is_no_mistake_of_the_client(

@@ -12,7 +12,13 @@ from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from qss_core.errors import MalformedRequestError, OverloadedError, StoreError
 from qss_core.wire import encode, problem_of
 from qss_store.http.connection_places import ConnectionPlaces
-from qss_store.http.shell import PROBLEM_JSON, head_too_large, problem_response, unexpected
+from qss_store.http.shell import (
+    PROBLEM_JSON,
+    NamelessResponse,
+    head_too_large,
+    problem_response,
+    unexpected,
+)
 
 _WAITING_BYTES = 128 * 1024  # In the kernel, not sent yet.
 _LARGE_BYTES = 16 * 1024  # Heads are looked at again where as much comes at once.
@@ -241,7 +247,7 @@ class Connection(web.RequestHandler):
         else:
             assert isinstance(exc, Exception | None)
             failure = unexpected(exc or StoreError("no exception"), "a connection")
-        response = problem_response(failure)
+        response = problem_response(failure, NamelessResponse)
         response.force_close()
         return response
 

@@ -208,7 +208,7 @@ def _with_execution(body: bytes, lines: tuple[str, ...]) -> bytes:
 def _peer_request(ask: PointAsk, timeout_s: float) -> PeerRequest:
     parameters = {**ask.parameters, "scope": Scope.LOCAL.value, "timeout": seconds_text(timeout_s)}
     return PeerRequest(
-        method=ask.request.method,
+        method=hdrs.METH_GET,  # For a HEAD, too: it has the length and the problem of the GET.
         path=f"{ask.request.rel_url.raw_path}?{encoded_query(parameters)}",
         headers=forwarded_headers(ask.request, _PASSED_ON),
     )

@@ -64,7 +64,15 @@ BODY_PACE = BodyPace()
 # --- Problems
 
 
-def problem_response(error: StoreError) -> web.Response:
+class NamelessResponse(web.Response):
+    """An answer that does not tell what serves, also where no application has a part in it."""
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        self.headers.popall(hdrs.SERVER, None)
+
+
+def problem_response(error: StoreError, make: type[web.Response] = web.Response) -> web.Response:
     """The answer that tells of a failure."""
     problem = problem_of(error)
     headers = {"Content-Type": PROBLEM_JSON}
@@ -74,7 +82,7 @@ def problem_response(error: StoreError) -> web.Response:
         headers["WWW-Authenticate"] = "Bearer"
     if "allow" in error.details:
         headers["Allow"] = error.details["allow"]
-    return web.Response(status=problem.status, body=encode(problem), headers=headers)
+    return make(status=problem.status, body=encode(problem), headers=headers)
 
 
 def _error_of_http(error: web.HTTPException, request: web.Request) -> StoreError:
