@@ -7,7 +7,6 @@ to it. What is on the volume names its store id: a volume of another store is ne
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 
 from qss_core.errors import (
@@ -41,6 +40,7 @@ from qss_store.indexing import Indexing, indexing_of
 from qss_store.metrics import Metrics
 from qss_store.opening import OpenEngine, Opening
 from qss_store.recent import RecentRows
+from qss_store.reopening import Reopening
 from qss_store.replica import Replica
 from qss_store.reports import News, report_of, summary_of
 from qss_store.request_memory import RequestMemory
@@ -56,7 +56,6 @@ from qss_store.volume import Volume
 from qss_store.volume_room import VolumeRoom
 
 _LOG = logging.getLogger(__name__)
-_REOPEN_S = 1.0
 
 
 class Pod:
@@ -86,7 +85,7 @@ class Pod:
         self._unreadable: CorruptionError | None = None  # What is wrong with the one on the volume.
         self.replicas: dict[PartitionId, Replica] = {}
         self._unopened = Unopened()
-        self._reopening: asyncio.Task[None] | None = None
+        self._reopening = Reopening(self._unopened, self._assign_again)
         self.indexing: Indexing | None = None  # Of a store of a user's own type.
         self._refusal: StoreError | None = None
         self._extensions = extensions
@@ -104,7 +103,12 @@ class Pod:
         self._syncs = Syncs()
         self._marks = SyncMarks(self._volume, self._syncs, self.replicas)
         self.taking_out = TakingOut(
-            self.replicas, self._assigning, self._unopened, self._marks, self.news
+            self.replicas,
+            self._assigning,
+            self._unopened,
+            self._marks,
+            self.news,
+            self._reopening.begin,
         )
         self.completion = Completion()
         self.has_opened = False  # Whether all replicas of the kept assignment were tried.
@@ -163,8 +167,7 @@ class Pod:
         await self._marks.run(self.placed().definition.store_id)
 
     async def close(self) -> None:
-        if self._reopening is not None:
-            self._reopening.cancel()
+        self._reopening.close()
         async with self._assigning:
             held = self.assignment
             await self._marks.close(held.definition.store_id if held else None)
@@ -241,19 +244,15 @@ class Pod:
                 raise
             # The operator sees that the replica is missing; the others are served.
             self._unopened.note(partition, error)
-            if self._unopened.waiting and (self._reopening is None or self._reopening.done()):
-                self._reopening = asyncio.create_task(self._reopen(), name="reopen")
+            self._reopening.begin()
             return False
         self.replicas[partition] = opened
         self._unopened.opened(partition)
         return True
 
-    async def _reopen(self) -> None:
-        while self._unopened.waiting:
-            await asyncio.sleep(_REOPEN_S)
-            async with self._assigning:
-                with suppress(StoreError):  # It is tried again.
-                    await self._assign(self.placed())
+    async def _assign_again(self) -> None:
+        async with self._assigning:
+            await self._assign(self.placed())
 
     async def salvage(
         self, partition: PartitionId, take: Callable[[Replica], Awaitable[None]]
@@ -294,7 +293,7 @@ class Pod:
             settings=assignment.settings,
             recent=self.recent,
             uncommitted=self._uncommitted,
-            lose=self.taking_out.begin,
+            take_out=self.taking_out.begin,
             indexing=self.indexing,
             limits=self._limits,
             refusal=self._refusal,

@@ -22,7 +22,7 @@ from qss_core.model import (
 from qss_store.changelog import Changelog
 from qss_store.committing import APPLIED, APPLYING, CommitWriter, drop_families, put_or_delete
 from qss_store.dropped_rows import DroppedRows
-from qss_store.engine.base import META, Batch, Engine
+from qss_store.engine.base import META, Batch, Engine, PassingError
 from qss_store.families import Families
 from qss_store.format_change import FormatChange
 from qss_store.identity import is_kept, newest_configuration, put_configuration, put_definition
@@ -241,7 +241,7 @@ class Replica:
             raise self.failure
         try:
             return self.pending.append(command, payload, decoded)
-        except CorruptionError as error:
+        except (CorruptionError, PassingError) as error:
             self.fail(error)
             raise
 
@@ -296,8 +296,9 @@ class Replica:
         self.failure = error if isinstance(error, StoreError) else unexpected
         self.pending.fail(self.failure)
         self._shown.wake()
-        if self.view is None and isinstance(error, CorruptionError):
-            self._surroundings.lose(self.partition)
+        is_damage = isinstance(error, CorruptionError) and self.view is None
+        if is_damage or isinstance(error, PassingError):
+            self._surroundings.take_out(self.partition)
 
     def _stall(self, error: DiskFullError) -> None:
         """No space to go on: what is in the log waits, and is applied once there is."""

@@ -27,7 +27,7 @@ class Surroundings:
     settings: StoreSettings
     recent: RecentRows
     uncommitted: UncommittedMemory
-    lose: Callable[[PartitionId], None]  # A replica calls it that met damage before it has served.
+    take_out: Callable[[PartitionId], None]  # A replica calls it that failed, see `TakingOut`.
     indexing: Indexing | None = None  # Of a store of a user's own type.
     limits: WriteLimits = WRITE_LIMITS
     # Why no replica may serve: the pod has not the store's type.

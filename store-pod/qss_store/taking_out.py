@@ -1,12 +1,13 @@
-"""Takes replicas out of their pod that meet damage before they have served."""
+"""Takes replicas out of their pod that have failed: for good, or to be opened again."""
 
 import asyncio
 import gc
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 
-from qss_core.errors import CorruptionError
+from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import PartitionId
+from qss_store.engine.base import PassingError
 from qss_store.replica import Replica
 from qss_store.reports import News
 from qss_store.sync_marks import SyncMarks
@@ -27,7 +28,8 @@ class TakingOut:
     """One pod's replicas that were taken in while they still made indexes, or waited for room.
 
     The damage that they meet then is found as it is where it is met at once: the partition is lost,
-    and a person may accept that.
+    and a person may accept that. One whose database failed for want of files, or of room, is closed
+    and opened again: RocksDB takes no writes any more until then.
     """
 
     def __init__(
@@ -37,13 +39,15 @@ class TakingOut:
         unopened: Unopened,
         marks: SyncMarks,
         news: News,
+        reopen: Callable[[], None],
     ) -> None:
-        """Changes `replicas` while it holds `assigning`."""
+        """Changes `replicas` while it holds `assigning`; `reopen` tries those that wait."""
         self._replicas = replicas
         self._assigning = assigning
         self._unopened = unopened
         self._marks = marks
         self._news = news
+        self._reopen = reopen
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def spoilt(self, partition: PartitionId) -> None:
@@ -55,7 +59,7 @@ class TakingOut:
                 await self._close(partition, replica, replica.failure)
 
     def begin(self, partition: PartitionId) -> None:
-        """Takes a replica out soon, if it was taken in: it has failed and shows nothing."""
+        """Takes a replica out soon that has failed, and shows nothing or is to be opened again."""
         task = asyncio.create_task(self._take_out(partition), name=f"take-out-{partition}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -63,18 +67,21 @@ class TakingOut:
     async def _take_out(self, partition: PartitionId) -> None:
         async with self._assigning:
             replica = self._replicas.get(partition)
-            if replica is None or replica.view is not None:
+            if replica is None:
                 return
-            if not isinstance(replica.failure, CorruptionError):
+            failure = replica.failure
+            is_lost = isinstance(failure, CorruptionError) and replica.view is None
+            if failure is None or not (is_lost or isinstance(failure, PassingError)):
                 return  # Somebody has opened the partition again.
-            await self._close(partition, replica, replica.failure)
+            await self._close(partition, replica, failure)
             del replica
             gc.collect()  # The database holds its files' lock until nothing refers to it.
+        self._reopen()
         await self._news.tell()
 
-    async def _close(self, partition: PartitionId, replica: Replica, why: CorruptionError) -> None:
+    async def _close(self, partition: PartitionId, replica: Replica, why: StoreError) -> None:
         del self._replicas[partition]
-        self._unopened.lose(partition, why.message)
+        self._unopened.note(partition, why)
         async with self._marks.resting():
             await close_replica(replica)
 

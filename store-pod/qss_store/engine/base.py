@@ -8,12 +8,18 @@ survives the process, not the machine, before that.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from qss_core.errors import NotReadyError
 from qss_core.model import Wire
 
 META = "meta"
 CHANGELOG = "changelog"
 PAYLOAD = "payload"  # The rows of staged chunks, under their entries' offsets.
 FIXED_FAMILIES = (META, CHANGELOG, PAYLOAD)
+
+
+class PassingError(NotReadyError):
+    """The database failed for want of what comes back, and takes writes when it is opened again."""
+
 
 Get = Callable[[bytes], bytes | None]  # The value of a key, or None.
 

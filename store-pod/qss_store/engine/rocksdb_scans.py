@@ -9,6 +9,7 @@ from typing import cast
 from rocksdict import Rdict, RdictIter
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
+from qss_store.engine.base import PassingError
 
 FULL = "the volume is full: free space or make it larger; nothing is lost"
 _FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
@@ -124,7 +125,9 @@ def translated(error: Exception) -> StoreError:
     if "Corruption" in text:
         return CorruptionError(f"the replica's files are damaged: {text[:200]}")
     if "previous error" in text:
-        return StoreError("the volume was full during a write: make room, then restart the pod")
+        return PassingError("an earlier write failed: the database is being opened again")
     if "IO error" in text and not any(passing in text for passing in _PASSING):
         return CorruptionError(f"the replica's files cannot be read or written: {text[:200]}")
+    if "IO error" in text:
+        return PassingError(f"the replica's files cannot be opened now: {text[:200]}")
     return StoreError(f"RocksDB failed: {text[:200]}")

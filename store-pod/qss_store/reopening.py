@@ -1,0 +1,36 @@
+"""Opens partitions again that wait for something that comes back: room, files, memory."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from qss_core.errors import StoreError
+from qss_store.unopened import Unopened
+
+_AGAIN_S = 1.0
+
+
+class Reopening:
+    """One pod's tries, while there are partitions that wait."""
+
+    def __init__(self, unopened: Unopened, assign: Callable[[], Awaitable[None]]) -> None:
+        """`assign` has the pod take its assignment again."""
+        self._unopened = unopened
+        self._assign = assign
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Tries soon, and until nobody waits."""
+        if self._unopened.waiting and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._run(), name="reopen")
+
+    def close(self) -> None:
+        """Tries no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while self._unopened.waiting:
+            await asyncio.sleep(_AGAIN_S)
+            with suppress(StoreError):  # It is tried again.
+                await self._assign()
