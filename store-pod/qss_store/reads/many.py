@@ -194,17 +194,16 @@ class ManyKeys:
 
     def _rows(self, reading: Reading, keys: list[bytes]) -> list[bytes | StoreError | None]:
         """The rows of keys, each read once, a few at a time while the answer has room."""
-        found: dict[bytes, bytes | StoreError | None] = {}
-        unread = [*dict.fromkeys(keys)]
-        if len(unread) <= _READ_AT_ONCE and len(unread) == len(keys):
+        if len(keys) <= _READ_AT_ONCE and len({*keys}) == len(keys):
             return self._some(reading, keys)
+        unread = [*dict.fromkeys(keys)]
         rows: list[bytes | StoreError | None] = []
         for start in range(0, len(unread), _READ_AT_ONCE):
-            some = unread[start : start + _READ_AT_ONCE]
-            found |= zip(some, self._some(reading, some), strict=True)
+            rows += self._some(reading, unread[start : start + _READ_AT_ONCE])
         if len(unread) == len(keys):
-            return [*found.values()]
-        seen: set[bytes] = set()
+            return rows
+        found, seen = dict(zip(unread, rows, strict=True)), set[bytes]()
+        rows = []
         for key in keys:
             rows.append(self._again(found[key]) if key in seen else found[key])
             seen.add(key)
