@@ -4,18 +4,20 @@ import asyncio
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Protocol
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 
-from qss_core.errors import MalformedRequestError, OverloadedError, StoreError
+from qss_core.errors import OverloadedError, StoreError
 from qss_core.wire import encode, problem_of
 from qss_store.http.connection_places import ConnectionPlaces
 from qss_store.http.shell import (
-    PROBLEM_JSON,
     NamelessResponse,
+    NotHttpError,
     head_too_large,
+    problem_headers,
     problem_response,
     unexpected,
 )
@@ -74,7 +76,8 @@ class Connection(web.RequestHandler):
         "_places",
         "_stall_handle",
         "address",
-        "has_large_head",
+        "has_broken_body",
+        "head_bytes_max",
     )
 
     def __init__(
@@ -102,9 +105,11 @@ class Connection(web.RequestHandler):
         self._limits = limits
         self._is_parsed = True  # Whether aiohttp's parser stands before a request's first byte.
         self._last_body: Any = None  # Of the last request; the next head begins behind it.
+        self.has_broken_body = False  # No request comes behind it.
         self._head_bytes = 0
         self._is_refused = False
-        self.has_large_head = False  # That of the last request, which came at once.
+        # Each request looks whether its own head is within it; None where none can be larger.
+        self.head_bytes_max: int | None = None
         self._head_handle: asyncio.TimerHandle | None = None
         self._stall_handle: asyncio.TimerHandle | None = None
 
@@ -152,10 +157,19 @@ class Connection(web.RequestHandler):
         seen = self._request_count
         is_head = self._last_body is None or self._last_body.is_eof()
         super().data_received(data)
+        if self._request_count > seen and not is_head and not self._last_body.is_eof():
+            self._break_body()
         if frame is None or not self._is_parsed:
             # A head that ends with the data leaves nothing behind it.
             self._is_parsed = self._request_count > seen and data.endswith(b"\r\n\r\n")
         self._measure(len(data), has_new=self._request_count > seen, is_head=is_head)
+
+    def _break_body(self) -> None:
+        """Tells whoever reads a body that it cannot be parsed; the parser tells the next reader."""
+        self._messages.pop()
+        self.has_broken_body = True
+        # aiohttp takes this one for a client's slowness, where nobody reads, and closes.
+        self._last_body.set_exception(TimeoutError())
 
     def _is_idle(self) -> bool:
         """Whether the handler waits for a request, and the client takes its answers."""
@@ -168,13 +182,12 @@ class Connection(web.RequestHandler):
     def _measure(self, size: int, *, has_new: bool, is_head: bool) -> None:
         """Bounds a head that is not whole yet, in bytes and in time."""
         if has_new:
+            if self._head_bytes + size > _LARGE_BYTES:
+                self.head_bytes_max = self._limits.head_bytes_max
             self._head_bytes = 0
             self._set_head_timer(None)
             if self._messages:
-                message, self._last_body = self._messages[-1]
-                self.has_large_head = (
-                    size > _LARGE_BYTES and _head_bytes(message) > self._limits.head_bytes_max
-                )
+                _, self._last_body = self._messages[-1]
             return
         if not is_head or self._upgraded:
             return
@@ -243,11 +256,12 @@ class Connection(web.RequestHandler):
         if isinstance(exc, LineTooLong) or _has_too_many_headers(exc):
             failure = head_too_large()
         elif status < 500:
-            failure = MalformedRequestError("not an HTTP request that this server understands")
+            failure = NotHttpError()
         else:
             assert isinstance(exc, Exception | None)
             failure = unexpected(exc or StoreError("no exception"), "a connection")
         response = problem_response(failure, NamelessResponse)
+        response.headers[hdrs.CONNECTION] = "close"
         response.force_close()
         return response
 
@@ -268,23 +282,17 @@ def _has_too_many_headers(error: BaseException | None) -> bool:
     return isinstance(error, BadHttpMessage) and "Too many headers" in error.message
 
 
-def _head_bytes(message: Any) -> int:
-    """About the bytes of a request's head; none where it could not be parsed."""
-    raw = getattr(message, "raw_headers", ())
-    return len(getattr(message, "path", "")) + sum(
-        len(name) + len(value) + 4 for name, value in raw
-    )
-
-
 def _raw_answer(error: StoreError) -> bytes:
     """A whole answer, for a connection that has no handler."""
     body = encode(problem_of(error))
-    head = (
-        f"HTTP/1.1 {error.http_status} Refused\r\n"
-        f"Content-Type: {PROBLEM_JSON}\r\nContent-Length: {len(body)}\r\n"
-        "Retry-After: 1\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+    headers = {
+        **problem_headers(error),
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    first = f"HTTP/1.1 {error.http_status} {HTTPStatus(error.http_status).phrase}\r\n"
+    return f"{first}{lines}\r\n".encode() + body
 
 
 def refuse(transport: asyncio.Transport) -> None:

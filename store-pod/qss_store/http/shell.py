@@ -42,8 +42,18 @@ PROBLEM_JSON = "application/problem+json"
 _VERSIONS = (aiohttp.HttpVersion11, aiohttp.HttpVersion10)
 _LARGE_JSON_BYTES = 64 * 1024
 _OBJECTS_OF_JSON = 10  # Python's objects take about so many times the bytes of their JSON.
+
+
+class NotHttpError(MalformedRequestError):
+    """What came cannot be parsed, and so nothing behind it."""
+
+    def __init__(self) -> None:
+        """It says no more: what came is not repeated."""
+        super().__init__("not an HTTP request that this server understands")
+
+
 # What a client may have left unsent, or unread, does not matter any more.
-_CLOSING = (RequestTimeoutError, TooLargeError, HeadTooLargeError, HttpVersionError)
+_CLOSING = (RequestTimeoutError, TooLargeError, HeadTooLargeError, HttpVersionError, NotHttpError)
 _STATUS_WHEN_GONE = 499  # The client went away before there was an answer.
 
 Message = TypeVar("Message")
@@ -74,6 +84,12 @@ class NamelessResponse(web.Response):
 
 def problem_response(error: StoreError, make: type[web.Response] = web.Response) -> web.Response:
     """The answer that tells of a failure."""
+    body = encode(problem_of(error))
+    return make(status=error.http_status, body=body, headers=problem_headers(error))
+
+
+def problem_headers(error: StoreError) -> dict[str, str]:
+    """What the head of such an answer says, beside its length."""
     problem = problem_of(error)
     headers = {"Content-Type": PROBLEM_JSON}
     if problem.retry_after_ms is not None:
@@ -82,7 +98,7 @@ def problem_response(error: StoreError, make: type[web.Response] = web.Response)
         headers["WWW-Authenticate"] = "Bearer"
     if "allow" in error.details:
         headers["Allow"] = error.details["allow"]
-    return make(status=problem.status, body=encode(problem), headers=headers)
+    return headers
 
 
 def _error_of_http(error: web.HTTPException, request: web.Request) -> StoreError:
@@ -171,10 +187,17 @@ async def _taken(request: web.Request) -> None:
 
 
 def _check_head(request: web.Request) -> None:
-    if getattr(request.protocol, "has_large_head", False):
+    most = getattr(request.protocol, "head_bytes_max", None)
+    if most is not None and _head_bytes(request) > most:
         raise head_too_large()
     if request.version not in _VERSIONS:
         raise HttpVersionError("this server speaks HTTP/1.1 and HTTP/1.0")
+
+
+def _head_bytes(request: web.Request) -> int:
+    """About the bytes of a request's head."""
+    lines = sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+    return len(request.raw_path) + lines
 
 
 def route_of(request: web.Request) -> str:
@@ -257,6 +280,8 @@ async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE
                 earned_s = pace.grace_s + received / pace.bytes_per_s_min
                 deadline.reschedule(started + min(pace.total_s, earned_s))
     except TimeoutError as error:
+        if getattr(request.protocol, "has_broken_body", False):
+            raise NotHttpError from error
         raise RequestTimeoutError(
             f"the body came too slowly: {received} bytes; send at least {pace.bytes_per_s_min} "
             f"bytes a second, all within {pace.total_s:g} s"
