@@ -54,11 +54,13 @@ test: install ## Lint, then all tests
 	@$(MAKE) --jobs 2 --no-print-directory lint $(ARCHIVED)
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
 
-fuzz: install ## Many requests by the OpenAPI document to every type of store, other ones in each run; EXAMPLES=5000
+fuzz: install ## Many requests, other ones in each run: to the fast lane in all pieces (LANE_SEED, LANE_SECONDS), then by the OpenAPI document to every type of store (EXAMPLES)
+	QSS_LANE_SEED=$(or $(LANE_SEED),$$(date +%s)) QSS_LANE_SECONDS=$(or $(LANE_SECONDS),60) $(BIN)/pytest --capture=no tests/integration/test_lane_fuzz.py
 	QSS_FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest --numprocesses $$(nproc) --dist loadscope tests/integration/test_openapi_fuzz.py
 
-planted: install ## Take each mend of a proven bug out, and see that its test fails
+planted: install ## Take each mend of a proven bug out, and damage the fast lane: see that a test fails
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.planted
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.planted_lane
 
 bench: $(ARCHIVED) ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench

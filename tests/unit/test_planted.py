@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from qss_testing.planted import PLANTS, Plant, plant
+from qss_testing import planted, planted_lane
+from qss_testing.planted import Plant, plant
+
+PLANTS = (*planted.PLANTS, *planted_lane.PLANTS)
 
 
 @pytest.mark.parametrize("one", PLANTS, ids=[one.name.replace(" ", "-") for one in PLANTS])

@@ -1,0 +1,75 @@
+"""Whatever a client sends, and in whatever pieces: the fast lane answers as the ordinary way does.
+
+QSS_LANE_SEED chooses other requests, QSS_LANE_SECONDS how long they are sent (else a few, the same
+in each run), and QSS_LANE_PLAN begins with a plan that failed.
+"""
+
+import os
+import time
+from collections.abc import Awaitable, Callable
+from random import Random  # noqa: TID251 seeded, and the seed is printed.
+from typing import Any
+
+import pytest
+
+from qss_core.model import StoreType
+from qss_store.settings import Settings
+from qss_testing.lane_fuzz import Server, check
+from qss_testing.lane_requests import BODY_BYTES_MAX, KEYS, key_of, plan_of
+from qss_testing.stores import Cluster, Put, configuration
+
+StartCluster = Callable[..., Awaitable[Cluster]]
+
+SEED = os.environ.get("QSS_LANE_SEED", "lane")
+SECONDS = float(os.environ.get("QSS_LANE_SECONDS", "0"))
+FIRST = int(os.environ.get("QSS_LANE_PLAN", "0"))
+PLANS = 160
+# New rows come every so many plans: what the lane remembers of a state has to go.
+_NEW_ROWS = 5
+_LANE_SHARE_MIN = 0.02
+
+
+async def written(cluster: Cluster, turn: int) -> dict[str, object]:
+    """Writes new values; all values by their keys."""
+    values: dict[str, object] = {key_of(n): {"n": n, "turn": turn} for n in range(KEYS)}
+    rows = [
+        Put(key.encode(), b'{"n":%d,"turn":%d}' % (n, turn), 1000, start=0)
+        for n, key in enumerate(values)
+    ]
+    await cluster.put(rows, {"in": {"0": turn}})
+    return values
+
+
+@pytest.mark.parametrize("kind", ["stores", "windows"])
+async def test_the_lane_and_the_ordinary_way_answer_alike(
+    start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    members: dict[str, Any] = (
+        {"type": StoreType.WINDOW, "retention_ms": 10**12} if kind == "windows" else {}
+    )
+    limits = Settings(query_body_bytes_max=BODY_BYTES_MAX)
+    # Some keys are elsewhere: their requests take longer.
+    places = [configuration(partition, int(partition == 3)) for partition in range(4)]
+    cluster = await start_cluster(2, configurations=places, settings=limits, **members)
+    server = Server(cluster.ports[0])
+    server.watch(monkeypatch)
+    values: dict[str, object] = {}
+    started, number, answered = time.monotonic(), FIRST, 0
+    while number < FIRST + PLANS or time.monotonic() - started < SECONDS:
+        if not values or number % _NEW_ROWS == 0:
+            values = await written(cluster, number // _NEW_ROWS)
+        random = Random(f"{SEED} {kind} {number}")
+        plan = plan_of(random, kind, number)
+        try:
+            answered += await check(server, plan, random, values)
+        except (AssertionError, ValueError) as error:
+            again = f"QSS_LANE_SEED={SEED} QSS_LANE_PLAN={number}"
+            sent = "\n".join(f"  {request}" for request in plan)
+            raise AssertionError(f"{again}\n{sent}\n{error}") from error
+        number += 1
+    took = time.monotonic() - started
+    print(  # noqa: T201 shown where it fails, and by `make fuzz`.
+        f"{kind}: seed {SEED!r}, {number - FIRST} plans, {answered} answers, "
+        f"{server.lane_answers} of the lane, {answered / took:.0f} a second"
+    )
+    assert server.lane_answers > answered * _LANE_SHARE_MIN
