@@ -295,6 +295,19 @@ async def test_a_304_is_as_documented(pod: Api) -> None:
     check_answer(POINT, "get", await ask(pod, POINT, "get", If_None_Match="*"))
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"Host": "store.example.org"}, 403), ({"X-Large": "x" * 70_000}, 431)],
+)
+@pytest.mark.parametrize(("path", "method"), SERVED)
+async def test_refusals_before_any_handler_are_as_documented(
+    pod: Api, path: str, method: str, headers: dict[str, str], status: int
+) -> None:
+    answer = await ask(pod, path, method, **headers)
+    assert answer.status == status
+    check_answer(path, method, answer)
+
+
 QUERIES: list[dict[str, Any]] = [
     {"type": "KeyQuery", "key": "a"},
     {"type": "KeyQuery", "key": "nowhere", "skipCache": True},

@@ -41,6 +41,8 @@ _TOKEN_TEXT = (
     "queryablestatestores/query of this store; for discovery, update on .../write will do, "
     "and what is under /changelog needs that."
 )
+# OpenAPI 3.1 says no more of bytes that are no JSON.
+_BYTES: dict[str, Any] = {}
 _POINT_HEADERS = {
     "Etag": "Weak; names the state, not the row. For If-None-Match.",
     "Vary": "Accept",
@@ -72,8 +74,27 @@ _OF_WRITERS = {
         schema={"type": "boolean", "default": False},
     )
 }
-# No token or no right, and nobody there who could tell: every path has them.
-_ACCESS = (401, 403, 503)
+# Every path has them: no token, no right or a foreign host, too much at once, a head that is too
+# large, and nobody there who could tell.
+_ANYWHERE = (401, 403, 429, 431, 503)
+_TAGS = {
+    "rows": "Rows by key, range, prefix or time.",
+    "discovery": "Which pods and stores there are, and how far they are.",
+    "writers": "Who writes a store.",
+    "document": "This document.",
+}
+_TAG_OF = {
+    "instances": "discovery",
+    "instance": "discovery",
+    "lags": "discovery",
+}
+_EXAMPLES: dict[str, Any] = {
+    "store": "word-counts",
+    "key": "spark",
+    "writer": "word-counts-job",
+    "BatchRequest": {"keys": ["spark", "kafka"]},
+    "QueryRequest": {"query": {"type": "RangeQuery", "lower": "a", "upper": "c"}, "limit": 100},
+}
 _POINT = (400, 404, 406, 409, 413, 421, 500, 503, 504)
 _WHOLE = (400, 404, 406, 503)
 _MANY = (400, 404, 406, 408, 413, 415, 503)
@@ -109,7 +130,7 @@ _OPERATIONS = (
     _Operation(
         path="/state/stores/{store}/{key}",
         summary="The row of one key. 304 where If-None-Match names the same state.",
-        answers={JSON: ref("PointRow"), OCTETS: {}},
+        answers={JSON: ref("PointRow"), OCTETS: _BYTES},
         parameters=POINT_PARAMETERS,
         headers=_POINT_HEADERS,
         statuses=_POINT,
@@ -117,7 +138,7 @@ _OPERATIONS = (
     _Operation(
         path="/state/stores/{store}",
         summary="A range, a prefix, or all rows; partition by partition, each in key order.",
-        answers={JSON: ref("Rows"), NDJSON: ref("Line"), ARROW: {}},
+        answers={JSON: ref("Rows"), NDJSON: ref("Line"), ARROW: _BYTES},
         parameters=SCAN_PARAMETERS,
         statuses=(*_WHOLE, 413, 429),
     ),
@@ -131,7 +152,12 @@ _OPERATIONS = (
             _Operation(
                 path=f"/state/{what}/{{store}}/{{key}}",
                 summary=f"The {what} of a key; with exact bounds one row, as of a key.",
-                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), ARROW: {}, OCTETS: {}},
+                answers={
+                    JSON: ref(f"{row}s"),
+                    NDJSON: ref(f"{row}Line"),
+                    ARROW: _BYTES,
+                    OCTETS: _BYTES,
+                },
                 parameters=of_key,
                 described={**PARAMETERS, **described},
                 headers=_POINT_HEADERS,
@@ -140,7 +166,7 @@ _OPERATIONS = (
             _Operation(
                 path=f"/state/{what}/{{store}}",
                 summary=f"The {what} of all keys, or of a range of them.",
-                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), ARROW: {}},
+                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), ARROW: _BYTES},
                 parameters=of_keys,
                 described={**PARAMETERS, **described},
                 statuses=(*_WHOLE, 413, 429),
@@ -151,7 +177,12 @@ _OPERATIONS = (
         path="/state/versions/{store}/{key}",
         summary="The latest version of a key, or that of a time; with from, to, order, limit or "
         "cursor all that were valid in a range.",
-        answers={JSON: ref("VersionRows"), NDJSON: ref("VersionRowLine"), ARROW: {}, OCTETS: {}},
+        answers={
+            JSON: ref("VersionRows"),
+            NDJSON: ref("VersionRowLine"),
+            ARROW: _BYTES,
+            OCTETS: _BYTES,
+        },
         parameters=VERSION_PARAMETERS,
         described={**PARAMETERS, **OF_VERSIONS},
         headers=_POINT_HEADERS,
@@ -174,7 +205,7 @@ _OPERATIONS = (
     _Operation(
         path="/state/get/{store}",
         summary="Many keys, a status for each.",
-        answers={JSON: ref("BatchAnswer"), ARROW: {}},
+        answers={JSON: ref("BatchAnswer"), ARROW: _BYTES},
         method="post",
         parameters=BODY_PARAMETERS,
         body="BatchRequest",
@@ -183,7 +214,7 @@ _OPERATIONS = (
     _Operation(
         path="/state/query/{store}",
         summary="Any query, as IQv2 has it (KIP-796). NDJSON for queries that scan.",
-        answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line"), ARROW: {}},
+        answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line"), ARROW: _BYTES},
         method="post",
         parameters=BODY_PARAMETERS,
         body="QueryRequest",
@@ -216,8 +247,22 @@ def make_document() -> dict[str, Any]:
         "info": {
             "title": "Queryable State: a store pod's query port",
             "version": _VERSION,
+            "description": "Ask any key, range, window, session or version of a streaming job's "
+            "state. Any pod answers for all pods of its store, unless a request says otherwise.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "servers": [
+            {
+                "url": "{scheme}://{host}:{port}",
+                "description": "A pod of the store, or the service before all of them.",
+                "variables": {
+                    "scheme": {"default": "http", "enum": ["http", "https"]},
+                    "host": {"default": "localhost"},
+                    "port": {"default": "8080"},
+                },
+            }
+        ],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": paths,
         "components": {
             "schemas": make_schemas(),
@@ -240,10 +285,12 @@ def _describe(operation: _Operation) -> dict[str, Any]:
         responses["200"] = _success(operation)
     if operation.headers:
         responses["304"] = {"description": "The client's copy is of this state."}
-    for status in sorted({*operation.statuses, *_ACCESS}):
+    for status in sorted({*operation.statuses, *_ANYWHERE}):
         responses[str(status)] = _problem(status)
     described: dict[str, Any] = {
         "summary": operation.summary,
+        "description": operation.summary,
+        "tags": [_tag(operation)],
         "operationId": _operation_id(operation),
         "parameters": _parameters(operation),
         "responses": responses,
@@ -251,9 +298,21 @@ def _describe(operation: _Operation) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {
             "required": True,
-            "content": {JSON: {"schema": ref(operation.body)}},
+            "content": {
+                JSON: {"schema": ref(operation.body), "example": _EXAMPLES[operation.body]}
+            },
         }
     return described
+
+
+def _tag(operation: _Operation) -> str:
+    if operation.path == "/openapi.json":
+        return "document"
+    if operation.path.startswith(WRITERS_ROUTE):
+        return "writers"
+    if operation.path == "/state/stores":
+        return "discovery"
+    return _TAG_OF.get(operation.path.split("/")[2], "rows")
 
 
 def _operation_id(operation: _Operation) -> str:
@@ -264,7 +323,14 @@ def _operation_id(operation: _Operation) -> str:
 
 def _parameters(operation: _Operation) -> list[dict[str, Any]]:
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": TEXT, "description": text}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": TEXT,
+            "description": text,
+            "example": _EXAMPLES[name],
+        }
         for name, text in (
             ("store", "The store's name."),
             ("writer", "The writer's name."),

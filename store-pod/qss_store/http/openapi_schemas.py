@@ -9,6 +9,7 @@ from qss_core.query_types import QUERY_TYPES, Query
 from qss_core.wire import KeyMetadata, Problem, StoreMetadata
 from qss_core.writer_reports import WriterReport, WritersAnswer
 from qss_store.http.discovery import Instances, Lags, Stores
+from qss_store.http.openapi_plain import plain_schemas
 from qss_store.reads.many import BatchAnswer
 
 _REFS = "#/components/schemas/{name}"
@@ -59,7 +60,8 @@ def make_schemas() -> dict[str, Any]:
     for name in ("QueryRequest", "BatchRequest"):
         components[name]["properties"]["positionBound"] = position
     components["BatchAnswer"]["properties"]["results"]["items"] = ref("KeyResult")
-    return {**components, **_rows(), **_timed_rows(), **_answers()}
+    components["BatchRequest"]["properties"]["keys"]["items"] = _KEY["key"]
+    return plain_schemas({**components, **_rows(), **_timed_rows(), **_answers()})
 
 
 def _own_query() -> dict[str, Any]:
@@ -76,7 +78,7 @@ def _value_members(timestamp: Any) -> dict[str, Any]:
         "timestamp": {"type": timestamp, "description": "Milliseconds since 1970; -1: unknown."},
         "headers": {
             "type": "array",
-            "items": _object({"key": TEXT, "value": _NULLABLE_TEXT}, "key", "value"),
+            "items": ref("Header"),
         },
     }
 
@@ -91,6 +93,7 @@ def _rows() -> dict[str, Any]:
         "PointRow": _object({**members, **_LINES}, "key", "value"),
         "KeyResult": _object({**members, **by_key}, "key", "partition", "status"),
         "Rows": _paged("Row"),
+        "Header": _object({"key": TEXT, "value": _NULLABLE_TEXT}, "key", "value"),
         "Line": {"anyOf": [ref(name) for name in _LINE_KINDS]},
     }
 
@@ -116,7 +119,8 @@ def _timed_rows() -> dict[str, Any]:
         required = ("key", *times, "value")
         alone = _object({**members, **_LINES}, *required)
         schemas[name] = _object(members, *required)
-        schemas[f"{name}s"] = {"anyOf": [_paged(name), alone]}
+        schemas[f"{name}Page"], schemas[f"{name}Alone"] = _paged(name), alone
+        schemas[f"{name}s"] = {"anyOf": [ref(f"{name}Page"), ref(f"{name}Alone")]}
         schemas[f"{name}Line"] = {"anyOf": [ref(name), ref("Mark")]}
     return schemas
 

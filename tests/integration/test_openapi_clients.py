@@ -1,0 +1,128 @@
+"""The OpenAPI document makes clients: generators of several languages take it, and one is used."""
+
+import asyncio
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qss_store.http.openapi import make_document
+from qss_testing.stores import Cluster
+
+Command = list[str | Path]
+StartCluster = Callable[..., Awaitable[Cluster]]
+DOCUMENT = make_document()
+PROGRAMS = Path(sys.executable).parent
+LANGUAGES = ["python", "java", "go", "typescript-fetch"]
+# Only where npm has installed it: tests load nothing.
+TYPESCRIPT = shutil.which("openapi-typescript")
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    path = tmp_path / "openapi.json"
+    path.write_text(json.dumps(DOCUMENT))
+    return path
+
+
+def run(*command: str | Path, at: Path) -> str:
+    """What a program says; it has to succeed."""
+    done = subprocess.run(command, cwd=at, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def all_schemas(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, list):
+        for one in schema:
+            yield from all_schemas(one)
+    if isinstance(schema, dict):
+        yield schema
+        for one in schema.values():
+            yield from all_schemas(one)
+
+
+def test_schemas_are_of_the_words_that_generators_know() -> None:
+    for name, component in DOCUMENT["components"]["schemas"].items():
+        assert component["title"] == name
+    for schema in all_schemas(DOCUMENT):
+        assert "prefixItems" not in schema
+        assert schema.get("type") != "array" or isinstance(schema["items"], dict)
+        for choice in schema.get("anyOf", []) + schema.get("oneOf", []):
+            # An object has a name.
+            assert "properties" not in choice
+
+
+def test_every_operation_says_what_it_is_for() -> None:
+    assert all(server["url"] for server in DOCUMENT["servers"])
+    tags = {tag["name"] for tag in DOCUMENT["tags"]}
+    for methods in DOCUMENT["paths"].values():
+        for operation in methods.values():
+            assert set(operation["tags"]) <= tags
+            assert operation["description"]
+            assert {"401", "403", "429", "431", "503"} <= set(operation["responses"])
+            for parameter in operation["parameters"]:
+                assert parameter["description"]
+                assert "example" in parameter or parameter["in"] == "query"
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                assert content["example"]
+
+
+async def test_the_generated_python_client_asks_a_pod(
+    start_cluster: StartCluster, document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = document.parent / "pod_client"
+    generate: Command = [PROGRAMS / "openapi-python-client", "generate", "--meta", "none"]
+    # It formats what it made by ruff.
+    monkeypatch.setenv("PATH", str(PROGRAMS), prepend=":")
+    run(*generate, "--path", document, "--output-path", target, at=document.parent)
+    monkeypatch.syspath_prepend(str(document.parent))
+    cluster = await start_cluster(2)
+    await cluster.put_values({f"k{number}": {"n": number} for number in range(8)})
+    client = importlib.import_module("pod_client").Client(base_url=cluster.url())
+    models = importlib.import_module("pod_client.models")
+    point = importlib.import_module("pod_client.api.rows.get_state_stores_by_store_by_key")
+    many = importlib.import_module("pod_client.api.rows.post_state_get_by_store")
+
+    def ask() -> tuple[Any, Any, Any]:
+        with client:
+            body = models.BatchRequest(keys=["k2", "none", "k3"])
+            return (
+                point.sync("words", "k1", client=client),
+                point.sync("words", "none", client=client),
+                many.sync("words", client=client, body=body),
+            )
+
+    row, absent, batch = await asyncio.to_thread(ask)
+    assert isinstance(row, models.PointRow)
+    assert (row.key, row.value, row.timestamp) == ("k1", {"n": 1}, 1000)
+    assert isinstance(absent, models.Problem)
+    assert absent.code == "KEY_NOT_FOUND"
+    assert isinstance(batch, models.BatchAnswer)
+    assert [one.key for one in batch.results] == ["k2", "none", "k3"]
+    assert [str(one.status) for one in batch.results] == ["FOUND", "ABSENT", "FOUND"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_openapi_generator_makes_a_client(document: Path, language: str) -> None:
+    generate: Command = [PROGRAMS / "openapi-generator-cli", "generate", "-g", language]
+    said = run(*generate, "-i", document, "-o", document.parent / "made", at=document.parent)
+    assert "ERROR" not in said
+    made = "\n".join(path.name for path in (document.parent / "made").rglob("*"))
+    for model in ("PointRow", "BatchAnswer", "WindowRowPage"):
+        assert model.lower() in made.lower().replace("_", "")
+
+
+if TYPESCRIPT is not None:
+
+    def test_openapi_typescript_makes_types(document: Path) -> None:
+        assert TYPESCRIPT is not None
+        target = document.parent / "made.d.ts"
+        run(TYPESCRIPT, document, "--output", target, at=document.parent)
+        assert "WindowRowPage: {" in target.read_text()
