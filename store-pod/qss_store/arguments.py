@@ -106,9 +106,9 @@ def _add_audiences(access: Any) -> None:
         help="what tokens of readers and writers may be made for, too",
     )
     access.add_argument(
-        "--peers-use-common-audience",
-        action="store_true",
-        help="other pods' tokens, too: they were made before stores had audiences of their own",
+        "--peers-audience",
+        metavar="A",
+        help="what other pods' tokens may be made for, too: older pods show tokens for it",
     )
 
 

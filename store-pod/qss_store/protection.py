@@ -8,10 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from qss_client.credentials import Credentials
+from qss_core.audiences import own_audience
 from qss_store.access.api_server import ApiServer
 from qss_store.access.guard import Guard
 from qss_store.access.rights import Identities
-from qss_store.access.tokens import Audiences, own_audience
+from qss_store.access.tokens import Audiences
 from qss_store.arguments import service_account
 from qss_store.clock import Clock
 from qss_store.metrics import Metrics
@@ -71,7 +72,7 @@ def audiences_of(arguments: argparse.Namespace) -> Audiences:
     return Audiences(
         own=arguments.token_audience or own_audience(arguments.namespace, arguments.store),
         common=arguments.common_audience,
-        pods_use_common=arguments.peers_use_common_audience,
+        peers=arguments.peers_audience,
     )
 
 

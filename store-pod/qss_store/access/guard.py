@@ -256,20 +256,22 @@ class Guard:
             asked = self._audiences.all
             body = await self._reviewer.post(TOKEN_REVIEWS, encode_token_review(token, asked))
             reviewed = decode_token_review(body, asked)
+        if reviewed is not None and not self._audiences.take(
+            reviewed.audiences, is_peer=self._is_peer(reviewed)
+        ):
+            reviewed = None
         now = self._clock.monotonic()
         verdict = Verdict.of(now, self._settings, allowed=reviewed is not None)
         if reviewed is None:
             message = invalid or refusal_text(claims, self._audiences)
             return self._passports.refuse(digest, Refusal(message, verdict.fresh_until))
         left_s = math.inf if claims.expires_at is None else claims.expires_at - wall_s
-        passport = Passport(reviewed.account, verdict, now + left_s, self._is_bound(reviewed))
+        is_bound = self._audiences.bind(reviewed.audiences, is_peer=self._is_peer(reviewed))
+        passport = Passport(reviewed.account, verdict, now + left_s, is_bound)
         return self._passports.accept(digest, passport)
 
-    def _is_bound(self, reviewed: Reviewed) -> bool:
-        is_peer = reviewed.account.username == self.identities.pods
-        return self._audiences.own in reviewed.audiences or (
-            self._audiences.pods_use_common and is_peer
-        )
+    def _is_peer(self, reviewed: Reviewed) -> bool:
+        return reviewed.account.username == self.identities.pods
 
     async def _ask_right(self, digest: bytes, known: Passport, right: Right) -> Passport:
         request = encode_access_review(known.account, right, self.identities)

@@ -32,24 +32,28 @@ class Audiences:
     """What callers' tokens are made for.
 
     `own` is this store's alone: the operator and other pods are known by it and nothing else.
-    Readers and writers may use `common`, that of several stores, too, where there is one. While
-    `pods_use_common`, other pods may: those that were made before stores had audiences of their
-    own.
+    Readers and writers may use `common`, that of several stores, too, where there is one. Other
+    pods may use `peers`, where there is one: pods that were made before stores had audiences of
+    their own show it.
     """
 
     own: str
     common: str | None = None
-    pods_use_common: bool = False
+    peers: str | None = None
 
     @property
     def all(self) -> tuple[str, ...]:
         """Those that a token may be for."""
-        return (self.own,) if self.common in (None, self.own) else (self.own, self.common)
+        given = (self.own, self.common, self.peers)
+        return tuple(dict.fromkeys(one for one in given if one is not None))
 
+    def bind(self, found: frozenset[str], *, is_peer: bool) -> bool:
+        """Whether a token for these audiences shows that its account is the operator or a pod."""
+        return self.own in found or (is_peer and self.peers in found)
 
-def own_audience(namespace: str, store: str) -> str:
-    """The audience that is a store's own, unless it is told another one."""
-    return f"queryablestate.dev/{namespace}/{store}"
+    def take(self, found: frozenset[str], *, is_peer: bool) -> bool:
+        """Whether a token for these audiences may be shown to this store at all."""
+        return self.common in found or self.bind(found, is_peer=is_peer)
 
 
 def bearer_token(header: str | None) -> str:
@@ -85,7 +89,7 @@ def why_invalid(token: str, claims: Claims, now_s: float) -> str | None:
 
 def refusal_text(claims: Claims, audiences: Audiences) -> str:
     """Why the API server may have refused a token, as far as the token tells."""
-    if claims.audiences and not set(audiences.all) & set(claims.audiences):
+    if claims.audiences and not {audiences.own, audiences.common} & set(claims.audiences):
         given = ", ".join(claims.audiences)[:200]
         return f"the token is for {given}: ask Kubernetes for one with the audience {audiences.own}"
     return "the API server does not accept the token: it may be revoked, or of another cluster"

@@ -52,10 +52,22 @@ def test_a_token_that_is_no_jwt_says_nothing(token: str) -> None:
 
 def test_the_refusal_names_the_audience_that_is_wanted() -> None:
     claims = claims_of(make_token("a", audience="vault"))
-    ours = Audiences(own="qss", common="all")
+    ours = Audiences(own="qss", common="all", peers="older")
     assert refusal_text(claims, ours) == (
         "the token is for vault: ask Kubernetes for one with the audience qss"
     )
     assert "revoked" in refusal_text(Claims(audiences=("qss",)), ours)
     assert "revoked" in refusal_text(Claims(audiences=("all",)), ours)
+    assert "for older" in refusal_text(Claims(audiences=("older",)), ours)
+
+
+def test_the_audience_of_older_pods_is_asked_for_and_taken_from_pods_alone() -> None:
+    ours = Audiences(own="qss", peers="older")
+    assert ours.all == ("qss", "older")
+    found = frozenset({"older"})
+    assert ours.take(found, is_peer=True)
+    assert ours.bind(found, is_peer=True)
+    assert not ours.take(found, is_peer=False)
+    assert not ours.bind(found, is_peer=False)
+    assert Audiences(own="qss", common="qss").all == ("qss",)
     assert "revoked" in refusal_text(Claims(), ours)
