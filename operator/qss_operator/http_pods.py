@@ -26,8 +26,8 @@ class UntrustedError(UnreachableError):
 class Access(Protocol):
     """How a caller shows who it is, and sees who a pod is."""
 
-    def headers(self) -> dict[str, str]:
-        """Of every request."""
+    def headers(self, pod: PodAddress) -> dict[str, str]:
+        """Of every request to this pod."""
         ...
 
     def tls(self, pod: PodAddress) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class Access(Protocol):
 class OpenAccess:
     """Pods that ask nobody who calls, and show no certificate: those of this machine."""
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, pod: PodAddress) -> dict[str, str]:  # noqa: ARG002 the protocol's signature.
         """None."""
         return {}
 
@@ -130,7 +130,7 @@ class HttpPods:
     ) -> ReplicasReport:
         url = f"{pod.changelog}{path}"
         timeout = aiohttp.ClientTimeout(total=timeout_s)
-        headers = self._access.headers()
+        headers = self._access.headers(pod)
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:

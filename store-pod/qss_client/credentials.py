@@ -9,7 +9,7 @@ from pathlib import Path
 
 from qss_core.errors import CertificateRefusedError, MalformedRequestError, UnauthenticatedError
 
-# Where a pod that may ask stores has its token: a projected volume with the stores' audience.
+# Where a pod that may ask a store has its token: a projected volume with that store's audience.
 POD_TOKEN_FILE = Path("/var/run/secrets/queryablestate.dev/token")
 Token = str | Callable[[], str]
 _TOKEN_BYTES_MAX = 16 * 1024

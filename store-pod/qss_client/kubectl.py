@@ -20,6 +20,7 @@ from typing import Any
 
 from qss_client.orphans import started
 from qss_client.slow_answers import SlowAnswers
+from qss_core.audiences import own_audience
 from qss_core.errors import (
     MalformedRequestError,
     StoreError,
@@ -28,7 +29,6 @@ from qss_core.errors import (
     UnreachableError,
 )
 
-TOKEN_AUDIENCE = "queryablestate.dev"
 _ANSWER_S = 30.0
 _FORWARD_S = 15.0
 _TOKEN_S = 600
@@ -175,7 +175,9 @@ class _Tokens:
     def __call__(self) -> str:
         now_s = time.monotonic()
         if self._token is None or now_s > self._until_s:
-            audience = os.environ.get("QSS_TOKEN_AUDIENCE") or TOKEN_AUDIENCE
+            audience = os.environ.get("QSS_TOKEN_AUDIENCE") or own_audience(
+                self._place.namespace, self._place.store
+            )
             arguments = (f"--audience={audience}", f"--duration={_TOKEN_S}s")
             command = self._place.command("create", "token", self._service_account, *arguments)
             try:

@@ -184,10 +184,16 @@ class AccessSpec(Wire, frozen=True, kw_only=True):
     """Who may query and write; no peers means every pod."""
 
     authentication: Authentication = Authentication.SERVICE_ACCOUNT
+    common_audience: bool = False
     tls_secret_name: Name253 | None = None
     query_from: Peers = ()
     metrics_from: Peers = ()
     service_annotations: AnnotationValues = msgspec.field(default_factory=dict)
+
+    @property
+    def checks_callers(self) -> bool:
+        """Whether the pods want to know who asks."""
+        return self.authentication is Authentication.SERVICE_ACCOUNT
 
 
 class StoreSpec(Wire, frozen=True, kw_only=True):

@@ -41,6 +41,7 @@ class PodClient:
         The program runs by itself in its pod: no stream to it can break.
         """
         kept = Kept()
+        self._show_token(store)
         fresh = "rm -f /tmp/told /tmp/begun /tmp/stop; cat > /tmp/client.py"
         self._exec("sh", "-c", fresh, stdin=_PROGRAM.read_text())
         run = f"(python /tmp/client.py keep {store} > /tmp/draft; mv /tmp/draft /tmp/told)"
@@ -53,7 +54,15 @@ class PodClient:
     def _content(self, file: str) -> str:
         return self._exec("sh", "-c", f"cat {file} 2> /dev/null || true")
 
-    def _ask(self, *arguments: str, timeout_s: float = 330.0) -> Any:
+    def _show_token(self, store: str) -> None:
+        """Puts a token for this store alone where the program looks for it."""
+        audience = f"queryablestate.dev/{self.here.namespace}/{store}"
+        token = self.here.kubectl("create", "token", _NAME, f"--audience={audience}")
+        self._exec("sh", "-c", f"cat > /tmp/token-{store}", stdin=token)
+
+    def _ask(self, command: str, store: str, *rest: str, timeout_s: float = 330.0) -> Any:
+        self._show_token(store)
+        arguments = (command, store, *rest)
         said = self._exec(
             "python", "-", *arguments, stdin=_PROGRAM.read_text(), timeout_s=timeout_s
         )
@@ -104,7 +113,6 @@ def _client_objects(namespace: str, image: str) -> list[Object]:
 
 
 def _client_pod(image: str) -> Object:
-    token = {"audience": "queryablestate.dev", "expirationSeconds": 3600, "path": "token"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -132,15 +140,9 @@ def _client_pod(image: str) -> Object:
                         "readOnlyRootFilesystem": True,
                         "capabilities": {"drop": ["ALL"]},
                     },
-                    "volumeMounts": [
-                        {"name": "tmp", "mountPath": "/tmp"},
-                        {"name": "token", "mountPath": "/var/run/secrets/queryablestate.dev"},
-                    ],
+                    "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
                 }
             ],
-            "volumes": [
-                {"name": "tmp", "emptyDir": {}},
-                {"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}},
-            ],
+            "volumes": [{"name": "tmp", "emptyDir": {}}],
         },
     }

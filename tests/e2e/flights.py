@@ -19,6 +19,7 @@ KEYS = 4043
 DRIVERS = ("pods", "--selector", "batch.kubernetes.io/job-name=aircraft-stats")
 EXECUTORS = ("pods", "--selector", "spark-role=executor")
 _MANIFESTS = ROOT / "spark-jobs" / "kubernetes"
+_AUDIENCE = "queryablestate.dev/{}/aircraft-stats"
 _JOB_TIMEOUT_S = 600.0
 _BEGIN_TIMEOUT_S = 300.0
 
@@ -32,19 +33,20 @@ def start(here: Cluster, images: Images) -> None:
 
 def start_store(here: Cluster, images: Images, **storage: str) -> None:
     """The store, and the job's right to write it; `storage` is added to the store's."""
-    store, *others = documents(_MANIFESTS / "aircraft-stats-store.yaml", images)
+    store, *others = documents(here, _MANIFESTS / "aircraft-stats-store.yaml", images)
     store["spec"]["storage"] |= storage
     here.apply(store, *others)
 
 
 def start_job(here: Cluster, images: Images) -> None:
     """The job alone."""
-    here.apply(*documents(_MANIFESTS / "aircraft-stats-job.yaml", images))
+    here.apply(*documents(here, _MANIFESTS / "aircraft-stats-job.yaml", images))
 
 
-def documents(file: Path, images: Images) -> list[Object]:
-    """A manifest with this run's image."""
+def documents(here: Cluster, file: Path, images: Images) -> list[Object]:
+    """A manifest with this run's image and namespace."""
     text = file.read_text().replace("queryable-state/spark:0.1.0", images.spark)
+    text = text.replace(_AUDIENCE.format("flights"), _AUDIENCE.format(here.namespace))
     return list(yaml.safe_load_all(text))
 
 

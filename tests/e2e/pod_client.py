@@ -4,7 +4,7 @@ python - write STORE COUNT ROUND [PEM] writes COUNT keys, their value says the r
 python - read STORE [PEM]              prints all rows as one JSON object
 python - keep STORE                    writes and reads until /tmp/stop appears, then ten times more
 
-A store whose authority is named, as PEM, is asked by https.
+A store whose authority is named, as PEM, is asked by https. /tmp/token-STORE has a token for it.
 """
 
 import json
@@ -49,12 +49,17 @@ def slices_of(rows: dict[str, Any], partitions: int) -> list[Slice]:
     return slices
 
 
+def token_file(store: str) -> Path:
+    """Where the token is that this store takes."""
+    return Path(f"/tmp/token-{store}")
+
+
 class Writer:
     """A job without Spark; a new run of the same query each time."""
 
     def __init__(self, url: str, store: str, ca_file: Path | None = None) -> None:
         """Opens the writer."""
-        self._http = SyncHttp(ca_file=ca_file)
+        self._http = SyncHttp(token_file=token_file(store), ca_file=ca_file)
         self._metadata = discover(self._http, url, store, _LIMITS)
         run = uuid.uuid4().hex
         self._run = open_writer(
@@ -94,7 +99,7 @@ def keep(url: str, name: str) -> dict[str, Any]:
             met["failures"].append(f"{error.code}: {error.message}"[:300])
         met["slowest_s"] = max(met["slowest_s"], round(time.monotonic() - started, 3))
 
-    with Store(url, name, limits=_LIMITS) as store:
+    with Store(url, name, token_file=token_file(name), limits=_LIMITS) as store:
 
         def write() -> None:
             writer.write({f"kept-{number}": met["writes"] for number in range(_KEYS_KEPT)})
@@ -130,7 +135,8 @@ def main() -> None:
         count, number = map(int, rest)
         Writer(url, name, ca_file).write({f"key-{one}": number for one in range(count)})
     elif command == "read":
-        with Store(url, name, ca_file=ca_file, limits=_LIMITS) as store:
+        token = token_file(name)
+        with Store(url, name, token_file=token, ca_file=ca_file, limits=_LIMITS) as store:
             said = {row.key: row.value for row in store.range()}
     else:
         said = keep(url, name)

@@ -22,7 +22,7 @@ from qss_client.routing import RetryLimits
 from qss_core.errors import StoreError
 from qss_testing.waiting import wait_until
 
-AUDIENCE = "queryablestate.dev"
+GROUP = "queryablestate.dev"  # And the audience that all stores have in common.
 KEYS = 20
 TLS_SECRET = "words-tls"
 
@@ -71,14 +71,16 @@ def account(here: Cluster, name: str, *rules: Object) -> str:
 
 def right(what: str, verb: str, *stores: str) -> Object:
     return {
-        "apiGroups": [AUDIENCE],
+        "apiGroups": [GROUP],
         "resources": [f"queryablestatestores/{what}"],
         "verbs": [verb],
         **({"resourceNames": list(stores)} if stores else {}),
     }
 
 
-def token(here: Cluster, name: str, audience: str = AUDIENCE) -> str:
+def token(here: Cluster, name: str, audience: str | None = None, store: str = "words") -> str:
+    """One for `store`, unless it is told an audience."""
+    audience = audience or f"{GROUP}/{here.namespace}/{store}"
     return here.kubectl("create", "token", name, f"--audience={audience}").strip()
 
 
@@ -127,6 +129,22 @@ def test_a_token_for_somebody_else_is_none(
     assert said.code == "UNAUTHENTICATED"
 
 
+def test_the_common_audience_opens_only_stores_that_allow_it(
+    client: PodClient, namespace: Cluster, own_bed: None
+) -> None:
+    account(namespace, "of-all", right("query", "get"))
+    shown = token(namespace, "of-all", GROUP)
+    said = refusal(namespace, "words", shown)
+    assert said.code == "UNAUTHENTICATED"
+    assert f"{GROUP}/{namespace.namespace}/words" in said.message
+    namespace.apply(small_store("common", access={"commonAudience": True}))
+    namespace.wait("qss/common", "condition=Ready")
+    url = f"http://{address(namespace, 'common')}:8080"
+    with Store(url, "common", token=shown, direct=False) as store:
+        assert store.get("key-1") is None
+    namespace.kubectl("delete", "qss/common", "--wait=false")
+
+
 def test_an_account_without_the_right_is_told_which(
     client: PodClient, namespace: Cluster, own_bed: None
 ) -> None:
@@ -142,7 +160,9 @@ def test_a_right_may_be_of_one_store_alone(
 ) -> None:
     account(namespace, "words-only", right("query", "get", "words"))
     shown = token(namespace, "words-only")
-    assert refusal(namespace, "other", shown).code == "FORBIDDEN"
+    assert refusal(namespace, "other", shown).code == "UNAUTHENTICATED", "it is for words"
+    other = token(namespace, "words-only", store="other")
+    assert refusal(namespace, "other", other).code == "FORBIDDEN"
     url = f"http://{address(namespace, 'words')}:8080"
     with Store(url, "words", token=shown, direct=False) as store:
         row = store.get("key-1")
@@ -244,7 +264,7 @@ def test_a_store_with_a_certificate_waits_for_it_and_takes_a_new_one(
     assert is_ready(here.get("qss/closed"))
     restarts = [
         status["restartCount"]
-        for pod in here.items("pods", "--selector", f"{AUDIENCE}/store=closed")
+        for pod in here.items("pods", "--selector", f"{GROUP}/store=closed")
         for status in pod["status"]["containerStatuses"]
     ]
     assert restarts == [0, 0]

@@ -73,7 +73,8 @@ class Story:
 
     def by_the_service(self) -> Store:
         """From this machine, which reaches services of the test bed, with a token."""
-        token = self.here.kubectl("create", "token", "client", "--audience=queryablestate.dev")
+        audience = f"queryablestate.dev/{self.here.namespace}/{_STORE}"
+        token = self.here.kubectl("create", "token", "client", f"--audience={audience}")
         address = self.here.get("service", _STORE)["spec"]["clusterIP"]
         return Store(f"http://{address}:8080", _STORE, token=token.strip(), direct=False)
 

@@ -36,7 +36,7 @@ class Trusting:
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, pod: PodAddress) -> dict[str, str]:
         return {}
 
     def tls(self, pod: PodAddress) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class ToyApiServer:
     asked: list[Asked] = field(default_factory=list)
     unserved: set[str] = field(default_factory=set)
     review: Callable[[Object], Object] = lambda body: body
+    issue: Callable[[str, str], str] = lambda account, audience: f"{account} for {audience}"
     port: int = field(default_factory=lambda: free_ports(1)[0])
     hung: int = 0
     _troubles: list[Trouble] = field(default_factory=list)
@@ -211,11 +212,19 @@ class ToyApiServer:
             objects = self.objects
             found = objects.page(place, request.query) if place.name is None else objects.get(place)
             return web.json_response(found)
+        if place.subresource == "token":
+            return web.json_response(self._issued(place, body), status=201)
         if request.method == "POST":
             is_review = place.plural.endswith("reviews")
             made = self.review(body) if is_review else self.objects.create(place, body)
             return web.json_response(made, status=201)
         return web.json_response(self._changed(request, place, body))
+
+    def _issued(self, place: Place, body: Object) -> Object:
+        """A TokenRequest, answered."""
+        account = f"system:serviceaccount:{place.namespace}:{place.name}"
+        (audience,) = body["spec"]["audiences"]
+        return {**body, "status": {"token": self.issue(account, audience)}}
 
     def _changed(self, request: web.Request, place: Place, body: Object) -> Object:
         match request.method, request.headers.get("Content-Type", ""):

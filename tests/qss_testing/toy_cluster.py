@@ -196,7 +196,7 @@ class ToyCluster:
             self.place(PODS),
             {
                 "metadata": {**template["metadata"], "name": name},
-                "spec": {"nodeName": "node0"},
+                "spec": {**template["spec"], "nodeName": "node0"},
                 "status": {
                     "phase": "Running",
                     "podIP": "10.0.0.1",
@@ -250,12 +250,11 @@ def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:
     return Surroundings(
         api=api,
         pods_of=lambda _: cluster,
-        token_file=None,
         events=Events(api, reporter="test", clock=clock, token=lambda: f"event{next(numbers)}"),
         health=Health(HealthLimits(), monotonic_s=clock.monotonic_s),
         metrics=OperatorMetrics(CollectorRegistry()),
         clock=clock,
-        defaults=PodDefaults(image="store:1"),
+        defaults=PodDefaults(image="store:1", operator_service_account="qss-system/operator"),
         may_act=lambda: cluster.is_leader,
         may_read_nodes=True,
         rounds=asyncio.Semaphore(1),

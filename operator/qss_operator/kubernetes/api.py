@@ -36,6 +36,7 @@ from qss_operator.kubernetes.requests import (
     list_request,
     merge_patch_request,
     replace_request,
+    token_request,
 )
 from qss_operator.kubernetes.retries import Failure, Patience, pause_before_retry
 
@@ -105,6 +106,12 @@ class KubernetesApi:
         reads the object and knows its own work by what it holds (a label, the owner, the spec).
         """
         return await self._send(create_request(kind, namespace, body))
+
+    async def create_token(
+        self, namespace: str, account: str, audience: str, life_s: int
+    ) -> Object:
+        """A TokenRequest for a service account, answered; nothing is stored."""
+        return await self._send(token_request(namespace, account, audience, life_s))
 
     async def apply(
         self,

@@ -7,6 +7,7 @@ import msgspec
 from qss_core.quantities import parse_quantity_bytes
 from qss_core.spec import AccessSpec, Peers, StoreSpec
 from qss_operator.crd import without_nulls
+from qss_operator.kubernetes.audiences import PodAudiences
 from qss_operator.kubernetes.kinds import (
     NETWORK_POLICIES,
     POD_DISRUPTION_BUDGETS,
@@ -66,6 +67,7 @@ def stateful_set(
     defaults: PodDefaults,
     replicas: int,
     account_uid: str = "",
+    audiences: PodAudiences | None = None,
 ) -> Object:
     """The StatefulSet. `OnDelete`: the operator restarts pods, one at a time."""
     claim: Object = {
@@ -89,7 +91,7 @@ def stateful_set(
                     "whenScaled": "Retain",
                 },
                 "selector": {"matchLabels": {STORE_LABEL: names.store}},
-                "template": pod_template(names, spec, defaults, account_uid),
+                "template": pod_template(names, spec, defaults, account_uid, audiences),
                 "volumeClaimTemplates": [
                     {
                         "apiVersion": "v1",

@@ -11,6 +11,7 @@ from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.nodes import Zones
+from qss_operator.kubernetes.pod_access import PodAccess
 from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of, wait_of
 from qss_operator.kubernetes.upkeep import Upkeep
 from qss_operator.kubernetes.volumes import largest_volume
@@ -30,8 +31,10 @@ class KubernetesCluster:
         zones: Zones,
         missing: MissingPods,
         waits: Waits,
+        access: PodAccess,
     ) -> None:
-        """Looks by `live`; has the StatefulSet changed by `upkeep`."""
+        """Looks by `live`; has the StatefulSet changed by `upkeep`; tells `access` of the pods."""
+        self._access = access
         self._missing = missing
         self._waits = waits
         self._names = names
@@ -49,6 +52,7 @@ class KubernetesCluster:
         found = (await self._live.children(STATEFUL_SETS)).get(store)
         replicas = _replicas_of(found)
         pods = await self._live.children(PODS)
+        self._access.saw(pods)
         claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
         # A set that is being replaced leaves its pods alone.
         present = sum(self._names.pod(ordinal) in pods for ordinal in range(len(pods)))

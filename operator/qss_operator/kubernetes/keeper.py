@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from qss_core.errors import Retry, StoreError
@@ -19,7 +18,7 @@ from qss_operator.kubernetes.deletion import Deletion
 from qss_operator.kubernetes.event_rules import EventType, Subject
 from qss_operator.kubernetes.events import Events
 from qss_operator.kubernetes.health import Health
-from qss_operator.kubernetes.kinds import STORES, Kind
+from qss_operator.kubernetes.kinds import PODS, STORES, Kind
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.names import StoreNames
@@ -37,6 +36,7 @@ from qss_operator.kubernetes.resources import (
     unsupported_lines,
 )
 from qss_operator.kubernetes.template import PodDefaults
+from qss_operator.kubernetes.tokens import StoreTokens
 from qss_operator.kubernetes.upkeep import Upkeep
 from qss_operator.metrics import OperatorMetrics
 from qss_operator.planning.model import StoreStatus
@@ -59,7 +59,6 @@ class Surroundings:
 
     api: KubernetesApi
     pods_of: Callable[[PodAccess], Pods]
-    token_file: Path | None
     events: Events
     health: Health
     metrics: OperatorMetrics
@@ -186,7 +185,7 @@ class StoreKeeper:
             return False
         store = await self._live.store()
         if store is None:
-            self._reconciler = None
+            self._reconciler = self._access = None
             return None if await self._deletion.clean_up() else False
         metadata = store["metadata"]
         self._subject = Subject(
@@ -228,6 +227,9 @@ class StoreKeeper:
             self._made_of = made_of
             self._reconciler = self._make_reconciler(spec)
         assert self._access is not None, "made with it"
+        await self._access.refresh_tokens(
+            await self._live.children(PODS), checks_callers=spec.access.checks_callers
+        )
         await self._access.refresh(self._shared.api, spec.access.tls_secret_name)
         return self._reconciler
 
@@ -239,14 +241,18 @@ class StoreKeeper:
             store=self.names.store,
             scheme="http" if spec.access.tls_secret_name is None else "https",
         )
-        self._access = PodAccess(names, shared.token_file, monotonic_s)
+        defaults = shared.defaults
+        tokens = StoreTokens(shared.api, defaults.operator_service_account, monotonic_s)
+        self._access = PodAccess(names, tokens, defaults.token_audience, monotonic_s)
         upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell, monotonic_s)
         zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
         missing = MissingPods(shared.api, names, monotonic_s)
         return StoreReconciler(
             names.store,
             resources=self._resources,
-            cluster=KubernetesCluster(names, live, upkeep, zones, missing, Waits(monotonic_s)),
+            cluster=KubernetesCluster(
+                names, live, upkeep, zones, missing, Waits(monotonic_s), self._access
+            ),
             pods=shared.pods_of(self._access),
             clock=shared.clock,
             intervals=INTERVALS,

@@ -3,21 +3,22 @@
 import base64
 import binascii
 import ssl
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from qss_core.audiences import own_audience
 from qss_core.errors import Retry, StoreError
 from qss_core.model import PodAddress
+from qss_operator.kubernetes.audiences import audiences_of
 from qss_operator.kubernetes.errors import ForbiddenError
 from qss_operator.kubernetes.kinds import SECRETS
 from qss_operator.kubernetes.live import ReadApi
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.requests import Object
+from qss_operator.kubernetes.tokens import StoreTokens
 
 _SECRET_READ_EVERY_S = 60.0
-_TOKEN_BYTES_MAX = 64 * 1024
 
 
 class TlsSecretError(StoreError):
@@ -27,28 +28,40 @@ class TlsSecretError(StoreError):
 
 
 class PodAccess:
-    """The token and the trust for calls to one store's pods (what HttpPods asks)."""
+    """The tokens and the trust for calls to one store's pods (what HttpPods asks).
+
+    A pod is shown a token for the store's own audience. One that was made before stores had
+    audiences of their own is shown one for `common`, if the store checks its callers.
+    """
 
     def __init__(
-        self, names: StoreNames, token_file: Path | None, monotonic_s: Callable[[], float]
+        self,
+        names: StoreNames,
+        tokens: StoreTokens,
+        common: str,
+        monotonic_s: Callable[[], float],
     ) -> None:
-        """`token_file` is a projected token, which the kubelet replaces; it is read each time."""
+        """Knows no pod yet."""
         self._names = names
-        self._token_file = token_file
+        self._tokens = tokens
+        self._own = own_audience(names.namespace, names.store)
+        self._common = common
         self._monotonic_s = monotonic_s
+        self._takes: dict[str, str] = {}  # By pod.
         self._context: ssl.SSLContext | None = None
         self._authority: str | None = None
         self._read_at_s: float | None = None
 
-    def headers(self) -> dict[str, str]:
-        """Who calls."""
-        if self._token_file is None:
-            return {}
-        try:
-            token = self._token_file.read_bytes()[:_TOKEN_BYTES_MAX].decode().strip()
-        except (OSError, UnicodeDecodeError):
-            return {}  # The pods say that they do not know who calls.
-        return {"Authorization": f"Bearer {token}"} if token else {}
+    def headers(self, pod: PodAddress) -> dict[str, str]:
+        """Who calls; nothing where the pod asks nobody, or for a token that is not its store's."""
+        audience = self._takes.get(pod.name)
+        token = None if audience is None else self._tokens.of(audience)
+        return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def saw(self, pods: Mapping[str, Object]) -> None:
+        """The pods as they are now, by name: what each takes stands in its command line."""
+        found = {name: audiences_of(pod.get("spec") or {}) for name, pod in pods.items()}
+        self._takes = {name: one.takes for name, one in found.items() if one is not None}
 
     def tls(self, pod: PodAddress) -> dict[str, Any]:
         """Arguments of a request: pods are called by their IP, and known by their name."""
@@ -56,6 +69,17 @@ class PodAccess:
             return {}
         host = urlsplit(self._names.address(pod.ordinal).changelog).hostname
         return {"ssl": self._context, "server_hostname": host}
+
+    async def refresh_tokens(self, pods: Mapping[str, Object], *, checks_callers: bool) -> None:
+        """Has the tokens that these pods take. Raises TokenRequestError.
+
+        Whatever a pod's command line says, it gets no token that another store takes; the common
+        one opens stores whose pods were not restarted yet.
+        """
+        self.saw(pods)
+        allowed = {self._own, self._common} if checks_callers else {self._own}
+        wanted = allowed.intersection(self._takes.values())
+        await self._tokens.refresh({*wanted, self._own} if checks_callers else wanted)
 
     async def refresh(self, api: ReadApi, secret_name: str | None) -> None:
         """Reads the authority of the store's certificate, from time to time.

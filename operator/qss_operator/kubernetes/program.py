@@ -85,7 +85,6 @@ async def _lead(
         Surroundings(
             api=api,
             pods_of=lambda access: HttpPods(session, access),
-            token_file=settings.token_file,
             events=events,
             health=health,
             metrics=metrics,

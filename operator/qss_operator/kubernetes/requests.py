@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from qss_operator.kubernetes.kinds import Kind
+from qss_operator.kubernetes.kinds import SERVICE_ACCOUNTS, Kind
 
 FIELD_MANAGER = "queryablestate-operator"
 
@@ -98,6 +98,24 @@ def create_request(kind: Kind, namespace: str | None, body: Object) -> ApiReques
         content_type=_JSON,
         body=_typed(kind, body),
         is_repeatable=name is not None or not kind.is_stored,
+    )
+
+
+def token_request(namespace: str, account: str, audience: str, life_s: int) -> ApiRequest:
+    """Have a token of a service account made; each one is good, so it may be asked for again."""
+    return ApiRequest(
+        verb="create",
+        kind=SERVICE_ACCOUNTS,
+        namespace=namespace,
+        name=account,
+        subresource="token",
+        method="POST",
+        content_type=_JSON,
+        body={
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [audience], "expirationSeconds": life_s},
+        },
     )
 
 

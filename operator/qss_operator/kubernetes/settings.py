@@ -4,7 +4,6 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from qss_operator.kubernetes.template import DEFAULT_USER, PodDefaults
 
@@ -20,7 +19,6 @@ class OperatorSettings:
     ops_host: str
     ops_port: int
     kubeconfig: str | None
-    token_file: Path | None
     log_level: str
     log_format: str
     rounds_max: int
@@ -37,20 +35,11 @@ def parse_settings(
     add = parser.add_argument
     of = environment.get
     add("--namespaces", default=of("QSS_NAMESPACES", ""), help="comma-separated; empty means all")
-    add("--store-image", default=of("QSS_STORE_IMAGE", ""), help="the image of store pods")
-    add("--store-image-pull-policy", default=of("QSS_STORE_IMAGE_PULL_POLICY", "IfNotPresent"))
-    add("--store-image-pull-secrets", default=of("QSS_STORE_IMAGE_PULL_SECRETS", ""))
-    add(
-        "--store-user",
-        default=of("QSS_STORE_USER", str(DEFAULT_USER)),
-        help="user and group of store pods; empty leaves them to the cluster",
-    )
+    _add_pods(parser, environment)
     add("--lease-namespace", default=of("QSS_LEASE_NAMESPACE", "default"))
     add("--lease-name", default=of("QSS_LEASE_NAME", "queryable-state-operator"))
     add("--identity", default=of("QSS_IDENTITY", of("HOSTNAME", "operator")))
     add("--service-account", default=of("QSS_SERVICE_ACCOUNT", ""), help="NAMESPACE/NAME of this")
-    add("--token-audience", default=of("QSS_TOKEN_AUDIENCE", "queryablestate.dev"))
-    add("--token-file", default=of("QSS_TOKEN_FILE", ""), help="a token that store pods accept")
     add("--ops-host", default=of("QSS_OPS_HOST", "0.0.0.0"))
     add("--ops-port", type=int, default=int(of("QSS_OPS_PORT", "8082")))
     add("--kubeconfig", default=None, help="outside of a cluster; else the pod's own access")
@@ -68,7 +57,6 @@ def parse_settings(
         ops_host=given.ops_host,
         ops_port=given.ops_port,
         kubeconfig=given.kubeconfig,
-        token_file=Path(given.token_file) if given.token_file else None,
         log_level=given.log_level,
         log_format=given.log_format,
         rounds_max=given.rounds_max,
@@ -80,6 +68,24 @@ def parse_settings(
             operator_service_account=given.service_account,
             token_audience=given.token_audience,
         ),
+    )
+
+
+def _add_pods(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    add = parser.add_argument
+    of = environment.get
+    add("--store-image", default=of("QSS_STORE_IMAGE", ""), help="the image of store pods")
+    add("--store-image-pull-policy", default=of("QSS_STORE_IMAGE_PULL_POLICY", "IfNotPresent"))
+    add("--store-image-pull-secrets", default=of("QSS_STORE_IMAGE_PULL_SECRETS", ""))
+    add(
+        "--store-user",
+        default=of("QSS_STORE_USER", str(DEFAULT_USER)),
+        help="user and group of store pods; empty leaves them to the cluster",
+    )
+    add(
+        "--token-audience",
+        default=of("QSS_TOKEN_AUDIENCE", "queryablestate.dev"),
+        help="the common audience, for stores that allow it",
     )
 
 

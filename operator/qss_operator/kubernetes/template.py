@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from qss_core.pod_spec import PodSpec
-from qss_core.spec import Authentication, StoreSpec
+from qss_core.spec import StoreSpec
+from qss_operator.kubernetes.audiences import CONTAINER, PEERS, TAKES, PodAudiences, own_of
 from qss_operator.kubernetes.names import (
     ACCOUNT_ANNOTATION,
     CHANGELOG_PORT,
@@ -36,30 +37,34 @@ class PodDefaults:
     image_pull_secrets: tuple[str, ...] = ()
     user: int | None = DEFAULT_USER  # None: the cluster chooses, as OpenShift does.
     operator_service_account: str = ""  # NAMESPACE/NAME, which may give pods their assignment.
-    token_audience: str = "queryablestate.dev"
+    token_audience: str = "queryablestate.dev"  # The common one, for stores that allow it.
     log_format: str = "json"
 
 
 def pod_template(
-    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, account_uid: str = ""
+    names: StoreNames,
+    spec: StoreSpec,
+    defaults: PodDefaults,
+    account_uid: str = "",
+    audiences: PodAudiences | None = None,
 ) -> Object:
     """The template, with its own hash in an annotation: a pod of another hash is out of date.
 
     `account_uid` is that of the pods' ServiceAccount: one that was made again has taken their
-    tokens' worth with it, and only new pods get others.
+    tokens' worth with it, and only new pods get others. `audiences`: by default the store's own.
     """
     given = spec.pod
-    account = {ACCOUNT_ANNOTATION: account_uid} if _checks_callers(spec) else {}
+    account = {ACCOUNT_ANNOTATION: account_uid} if spec.access.checks_callers else {}
     template: Object = {
         "metadata": {
             "labels": {**given.labels, **names.labels()},
             "annotations": {
-                "kubectl.kubernetes.io/default-container": "store",
+                "kubectl.kubernetes.io/default-container": CONTAINER,
                 **given.annotations,
                 **account,
             },
         },
-        "spec": _pod_spec(names, spec, defaults),
+        "spec": _pod_spec(names, spec, defaults, audiences or own_of(names)),
     }
     digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:16]
     template["metadata"]["annotations"][TEMPLATE_ANNOTATION] = digest
@@ -72,17 +77,19 @@ def template_hash(template: Object) -> str:
     return digest
 
 
-def _pod_spec(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Object:
+def _pod_spec(
+    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+) -> Object:
     given = spec.pod
     made: Object = {
         "serviceAccountName": names.service_account,
-        "automountServiceAccountToken": _checks_callers(spec),
+        "automountServiceAccountToken": spec.access.checks_callers,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": given.termination_grace_period_seconds,
         "securityContext": _security_context(given, defaults),
         "topologySpreadConstraints": _spread(names, spec),
-        "containers": [_container(names, spec, defaults)],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *_volumes(spec, defaults)],
+        "containers": [_container(names, spec, defaults, audiences)],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *_volumes(spec, audiences)],
     }
     secrets = dict.fromkeys(
         (*defaults.image_pull_secrets, *(secret.name for secret in given.image_pull_secrets))
@@ -124,12 +131,14 @@ def _spread(names: StoreNames, spec: StoreSpec) -> list[Object]:
     ]
 
 
-def _container(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Object:
+def _container(
+    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+) -> Object:
     return {
-        "name": "store",
+        "name": CONTAINER,
         "image": spec.pod.image or defaults.image,
         "imagePullPolicy": defaults.image_pull_policy,
-        "args": _arguments(names, spec, defaults),
+        "args": _arguments(names, spec, defaults, audiences),
         "env": [
             {
                 "name": "QSS_ORDINAL",
@@ -160,7 +169,9 @@ def _container(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> Obj
     }
 
 
-def _arguments(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> list[str]:
+def _arguments(
+    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+) -> list[str]:
     arguments = [
         f"--store={names.store}",
         "--ordinal=$(QSS_ORDINAL)",
@@ -171,17 +182,28 @@ def _arguments(names: StoreNames, spec: StoreSpec, defaults: PodDefaults) -> lis
         f"--ops-port={OPS_PORT}",
         f"--log-format={defaults.log_format}",
     ]
-    if _checks_callers(spec):
+    if spec.access.checks_callers:
         arguments += [
             "--authentication=serviceaccount",
             f"--namespace={names.namespace}",
-            f"--token-audience={defaults.token_audience}",
+            *_audience_arguments(spec, defaults, audiences),
             f"--peer-token-file={_TOKENS}/token",
             f"--peer-service-account={names.service_account}",
             f"--operator-service-account={defaults.operator_service_account}",
         ]
     if spec.access.tls_secret_name is not None:
         arguments.append(f"--tls-dir={_TLS}")
+    return arguments
+
+
+def _audience_arguments(
+    spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+) -> list[str]:
+    arguments = [f"{TAKES}{audiences.takes}"]
+    if spec.access.common_audience:
+        arguments.append(f"--common-audience={defaults.token_audience}")
+    if audiences.peers is not None:
+        arguments.append(f"{PEERS}{audiences.peers}")
     return arguments
 
 
@@ -200,10 +222,10 @@ def _probe(path: str, *, period_s: int, failures: int) -> Object:
     }
 
 
-def _volumes(spec: StoreSpec, defaults: PodDefaults) -> list[Object]:
+def _volumes(spec: StoreSpec, audiences: PodAudiences) -> list[Object]:
     volumes: list[Object] = []
-    if _checks_callers(spec):
-        source = {"audience": defaults.token_audience, "expirationSeconds": 3600, "path": "token"}
+    if spec.access.checks_callers:
+        source = {"audience": audiences.shows, "expirationSeconds": 3600, "path": "token"}
         volumes.append(
             {"name": "token", "projected": {"sources": [{"serviceAccountToken": source}]}}
         )
@@ -214,15 +236,11 @@ def _volumes(spec: StoreSpec, defaults: PodDefaults) -> list[Object]:
 
 def _mounts(spec: StoreSpec) -> list[Object]:
     mounts: list[Object] = []
-    if _checks_callers(spec):
+    if spec.access.checks_callers:
         mounts.append({"name": "token", "mountPath": _TOKENS, "readOnly": True})
     if spec.access.tls_secret_name is not None:
         mounts.append({"name": "tls", "mountPath": _TLS, "readOnly": True})
     return mounts
-
-
-def _checks_callers(spec: StoreSpec) -> bool:
-    return spec.access.authentication is Authentication.SERVICE_ACCOUNT
 
 
 def _without_none(value: msgspec.Struct) -> Object:

@@ -15,6 +15,12 @@ from qss_core.spec import StoreSpec
 from qss_operator.attempts import Attempts
 from qss_operator.errors import NameTakenError
 from qss_operator.kubernetes.api import KubernetesApi
+from qss_operator.kubernetes.audiences import (
+    PodAudiences,
+    audiences_of,
+    next_audiences,
+    own_of,
+)
 from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set, storage_text
 from qss_operator.kubernetes.errors import ForbiddenError, InvalidError
 from qss_operator.kubernetes.kinds import (
@@ -129,6 +135,7 @@ class Upkeep:
             self._defaults,
             replicas,
             account_uid=account["metadata"]["uid"] if account is not None else "",
+            audiences=await self._audiences(found),
         )
         found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
         if found is not None and "deletionTimestamp" in found["metadata"]:
@@ -138,6 +145,17 @@ class Upkeep:
             # The claims' template cannot change: `_grow` makes the set again where it has to.
             body["spec"]["volumeClaimTemplates"] = found["spec"]["volumeClaimTemplates"]
         await self._apply(STATEFUL_SETS, body)
+
+    async def _audiences(self, found: Object | None) -> PodAudiences:
+        """What the pods' template says of audiences, where the pods are now."""
+        pods = (await self._live.children(PODS)).values()
+        known = [audiences_of(pod.get("spec") or {}) for pod in pods]
+        return next_audiences(
+            own_of(self._names),
+            None if found is None else audiences_of(found["spec"]["template"]["spec"]),
+            [one for one in known if one is not None],
+            0 if found is None else found["spec"]["replicas"],
+        )
 
     async def _apply(self, kind: Kind, body: Object) -> None:
         """Applies what is missing, was edited, or should change; nothing otherwise."""

@@ -37,7 +37,8 @@ from qss_store.http.writers import WRITERS_ROUTE
 
 _VERSION = "0.1.0"
 _TOKEN_TEXT = (
-    "A Kubernetes token with the audience queryablestate.dev. Its account needs the verb get on "
+    "A Kubernetes token with the store's audience, queryablestate.dev/NAMESPACE/STORE. Its account "
+    "needs the verb get on "
     "queryablestatestores/query of this store; for discovery, update on .../write will do, "
     "and what is under /changelog needs that."
 )

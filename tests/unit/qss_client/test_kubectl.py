@@ -79,7 +79,9 @@ def test_a_store_that_asks_nobody_is_forwarded_without_a_token(kubectl: Path) ->
     assert "--namespace shop port-forward --address=127.0.0.1 service/words :8080" in asked(kubectl)
 
 
-@pytest.mark.parametrize(("told", "audience"), [("", "queryablestate.dev"), ("shop", "shop")])
+@pytest.mark.parametrize(
+    ("told", "audience"), [("", "queryablestate.dev/shop/words"), ("all", "all")]
+)
 def test_a_store_that_checks_its_callers_gets_a_token_of_its_audience_once(
     kubectl: Path, told: str, audience: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

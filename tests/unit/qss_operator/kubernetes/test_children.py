@@ -110,7 +110,19 @@ def test_pods_check_callers_unless_it_is_written_down_that_they_need_not() -> No
     assert spec["automountServiceAccountToken"], "pods ask the API server who calls"
     token = next(one for one in spec["volumes"] if one["name"] == "token")
     source = token["projected"]["sources"][0]["serviceAccountToken"]
-    assert source["audience"] == "queryablestate.dev"
+    assert source["audience"] == "queryablestate.dev/shop/word-counts"
+
+
+def test_pods_take_the_stores_own_audience_and_the_common_one_of_readers_where_it_is_allowed() -> (
+    None
+):
+    def told(**access: Any) -> list[str]:
+        return [one for one in arguments(access=access) if "audience" in one]
+
+    own = "--token-audience=queryablestate.dev/shop/word-counts"
+    assert told() == [own]
+    assert told(commonAudience=True) == [own, "--common-audience=queryablestate.dev"]
+    assert told(authentication="None", commonAudience=True) == []
 
 
 def test_a_certificate_is_mounted_and_changes_the_addresses() -> None:

@@ -1,17 +1,20 @@
 """The operator's token and trust toward pods."""
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from qss_core.errors import StoreError
 from qss_core.model import StoreName
+from qss_operator.kubernetes.errors import ForbiddenError
 from qss_operator.kubernetes.kinds import Kind
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.pod_access import PodAccess, TlsSecretError, authority_of
+from qss_operator.kubernetes.tokens import StoreTokens, TokenRequestError
 
 NAMES = StoreNames(namespace="shop", store=StoreName("words"), scheme="https")
+OWN, COMMON = "queryablestate.dev/shop/words", "queryablestate.dev"
 
 
 def encoded(text: str) -> str:
@@ -39,18 +42,110 @@ class Secrets:
         raise AssertionError("no list of secrets is ever needed")
 
 
-def test_a_token_is_read_each_time_as_it_is_replaced(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    access = PodAccess(NAMES, file, lambda: 0.0)
-    assert access.headers() == {}
-    file.write_text("first\n")
-    assert access.headers() == {"Authorization": "Bearer first"}
-    file.write_text("second")
-    assert access.headers() == {"Authorization": "Bearer second"}
+class Issuer:
+    """Counts the tokens that it makes, each of which lives for `life_s`."""
+
+    def __init__(self, life_s: float = 1000.0) -> None:
+        self.life_s = life_s
+        self.asked: list[tuple[str, str, str]] = []
+        self.refusal: StoreError | None = None
+
+    async def create_token(
+        self, namespace: str, account: str, audience: str, life_s: int
+    ) -> dict[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
+        self.asked.append((namespace, account, audience))
+        token = f"{audience}#{len(self.asked)}"
+        return {"spec": {"expirationSeconds": self.life_s}, "status": {"token": token}}
 
 
-def test_without_a_token_file_nothing_is_shown() -> None:
-    assert PodAccess(NAMES, None, lambda: 0.0).headers() == {}
+class Moment:
+    """A clock that stands until it is told."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def pod_that_takes(audience: str | None) -> dict[str, Any]:
+    arguments = ["--store=words", *([f"--token-audience={audience}"] if audience else [])]
+    return {"spec": {"containers": [{"name": "store", "args": arguments}]}}
+
+
+def access_of(issuer: Issuer, moment: Moment, account: str = "system/operator") -> PodAccess:
+    return PodAccess(NAMES, StoreTokens(issuer, account, moment), COMMON, moment)
+
+
+async def test_each_pod_is_shown_the_token_that_it_takes_and_no_other_stores() -> None:
+    issuer, moment = Issuer(), Moment()
+    access = access_of(issuer, moment)
+    pods = {
+        "words-0": pod_that_takes(OWN),
+        "words-1": pod_that_takes(COMMON),
+        "words-2": pod_that_takes("queryablestate.dev/shop/birds"),
+        "words-3": pod_that_takes(None),
+    }
+    await access.refresh_tokens(pods, checks_callers=True)
+    assert [access.headers(NAMES.address(number)) for number in range(5)] == [
+        {"Authorization": f"Bearer {OWN}#2"},
+        {"Authorization": f"Bearer {COMMON}#1"},
+        {},
+        {},
+        {},
+    ]
+    assert issuer.asked == [("system", "operator", COMMON), ("system", "operator", OWN)]
+    del pods["words-1"]
+    await access.refresh_tokens(pods, checks_callers=True)
+    access.saw({"words-1": pod_that_takes(COMMON)})
+    assert access.headers(NAMES.address(1)) == {}, "what no pod takes is forgotten"
+
+
+async def test_a_store_that_asks_nobody_gets_no_token_whatever_its_pods_say() -> None:
+    issuer, moment = Issuer(), Moment()
+    access = access_of(issuer, moment)
+    pods = {"words-0": pod_that_takes(None), "words-1": pod_that_takes(COMMON)}
+    await access.refresh_tokens(pods, checks_callers=False)
+    assert [access.headers(NAMES.address(number)) for number in range(2)] == [{}, {}]
+    assert issuer.asked == []
+
+
+async def test_an_operator_without_an_account_shows_nothing() -> None:
+    issuer, moment = Issuer(), Moment()
+    access = access_of(issuer, moment, account="")
+    await access.refresh_tokens({"words-0": pod_that_takes(OWN)}, checks_callers=True)
+    assert access.headers(NAMES.address(0)) == {}
+    assert issuer.asked == []
+
+
+async def test_a_token_is_kept_for_four_fifths_of_its_life() -> None:
+    issuer, moment = Issuer(), Moment()
+    access = access_of(issuer, moment)
+    pods = {"words-0": pod_that_takes(OWN)}
+    for moment.now_s, number in ((0.0, 1), (799.0, 1), (800.0, 2), (1599.0, 2), (1600.0, 3)):
+        await access.refresh_tokens(pods, checks_callers=True)
+        shown = access.headers(NAMES.address(0))
+        assert shown == {"Authorization": f"Bearer {OWN}#{number}"}, moment.now_s
+
+
+async def test_a_token_that_cannot_be_renewed_is_shown_until_it_ends_and_then_nothing_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    issuer, moment = Issuer(), Moment()
+    access = access_of(issuer, moment)
+    pods = {"words-0": pod_that_takes(OWN), "words-1": pod_that_takes(COMMON)}
+    await access.refresh_tokens(pods, checks_callers=True)
+    issuer.refusal = ForbiddenError("the operator may not create serviceaccounts/token")
+    moment.now_s = 999.0
+    await access.refresh_tokens(pods, checks_callers=True)
+    assert access.headers(NAMES.address(0)) == {"Authorization": f"Bearer {OWN}#2"}
+    assert f"no token with the audience {OWN}: the operator may not create" in caplog.text
+    assert "#" not in caplog.text, "no token is in the log"
+    moment.now_s = 1100.0
+    with pytest.raises(TokenRequestError, match="may not create serviceaccounts/token"):
+        await access.refresh_tokens(pods, checks_callers=True)
+    assert access.headers(NAMES.address(0)) == {}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +169,7 @@ def test_a_certificate_without_an_authority_vouches_for_itself() -> None:
 
 async def test_what_is_no_certificate_is_said_and_asked_for_again() -> None:
     secrets = Secrets(secret(tls_crt="not a PEM", tls_key="k"))
-    access = PodAccess(NAMES, None, lambda: 0.0)
+    access = access_of(Issuer(), Moment())
     for _ in range(2):
         with pytest.raises(TlsSecretError, match="holds no certificate"):
             await access.refresh(secrets, "words-tls")
@@ -83,5 +178,5 @@ async def test_what_is_no_certificate_is_said_and_asked_for_again() -> None:
 
 async def test_a_store_without_a_certificate_needs_no_secret() -> None:
     secrets = Secrets(None)
-    await PodAccess(NAMES, None, lambda: 0.0).refresh(secrets, None)
+    await access_of(Issuer(), Moment()).refresh(secrets, None)
     assert secrets.asked == 0

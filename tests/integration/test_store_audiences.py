@@ -1,0 +1,314 @@
+"""The operator's tokens, each for one store: what is shown to whom, also during an upgrade."""
+
+import asyncio
+import http.client
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from qss_core.losses import AcceptLossRequest
+from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreName
+from qss_core.replica_reports import ReplicasReport
+from qss_core.wire import encode
+from qss_operator.http_pods import HttpPods
+from qss_operator.kubernetes.api import connect
+from qss_operator.kubernetes.audiences import audiences_of as made_with
+from qss_operator.kubernetes.keeper import StoreKeeper
+from qss_operator.kubernetes.kinds import PODS, STATEFUL_SETS, STORES
+from qss_operator.kubernetes.names import StoreNames
+from qss_operator.kubernetes.pod_access import PodAccess
+from qss_operator.kubernetes.tokens import StoreTokens
+from qss_store.access.tokens import Audiences, claims_of
+from qss_store.arguments import parse_arguments
+from qss_store.protection import audiences_of
+from qss_testing.control_world import STORE
+from qss_testing.guarded import OPERATOR, guarded, rights
+from qss_testing.pod_process import PodCluster
+from qss_testing.ports import free_ports
+from qss_testing.reviewer import AUDIENCE, COMMON, Reviewer, make_token
+from qss_testing.toy_api_server import ToyApiServer
+from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
+
+CHECKED = {"authentication": "ServiceAccount"}
+OWN = f"queryablestate.dev/{NAMESPACE}/{STORE}"
+
+
+def taken_by(pod: Any) -> Audiences:
+    """What a pod takes, as its own program reads its command line."""
+    arguments = pod["spec"]["containers"][0]["args"]
+    told = [one.replace("$(QSS_ORDINAL)", "0") for one in arguments]
+    return audiences_of(parse_arguments([*told, "--kubernetes-api=http://127.0.0.1"]))
+
+
+@dataclass(slots=True)
+class CheckingPods:
+    """The pods of a toy cluster; each call is judged as the pod that is called would."""
+
+    cluster: ToyCluster
+    access: PodAccess
+    refused: list[str]
+
+    def check(self, pod: PodAddress) -> None:
+        token = self.access.headers(pod).get("Authorization", "").removeprefix("Bearer ")
+        found = claims_of(token).audiences
+        taken = taken_by(self.cluster.get(PODS, pod.name))
+        if not taken.bind(frozenset(found), is_peer=False):
+            self.refused.append(f"{pod.name} refuses {found}")
+
+    async def report(self, pod: PodAddress) -> ReplicasReport | None:
+        self.check(pod)
+        return await self.cluster.report(pod)
+
+    def refusal(self, pod: PodAddress) -> str | None:
+        return self.cluster.refusal(pod)
+
+    async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+        self.check(pod)
+        return await self.cluster.assign(pod, assignment)
+
+    async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
+        return await self.cluster.accept_loss(pod, request)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
+    async with toy_cluster(tmp_path) as made:
+        made.server.issue = lambda account, audience: make_token(account, audience=audience)
+        refused: list[str] = []
+        made.shared = replace(
+            made.shared, pods_of=lambda access: CheckingPods(made, access, refused)
+        )
+        made.keeper = new_operator(made)
+        yield made
+        assert refused == [], "no pod refuses the operator, in any test"
+
+
+def new_operator(cluster: ToyCluster) -> StoreKeeper:
+    return StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+
+
+def audiences_asked(cluster: ToyCluster) -> list[str]:
+    """Of the tokens that the operator has asked for."""
+    asked = [one for one in cluster.server.asked if one.path.endswith("/token")]
+    assert all("/namespaces/qss-system/serviceaccounts/operator/" in one.path for one in asked)
+    return [one.body["spec"]["audiences"][0] for one in asked]
+
+
+# --- What is asked for
+
+
+async def test_the_operator_asks_once_for_a_token_of_the_store_alone(cluster: ToyCluster) -> None:
+    cluster.make_store(access=CHECKED)
+    await cluster.settle()
+    assert cluster.condition("Ready")["status"] == "True"
+    assert audiences_asked(cluster) == [OWN]
+    assert {taken_by(cluster.get(PODS, pod)) for pod in PODS_OF_STORE} == {Audiences(own=OWN)}
+
+
+async def test_a_token_that_is_refused_is_told_and_no_other_one_is_shown(
+    cluster: ToyCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.make_store(access=CHECKED)
+    await cluster.settle()
+    cluster.keeper = new_operator(cluster)
+    cluster.server.next_answer(
+        403,
+        "Forbidden",
+        'User "op" cannot create resource "serviceaccounts/token"',
+        word="/serviceaccounts/operator/token",
+        times=99,
+    )
+    assert (await cluster.keeper.run_round())[0] == "failed"
+    degraded = cluster.condition("Degraded")
+    assert degraded["reason"] == "TokenRequest"
+    assert degraded["message"].startswith(f"the operator has no token with the audience {OWN}: ")
+    assert "serviceaccounts/token" in caplog.text
+    cluster.server.forget()
+    cluster.keeper.wake()
+    await cluster.settle()
+    assert cluster.condition("Degraded")["status"] == "False"
+
+
+async def test_a_store_that_is_gone_has_no_token_left(cluster: ToyCluster) -> None:
+    cluster.make_store(access=CHECKED)
+    await cluster.settle()
+    assert cluster.keeper._access is not None
+    cluster.delete(STORES, STORE)
+    await cluster.settle()
+    assert cluster.keeper._access is None
+
+
+# --- Stores of before
+
+
+def make_older(cluster: ToyCluster) -> None:
+    """Set and pods as an operator made them that knew the common audience alone."""
+
+    def older(spec: Any) -> Any:
+        container = spec["containers"][0]
+        arguments = [
+            f"--token-audience={COMMON}" if one.startswith("--token-audience=") else one
+            for one in container["args"]
+        ]
+        volumes = [
+            {
+                **one,
+                "projected": {"sources": [{"serviceAccountToken": {"audience": COMMON}}]},
+            }
+            if one["name"] == "token"
+            else one
+            for one in spec["volumes"]
+        ]
+        return {**spec, "containers": [{**container, "args": arguments}], "volumes": volumes}
+
+    found = cluster.get(STATEFUL_SETS, STORE)["spec"]["template"]
+    hashed = {"annotations": {"queryablestate.dev/template": "older"}}
+    template = {"metadata": hashed, "spec": older(found["spec"])}
+    cluster.edit(STATEFUL_SETS, STORE, {"spec": {"template": template}})
+    for name in PODS_OF_STORE:
+        pod = cluster.get(PODS, name)
+        cluster.edit(PODS, name, {"metadata": hashed, "spec": older(pod["spec"])})
+
+
+def check_that_peers_meet(cluster: ToyCluster) -> None:
+    """Every pod takes what every other one shows."""
+    pods = [cluster.get(PODS, name) for name in cluster.names(PODS)]
+    for pod in pods:
+        taken = taken_by(pod)
+        for other in pods:
+            shown = made_with(other["spec"])
+            assert shown is not None
+            name, peer = pod["metadata"]["name"], other["metadata"]["name"]
+            assert taken.bind(frozenset({shown.shows}), is_peer=True), f"{name} refuses {peer}"
+
+
+@pytest.mark.parametrize("allows_common", [False, True])
+async def test_a_store_of_before_gets_its_own_audience_and_nobody_is_refused_on_the_way(
+    cluster: ToyCluster, allows_common: bool
+) -> None:
+    cluster.make_store(access={**CHECKED, "commonAudience": allows_common})
+    await cluster.settle()
+    make_older(cluster)
+    assert {taken_by(cluster.get(PODS, pod)).own for pod in PODS_OF_STORE} == {COMMON}
+    cluster.keeper = new_operator(cluster)
+    cluster.server.asked.clear()
+    restarts, quiet = 0, 0
+    while quiet < 5:
+        before = {name: cluster.get(PODS, name)["metadata"]["uid"] for name in cluster.names(PODS)}
+        result, _ = await cluster.keeper.run_round()
+        gone = before.keys() - set(cluster.names(PODS))
+        assert len(gone) <= 1, "one at a time"
+        restarts += len(gone)
+        cluster.control()
+        cluster.forget_publish_pace()
+        check_that_peers_meet(cluster)
+        assert restarts <= 9
+        quiet = quiet + 1 if result == "settled" else 0
+    assert restarts == 9, "three times each pod"
+    common = COMMON if allows_common else None
+    assert {taken_by(cluster.get(PODS, pod)) for pod in PODS_OF_STORE} == {
+        Audiences(own=OWN, common=common)
+    }
+    assert audiences_asked(cluster) == [COMMON, OWN], "one of each"
+    assert cluster.condition("Ready")["status"] == "True"
+
+
+async def test_readers_with_common_tokens_are_not_let_in_by_the_upgrade(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store(access=CHECKED)
+    await cluster.settle()
+    make_older(cluster)
+    cluster.keeper = new_operator(cluster)
+    await cluster.keeper.run_round()
+    taken = taken_by({"spec": cluster.get(STATEFUL_SETS, STORE)["spec"]["template"]["spec"]})
+    assert taken == Audiences(own=OWN, peers=COMMON)
+    assert not taken.take(frozenset({COMMON}), is_peer=False)
+
+
+# --- A pod of another store, with a program of its own
+
+
+@dataclass(slots=True)
+class RoguePod:
+    """Keeps what it is shown."""
+
+    url: str
+    shown: list[str | None]
+
+
+@asynccontextmanager
+async def rogue_pod() -> AsyncIterator[RoguePod]:
+    port = free_ports(1)[0]
+    rogue = RoguePod(f"http://127.0.0.1:{port}", [])
+
+    async def keep(request: web.Request) -> web.Response:
+        rogue.shown.append(request.headers.get("Authorization"))
+        return web.Response(status=500)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", keep)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield rogue
+    finally:
+        await runner.cleanup()
+
+
+async def shown_to_a_rogue_pod(tmp_path: Path, told: str | None) -> str | None:
+    """What the operator shows a pod of evil/mine that takes this audience, as it says."""
+    names = StoreNames(namespace="evil", store=StoreName("mine"))
+    arguments = [] if told is None else [f"--token-audience={told}"]
+    pods = {"mine-0": {"spec": {"containers": [{"name": "store", "args": arguments}]}}}
+    async with (
+        ToyApiServer() as server,
+        connect(str(server.write_kubeconfig(tmp_path / "kubeconfig"))) as api,
+        aiohttp.ClientSession() as session,
+        rogue_pod() as rogue,
+    ):
+        server.issue = lambda account, audience: make_token(account, audience=audience)
+        account = OPERATOR.removeprefix("system:serviceaccount:").replace(":", "/")
+        access = PodAccess(names, StoreTokens(api, account, time.monotonic), COMMON, time.monotonic)
+        await access.refresh_tokens(pods, checks_callers=told is not None)
+        address = PodAddress(
+            ordinal=Ordinal(0), name=PodName("mine-0"), query=rogue.url, changelog=rogue.url
+        )
+        await HttpPods(session, access).report(address)
+        return rogue.shown[-1]
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
+    """A pod of shop/words."""
+    with (
+        Reviewer(rights()) as reviewer,
+        guarded(tmp_path_factory.mktemp("words"), reviewer, pods=1, partitions=1) as pods,
+    ):
+        yield pods
+
+
+@pytest.mark.parametrize("told", ["queryablestate.dev/evil/mine", COMMON, AUDIENCE, None])
+def test_what_a_pod_of_another_store_is_shown_commands_no_store(
+    words: PodCluster, tmp_path: Path, told: str | None
+) -> None:
+    stolen = asyncio.run(shown_to_a_rogue_pod(tmp_path, told))
+    assert (stolen is None) == (told in (AUDIENCE, None)), "no other store's token, ever"
+    held = encode(words.assignment)
+    for method, path, body in (
+        ("GET", "/control/replicas", None),
+        ("PUT", "/control/assignment", held),
+    ):
+        connection = http.client.HTTPConnection("127.0.0.1", words.pods[0].ports[1], timeout=30)
+        headers = {} if stolen is None else {"Authorization": stolen}
+        connection.request(method, path, body, headers)
+        assert connection.getresponse().status in (401, 403), (method, path)
+        connection.close()
