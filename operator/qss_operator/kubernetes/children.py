@@ -48,14 +48,19 @@ def owner_of(store: Object) -> Object:
 
 
 def beside_pods(
-    names: StoreNames, owner: Object, access: AccessSpec, *, is_healthy: bool
+    names: StoreNames,
+    owner: Object,
+    access: AccessSpec,
+    defaults: PodDefaults,
+    *,
+    is_healthy: bool,
 ) -> list[Child]:
     """All children but the StatefulSet; they come first, as pods need them."""
     return [
         (SERVICE_ACCOUNTS, _child(names, owner, names.service_account, {})),
         (SERVICES, _pods_service(names, owner)),
         (SERVICES, _query_service(names, owner, access)),
-        (NETWORK_POLICIES, _network_policy(names, owner, access)),
+        (NETWORK_POLICIES, _network_policy(names, owner, access, defaults)),
         (POD_DISRUPTION_BUDGETS, _disruption_budget(names, owner, is_healthy=is_healthy)),
     ]
 
@@ -165,19 +170,17 @@ def _disruption_budget(names: StoreNames, owner: Object, *, is_healthy: bool) ->
     return _child(names, owner, names.store, {"spec": spec})
 
 
-def _network_policy(names: StoreNames, owner: Object, access: AccessSpec) -> Object:
+def _network_policy(
+    names: StoreNames, owner: Object, access: AccessSpec, defaults: PodDefaults
+) -> Object:
     everywhere: Object = {"namespaceSelector": {}}
     own_pods: Object = {"podSelector": {"matchLabels": {STORE_LABEL: names.store}}}
     writers: Object = {"podSelector": {"matchExpressions": [_exists(WRITER_LABEL)]}}
-    operator: Object = {
-        "namespaceSelector": {},
-        "podSelector": {"matchLabels": OPERATOR_LABELS},
-    }
     # Who writes asks there first where the partitions are.
     askers = [*_peers(access.query_from), own_pods, writers] if access.query_from else [everywhere]
     rules = [
         (QUERY_PORT, askers),
-        (CHANGELOG_PORT, [own_pods, writers, operator]),
+        (CHANGELOG_PORT, [own_pods, writers, *_operator(defaults)]),
         (OPS_PORT, _peers(access.metrics_from) or [everywhere]),
     ]
     spec = {
@@ -188,6 +191,24 @@ def _network_policy(names: StoreNames, owner: Object, access: AccessSpec) -> Obj
         ],
     }
     return _child(names, owner, names.store, {"spec": spec})
+
+
+def _operator(defaults: PodDefaults) -> list[Object]:
+    """The operator's pods; none where it runs outside of the cluster.
+
+    Whoever may label pods in another namespace is not among them.
+    """
+    namespace = defaults.operator_service_account.partition("/")[0]
+    if not namespace:
+        return []
+    release = defaults.operator_release
+    instance = {"app.kubernetes.io/instance": release} if release else {}
+    return [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "podSelector": {"matchLabels": {**OPERATOR_LABELS, **instance}},
+        }
+    ]
 
 
 def _peers(given: Peers) -> list[Object]:

@@ -40,6 +40,11 @@ def parse_settings(
     add("--lease-name", default=of("QSS_LEASE_NAME", "queryable-state-operator"))
     add("--identity", default=of("QSS_IDENTITY", of("HOSTNAME", "operator")))
     add("--service-account", default=of("QSS_SERVICE_ACCOUNT", ""), help="NAMESPACE/NAME of this")
+    add(
+        "--release",
+        default=of("QSS_RELEASE", ""),
+        help="the label app.kubernetes.io/instance of this pod, which stores let in",
+    )
     add("--ops-host", default=of("QSS_OPS_HOST", "0.0.0.0"))
     add("--ops-port", type=int, default=int(of("QSS_OPS_PORT", "8082")))
     add("--kubeconfig", default=None, help="outside of a cluster; else the pod's own access")
@@ -66,6 +71,7 @@ def parse_settings(
             image_pull_secrets=_names(given.store_image_pull_secrets),
             user=int(given.store_user) if given.store_user else None,
             operator_service_account=given.service_account,
+            operator_release=given.release,
             token_audience=given.token_audience,
         ),
     )

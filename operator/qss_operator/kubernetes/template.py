@@ -37,6 +37,7 @@ class PodDefaults:
     image_pull_secrets: tuple[str, ...] = ()
     user: int | None = DEFAULT_USER  # None: the cluster chooses, as OpenShift does.
     operator_service_account: str = ""  # NAMESPACE/NAME, which may give pods their assignment.
+    operator_release: str = ""  # The label app.kubernetes.io/instance of the operator's pods.
     token_audience: str = "queryablestate.dev"  # The common one, for stores that allow it.
     log_format: str = "json"
 

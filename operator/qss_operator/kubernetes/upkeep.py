@@ -92,7 +92,9 @@ class Upkeep:
             findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
         if doomed:
             findings[ConditionType.DEGRADED] = doomed_finding(doomed)
-        for kind, body in beside_pods(self._names, self._owner, spec.access, is_healthy=is_healthy):
+        for kind, body in beside_pods(
+            self._names, self._owner, spec.access, self._defaults, is_healthy=is_healthy
+        ):
             await self._apply(kind, body)
         found = await self._found_set()
         if found is not None and (growing := await self._grow(found, spec)) is not None:

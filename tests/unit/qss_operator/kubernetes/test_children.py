@@ -31,7 +31,7 @@ def arguments(**spec: Any) -> list[str]:
 
 
 def test_every_child_belongs_to_its_store() -> None:
-    made = [body for _, body in beside_pods(NAMES, OWNER, AccessSpec(), is_healthy=True)]
+    made = [body for _, body in beside_pods(NAMES, OWNER, AccessSpec(), DEFAULTS, is_healthy=True)]
     made.append(stateful_set(NAMES, OWNER, spec_of(access=OPEN), DEFAULTS, 3))
     for body in made:
         metadata = body["metadata"]
@@ -136,7 +136,7 @@ def test_a_certificate_is_mounted_and_changes_the_addresses() -> None:
 
 def test_no_second_pod_may_go_while_a_partition_is_not_served() -> None:
     def budget(*, is_healthy: bool) -> Any:
-        made = beside_pods(NAMES, OWNER, AccessSpec(), is_healthy=is_healthy)
+        made = beside_pods(NAMES, OWNER, AccessSpec(), DEFAULTS, is_healthy=is_healthy)
         return next(body["spec"] for kind, body in made if kind.kind == "PodDisruptionBudget")
 
     assert budget(is_healthy=True)["maxUnavailable"] == 1
@@ -144,9 +144,9 @@ def test_no_second_pod_may_go_while_a_partition_is_not_served() -> None:
     assert budget(is_healthy=False)["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
-def peers_of(access: AccessSpec) -> dict[int, Any]:
+def peers_of(access: AccessSpec, defaults: PodDefaults = DEFAULTS) -> dict[int, Any]:
     """Who reaches each port."""
-    made = beside_pods(NAMES, OWNER, access, is_healthy=True)
+    made = beside_pods(NAMES, OWNER, access, defaults, is_healthy=True)
     policy = next(body["spec"] for kind, body in made if kind.kind == "NetworkPolicy")
     return {rule["ports"][0]["port"]: rule["from"] for rule in policy["ingress"]}
 
@@ -169,8 +169,25 @@ def test_only_who_needs_the_changelog_port_reaches_it() -> None:
     labels = [str(peer.get("podSelector")) for peer in peers[8081]]
     assert any(STORE_LABEL in label for label in labels)
     assert any("queryablestate.dev/writer" in label for label in labels)
-    assert any("queryable-state-operator" in label for label in labels)
+    assert len(labels) == 3
     assert all("podSelector" in peer for peer in peers[8081])
+
+
+def test_the_operator_is_let_in_by_its_namespace_and_release() -> None:
+    told = PodDefaults(
+        image="store:1", operator_service_account="system/operator", operator_release="qss"
+    )
+    assert peers_of(AccessSpec(), told)[8081][-1] == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "system"}},
+        "podSelector": {
+            "matchLabels": {
+                "app.kubernetes.io/name": "queryable-state-operator",
+                "app.kubernetes.io/instance": "qss",
+            }
+        },
+    }
+    outside = peers_of(AccessSpec(), PodDefaults(image="store:1"))[8081]
+    assert all("namespaceSelector" not in peer for peer in outside), "of no other namespace"
 
 
 def test_pods_have_what_a_platform_asks_for() -> None:
@@ -209,7 +226,7 @@ def test_a_cluster_may_choose_as_whom_pods_run() -> None:
 
 def test_annotations_stand_on_the_service_for_queries_alone() -> None:
     access = AccessSpec(service_annotations={"example.com/zone": "internal"})
-    made = beside_pods(NAMES, OWNER, access, is_healthy=True)
+    made = beside_pods(NAMES, OWNER, access, DEFAULTS, is_healthy=True)
     found = {
         body["metadata"]["name"]: body["metadata"].get("annotations")
         for kind, body in made
