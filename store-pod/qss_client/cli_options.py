@@ -12,7 +12,7 @@ import typer
 
 from qss_client.addresses import find_urls
 from qss_client.cli_printing import ROWS_SHOWN, Output
-from qss_client.on_kubernetes import Shown, Way, way_to
+from qss_client.on_kubernetes import INTERNAL_PORT, QUERY_PORT, Shown, Way, way_to
 from qss_client.requests import ReadOptions
 from qss_client.routing import RetryLimits
 from qss_client.store import Store
@@ -88,8 +88,11 @@ def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
 
 
 @contextmanager
-def way_of(store: str, place: Place) -> Iterator[Way]:
-    """How the store is reached, for as long as the block runs."""
+def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[Way]:
+    """How the store is reached, for as long as the block runs.
+
+    writes: on Kubernetes by its internal port, where writers are.
+    """
     environment = os.environ
     token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
     token = None if token_file else environment.get("QSS_TOKEN") or None
@@ -98,7 +101,8 @@ def way_of(store: str, place: Place) -> Iterator[Way]:
     if place.is_on_kubernetes:
         if place.url:
             raise MalformedRequestError("--kube finds the store by its name: leave out --url")
-        with way_to(store, place.context, place.service_account, shown) as way:
+        port = INTERNAL_PORT if writes else QUERY_PORT
+        with way_to(store, place.context, place.service_account, shown, port) as way:
             yield way
         return
     urls = find_urls(store, place.url, place.state_dir, environment)

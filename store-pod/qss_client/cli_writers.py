@@ -39,14 +39,16 @@ def writers(
         raise MalformedRequestError("--force goes with --delete WRITER")
     output, limits = reached.output, RetryLimits(deadline_s=reached.timeout_s)
     shown = times_shown(times, output)
-    with way_of(store, reached.place) as way:
+    with way_of(store, reached.place, writes=True) as way:
         http = way.http()
         try:
             if delete is None:
-                found = list_writers(http, way.urls, way.store, limits)
+                found = list_writers(http, way.urls, way.store, limits, direct=way.direct)
                 _print(found, output, shown, everyone=everyone)
                 return
-            gone = delete_writer(http, way.urls, way.store, delete, force=force, limits=limits)
+            gone = delete_writer(
+                http, way.urls, way.store, delete, force=force, limits=limits, direct=way.direct
+            )
         except UnknownWriterError as error:
             raise UnknownWriterError(
                 f"store {way.store} has no writer {delete}: `qss writers {way.store} --all` lists "

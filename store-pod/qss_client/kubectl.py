@@ -82,9 +82,9 @@ class Forwarded:
 
 @contextmanager
 def forwarded(
-    place: KubernetesPlace, service_account: str | None = "default"
+    place: KubernetesPlace, service_account: str | None = "default", service_port: int = 8080
 ) -> Iterator[Forwarded]:
-    """Forwards a port to the store's Service.
+    """Forwards a port to one of the store's Service.
 
     Where the store checks its callers, a token of `service_account` in the store's namespace is
     asked for (TokenRequest): that account needs the right `query` on the store. None: the caller
@@ -95,7 +95,9 @@ def forwarded(
     is_checked = access.get("authentication", "ServiceAccount") != "None"
     is_tls = access.get("tlsSecretName") is not None
     service = f"service/{place.store}"
-    with _PortForward(place.command("port-forward", _LOOPBACK, service, ":8080")) as port:
+    with _PortForward(
+        place.command("port-forward", _LOOPBACK, service, f":{service_port}")
+    ) as port:
         yield Forwarded(
             url=f"{'https' if is_tls else 'http'}://127.0.0.1:{port}",
             token=_Tokens(place, service_account) if is_checked and service_account else None,

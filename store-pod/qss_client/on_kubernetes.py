@@ -14,12 +14,12 @@ from qss_client.routing import RetryLimits
 from qss_client.store import Store
 from qss_core.errors import MalformedRequestError
 
-QUERY_PORT = 8080
+QUERY_PORT, INTERNAL_PORT = 8080, 8081
 
 
-def service_url(place: KubernetesPlace, *, tls: bool = False) -> str:
+def service_url(place: KubernetesPlace, *, tls: bool = False, port: int = QUERY_PORT) -> str:
     """The store's address inside of its cluster."""
-    return f"{'https' if tls else 'http'}://{place.host}:{QUERY_PORT}"
+    return f"{'https' if tls else 'http'}://{place.host}:{port}"
 
 
 def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
@@ -101,14 +101,17 @@ def store_on_kubernetes(
 
 
 @contextmanager
-def way_to(name: str, context: str | None, service_account: str, shown: Shown) -> Iterator[Way]:
-    """The way to the store NAMESPACE/STORE, as `store_on_kubernetes` takes it."""
+def way_to(
+    name: str, context: str | None, service_account: str, shown: Shown, port: int = QUERY_PORT
+) -> Iterator[Way]:
+    """The way to a port of the store NAMESPACE/STORE, as `store_on_kubernetes` takes it."""
     place = KubernetesPlace.parse(name, context)
     is_tls = shown.ca_file is not None
     if is_in_cluster() and context is None:
-        yield Way(urls=(service_url(place, tls=is_tls),), store=place.store, shown=shown)
+        url = service_url(place, tls=is_tls, port=port)
+        yield Way(urls=(url,), store=place.store, shown=shown)
         return
-    with forwarded(place, None if shown.has_token else service_account) as found:
+    with forwarded(place, None if shown.has_token else service_account, port) as found:
         if found.server_hostname is not None and not is_tls:
             raise MalformedRequestError(
                 f"store {name} has a certificate: name its authority by ca_file (qss: --ca-file); "

@@ -8,7 +8,7 @@ from qss_client.http_sync import Patience, SyncHttp
 from qss_client.routing import RetryLimits
 from qss_client.telling import Telling
 from qss_core.errors import StoreError, UnknownWriterError
-from qss_core.wire import decode
+from qss_core.wire import StoreMetadata, decode
 from qss_core.writer_reports import WriterReport, WritersAnswer
 
 _TIMEOUT_S = 35.0  # A pod passes the request on, and waits for its coordinator.
@@ -19,12 +19,15 @@ def list_writers(
     url: Urls,
     store: str,
     limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
+    *,
+    direct: bool = True,
 ) -> tuple[WriterReport, ...]:
     """All writers, by name; `url` is the query or the internal port of any pod, or of many.
 
-    Needs the right to write where the store checks its callers.
+    Needs the right to write where the store checks its callers. Writers are told of on the internal
+    port alone; direct: it is the one that the pods name, else it is at `url`.
     """
-    path = _path(http, url, store, limits)
+    path = _path(http, url, store, limits, direct=direct)
     patience = Patience(limits)
     while True:
         try:
@@ -43,6 +46,7 @@ def delete_writer(
     *,
     force: bool = False,
     limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
+    direct: bool = True,
 ) -> WriterReport | None:
     """Forgets a writer and its batches; no row goes. What it was; None where an answer was lost.
 
@@ -51,7 +55,7 @@ def delete_writer(
     are then written once more. Raises UnknownWriterError, and WriterOpenError for a writer whose
     run may be alive, unless it is forced.
     """
-    path = _path(http, url, store, limits)
+    path = _path(http, url, store, limits, direct=direct)
     patience = Patience(limits)
     target = f"{path}/{quote(writer, safe='')}?force={str(force).lower()}"
     is_repeated = False
@@ -69,14 +73,27 @@ def delete_writer(
             return decode(answer.body, WriterReport)
 
 
-def _path(http: SyncHttp, url: Urls, store: str, limits: RetryLimits) -> str:
-    """Of the writers, at the first of the addresses that answers for the store."""
+def _path(http: SyncHttp, url: Urls, store: str, limits: RetryLimits, *, direct: bool) -> str:
+    """Of the writers, at the first internal port that answers for the store."""
     name = quote(store, safe="")
 
-    def reached(base: str, timeout_s: float, telling: Telling) -> str:
+    def asked(base: str, timeout_s: float, telling: Telling) -> tuple[str, StoreMetadata]:
         url = f"{base}/state/instances/{name}"
-        http.request("GET", url, timeout_s=timeout_s, telling=telling)
-        return base
+        return base, http.get(url, StoreMetadata, timeout_s, telling)
 
-    base = first_answer(reached, checked_urls(url), store, limits)
+    base, metadata = first_answer(asked, checked_urls(url), store, limits)
+    if direct:
+        internal = internal_urls(metadata, base)
+        if base != internal[0]:
+            base, _ = first_answer(asked, internal, store, limits)
     return f"{base}/changelog/stores/{name}/writers"
+
+
+def internal_urls(metadata: StoreMetadata, base: str) -> list[str]:
+    """The internal ports of the pods: first that of the pod which has the address `base`."""
+    return [
+        instance.changelog
+        for instance in sorted(
+            metadata.instances, key=lambda one: base not in (one.query, one.changelog)
+        )
+    ]

@@ -89,7 +89,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         on_both = [*discovery_routes(pod), *writers]
         guard, tls = protection.guard, protection.server
         internal_app = make_internal_app(api, pod.metrics, on_both, guard)
-        query_app = make_query_app(pod, session, settings, guard, extensions, writers)
+        query_app = make_query_app(pod, session, settings, guard, extensions)
         listeners = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
             (make_ops_app(pod, batches, maintenance), arguments.ops_port, None, OPS_LIMITS),

@@ -1,6 +1,7 @@
 """Who writes a store is shown, and can be forgotten; its rows stay."""
 
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from qss_client.http_sync import SyncHttp
 from qss_client.writers import delete_writer, list_writers
 from qss_client.writing import WRITE_LIMITS, abort, commit, discover, open_writer
-from qss_core.errors import UnknownWriterError, WriterOpenError
+from qss_core.errors import StoreError, UnknownWriterError, WriterOpenError
 from qss_store.settings import Settings
 from qss_testing.pod_process import PodCluster
 from qss_testing.qss_command import Qss
@@ -182,6 +183,39 @@ def test_the_client_asks_any_pod_on_either_port(pods: PodCluster) -> None:
             with pytest.raises(UnknownWriterError):
                 delete_writer(http, url, pods.store, "nobody")
     http.close()
+
+
+def test_who_reaches_the_query_port_alone_changes_and_sees_no_writer(pods: PodCluster) -> None:
+    http = SyncHttp()
+    for pod in pods.pods:
+        for method, path in (("GET", ""), ("DELETE", "/first?force=true"), ("POST", "/third")):
+            url = f"{pod.query}/changelog/stores/{pods.store}/writers{path}"
+            with pytest.raises(StoreError) as refused:
+                http.request(method, url, body=b"{}" if method == "POST" else None)
+            assert refused.value.http_status == 404, (method, path)
+    assert "/changelog" not in http.request("GET", f"{pods.url}/openapi.json").body.decode()
+    http.close()
+
+
+def test_a_person_sees_writers_on_kubernetes_by_the_internal_port(
+    pods: PodCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, internal = pods.pods[1].ports[:2]
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(
+        f"""#!/bin/sh
+case "$*" in
+  *" get "*) echo '{{"spec": {{"access": {{"authentication": "None"}}}}}}';;
+  *" :8080") echo 'Forwarding from 127.0.0.1:{query} -> 8080'; exec sleep 60;;
+  *" :8081") echo 'Forwarding from 127.0.0.1:{internal} -> 8081'; exec sleep 60;;
+esac
+"""
+    )
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    shown = Qss(tmp_path).run("writers", "--kube", f"shop/{pods.store}", "-o", "json")
+    assert shown.code == 0, shown.err
+    assert "first" in [one["name"] for one in json.loads(shown.out)]
 
 
 def test_a_person_shows_and_deletes_writers(pods: PodCluster, tmp_path: Path) -> None:

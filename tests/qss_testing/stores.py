@@ -34,18 +34,16 @@ from qss_core.partitioning import partition_of
 from qss_core.positions import PositionJson
 from qss_core.serdes import serde_of
 from qss_core.wire import ChunkReference, PartitionCommit
-from qss_store.batches import Batches, with_slice
+from qss_store.batches import with_slice
 from qss_store.clock import Clock, SystemClock
-from qss_store.coordination import Coordination
 from qss_store.engine.memory import MemoryEngine
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
 from qss_store.extensions import NO_EXTENSIONS, Extensions
 from qss_store.http.listening import make_runner
 from qss_store.http.query_app import make_query_app
-from qss_store.http.writers import writer_routes
 from qss_store.metrics import Metrics
 from qss_store.opening import OpenEngine
-from qss_store.peers import Peers, PeerSession
+from qss_store.peers import PeerSession
 from qss_store.pod import Pod
 from qss_store.replica import Replica
 from qss_store.replication.entries import Commit, Stage
@@ -191,14 +189,11 @@ class Cluster:
             extensions=self.extensions,
         )
         session = PeerSession()
-        batches = Batches(pod, self.volume / str(ordinal))
-        coordination = Coordination(pod, batches, Peers(session), self.settings)
         app = make_query_app(
             pod,
             session,
             self.settings,
             extensions=self.extensions,
-            more=writer_routes(pod, coordination, session, self.settings),
         )
         runner = await make_runner(app, "127.0.0.1", self.ports[ordinal])
         node = self.nodes[ordinal] = Node(pod, session, runner, self.ports[ordinal])

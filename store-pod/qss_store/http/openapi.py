@@ -33,14 +33,12 @@ from qss_core.wire import encode
 from qss_store.http.media import ARROW, JSON, NDJSON, OCTETS
 from qss_store.http.openapi_schemas import TEXT, make_schemas, ref
 from qss_store.http.shell import PROBLEM_JSON
-from qss_store.http.writers import WRITERS_ROUTE
 
 _VERSION = "0.1.0"
 _TOKEN_TEXT = (
     "A Kubernetes token with the store's audience, queryablestate.dev/NAMESPACE/STORE. Its account "
-    "needs the verb get on "
-    "queryablestatestores/query of this store; for discovery, update on .../write will do, "
-    "and what is under /changelog needs that."
+    "needs the verb get on queryablestatestores/query of this store; for discovery, update on "
+    ".../write will do."
 )
 # OpenAPI 3.1 says no more of bytes that are no JSON.
 _BYTES: dict[str, Any] = {}
@@ -69,19 +67,12 @@ class _Operation:
     statuses: tuple[int, ...] = (400, 404, 503)
 
 
-_OF_WRITERS = {
-    "force": Parameter(
-        description="Also where a run of the writer is open and was heard of.",
-        schema={"type": "boolean", "default": False},
-    )
-}
 # Every path has them: no token, no right or a foreign host, too much at once, a head that is too
 # large, and nobody there who could tell.
 _ANYWHERE = (401, 403, 429, 431, 503)
 _TAGS = {
     "rows": "Rows by key, range, prefix or time.",
     "discovery": "Which pods and stores there are, and how far they are.",
-    "writers": "Who writes a store.",
     "document": "This document.",
 }
 _TAG_OF = {
@@ -92,7 +83,6 @@ _TAG_OF = {
 _EXAMPLES: dict[str, Any] = {
     "store": "word-counts",
     "key": "spark",
-    "writer": "word-counts-job",
     "BatchRequest": {"keys": ["spark", "kafka"]},
     "QueryRequest": {"query": {"type": "RangeQuery", "lower": "a", "upper": "c"}, "limit": 100},
 }
@@ -221,20 +211,6 @@ _OPERATIONS = (
         body="QueryRequest",
         statuses=(*_MANY, 429),
     ),
-    _Operation(
-        path=WRITERS_ROUTE,
-        summary="Who writes the store: every writer that it knows.",
-        answers={JSON: ref("WritersAnswer")},
-    ),
-    _Operation(
-        path=WRITERS_ROUTE + "/{writer}",
-        summary="Forgets a writer that will not come back, and its batches; no row goes.",
-        answers={JSON: ref("WriterReport")},
-        method="delete",
-        parameters=("force",),
-        described=_OF_WRITERS,
-        statuses=(400, 404, 409, 503),
-    ),
 )
 
 
@@ -309,8 +285,6 @@ def _describe(operation: _Operation) -> dict[str, Any]:
 def _tag(operation: _Operation) -> str:
     if operation.path == "/openapi.json":
         return "document"
-    if operation.path.startswith(WRITERS_ROUTE):
-        return "writers"
     if operation.path == "/state/stores":
         return "discovery"
     return _TAG_OF.get(operation.path.split("/")[2], "rows")
@@ -334,7 +308,6 @@ def _parameters(operation: _Operation) -> list[dict[str, Any]]:
         }
         for name, text in (
             ("store", "The store's name."),
-            ("writer", "The writer's name."),
             ("key", "The text of the key's serde, percent-encoded; a / is %2F. Up to 2 KiB."),
         )
         if f"{{{name}}}" in operation.path

@@ -7,7 +7,6 @@ import msgspec
 from qss_core.queries import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
 from qss_core.query_types import QUERY_TYPES, Query
 from qss_core.wire import KeyMetadata, Problem, StoreMetadata
-from qss_core.writer_reports import WriterReport, WritersAnswer
 from qss_store.http.discovery import Instances, Lags, Stores
 from qss_store.http.openapi_plain import plain_schemas
 from qss_store.reads.many import BatchAnswer
@@ -25,8 +24,6 @@ _STRUCTS = (
     QueryRequest,
     StoreMetadata,
     Stores,
-    WriterReport,
-    WritersAnswer,
 )
 TEXT: dict[str, Any] = {"type": "string"}
 _NULLABLE_TEXT: dict[str, Any] = {"type": ["string", "null"]}

@@ -1,7 +1,5 @@
 """The query port: what readers ask (http-api.md)."""
 
-from collections.abc import Iterable
-
 from aiohttp import web
 
 from qss_store.access.guard import Guard
@@ -32,11 +30,11 @@ def make_query_app(
     settings: Settings = _DEFAULTS,
     guard: Guard | None = None,
     extensions: Extensions = NO_EXTENSIONS,
-    more: Iterable[web.RouteDef] = (),
 ) -> web.Application:
     """The application of the query port; `session` carries what other pods are asked.
 
-    Without a guard everybody may ask. `more` are routes that it has beside its own.
+    Without a guard everybody may ask. Nothing here writes: who reaches this port and no other one
+    can change nothing.
     """
     callers = callers_of(settings, guard)
     reader = Reader(pod, PeerReads(session, settings.peer_requests_max), settings)
@@ -63,7 +61,6 @@ def make_query_app(
             web.get("/state/count/{store}", queries.count),
             web.post(MANY_ROUTE, queries.get_many),
             web.post("/state/query/{store}", queries.query),
-            *more,
         ]
     )
     return app

@@ -1,4 +1,4 @@
-"""Who writes a store, for a person: the list, and deleting one of them. On both ports."""
+"""Who writes a store, for a person: the list, and deleting one of them. On the internal port."""
 
 from aiohttp import web
 

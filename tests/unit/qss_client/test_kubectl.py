@@ -76,7 +76,13 @@ def test_a_store_that_asks_nobody_is_forwarded_without_a_token(kubectl: Path) ->
     with forwarded(PLACE) as found:
         assert found.url == "http://127.0.0.1:40123"
         assert (found.token, found.server_hostname) == (None, None)
-    assert "--namespace shop port-forward --address=127.0.0.1 service/words :8080" in asked(kubectl)
+    with forwarded(PLACE, service_port=8081):
+        pass
+    forward = "--namespace shop port-forward --address=127.0.0.1 service/words"
+    assert [line for line in asked(kubectl) if "port-forward" in line] == [
+        f"{forward} :8080",
+        f"{forward} :8081",
+    ]
 
 
 @pytest.mark.parametrize(
