@@ -20,7 +20,7 @@ import pyarrow as pa
 from qss_client import Store
 from qss_client.chunks import Slice, encode_slice
 from qss_client.http_sync import SyncHttp
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.vector_partitioning import partitions_of
 from qss_client.writing import commit, discover, open_writer, stage
 from qss_core.errors import StoreError
