@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class StrangePod:
-    """What it was sent, where it listens, and how many of its callers went away without an answer."""
+    """Its port, the requests that it got, and how many callers left without an answer."""
 
     port: int = 0
     requests: list[bytes] = field(default_factory=list)
