@@ -67,6 +67,7 @@ def test_a_value_does_what_it_says(value: str, cluster: Cluster) -> None:
         ("watch.namespaces={Shop}", "namespaces"),
         ("operator.replicas=many", "replicas"),
         ("image.repository=", "repository"),
+        ("image.digest=sha256:abc", "digest"),
         ("watch.namespaces=null", "namespaces"),
         ("nameOverride=Short", "nameOverride"),
         ("fullnameOverride=Own", "fullnameOverride"),
