@@ -101,11 +101,7 @@ CASES: dict[str, tuple[list[str], Check]] = {
         lambda made: (
             _env(made)["QSS_NAMESPACES"] == "a,b"
             and ("ClusterRole", IN_SYSTEM) not in made
-            and [
-                one["name"]
-                for one in made["ClusterRoleBinding", f"{IN_SYSTEM}-store-pods"]["subjects"]
-            ]
-            == ["system:serviceaccounts:a", "system:serviceaccounts:b"]
+            and ("Role", IN_SYSTEM) in made
         ),
     ),
     "crds.install": (
@@ -124,7 +120,11 @@ CASES: dict[str, tuple[list[str], Check]] = {
     ),
     "reviews.create": (
         ["reviews.create=false"],
-        lambda made: ("ClusterRole", f"{IN_SYSTEM}-store-pods") not in made,
+        lambda made: (
+            ("ClusterRole", f"{IN_SYSTEM}-store-pods") not in made
+            and ("ClusterRole", f"{IN_SYSTEM}-reviews") not in made
+            and _env(made)["QSS_REVIEWS_BINDING"] == ""
+        ),
     ),
     "tls.secretNames": (
         ["tls.secretNames={words-tls}"],
