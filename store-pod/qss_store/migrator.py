@@ -54,7 +54,7 @@ class Migrator:
         try:
             await replica.migration.compact()
             started = clock.monotonic()
-            while step := await replica.move_rows(self._settings.migration_step_rows):
+            while step := await replica.format_change.move_rows(self._settings.migration_step_rows):
                 has_moved = True
                 metrics.migrated_records.inc(step.rows)
                 await asyncio.sleep((clock.monotonic() - started) * self._rest)

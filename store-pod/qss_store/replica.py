@@ -7,7 +7,7 @@ when its rows are durable.
 
 import asyncio
 import logging
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
 from qss_core.model import (
@@ -27,7 +27,7 @@ from qss_store.families import Families
 from qss_store.format_change import FormatChange
 from qss_store.identity import is_kept, newest_configuration, put_configuration, put_definition
 from qss_store.index_building import IndexBuild
-from qss_store.migration import Migration, Step
+from qss_store.migration import Migration
 from qss_store.pending import PendingEntries
 from qss_store.placing import placing_of
 from qss_store.recent import Batches, RecentEntries
@@ -82,7 +82,7 @@ class Replica:
             surroundings.indexing,
             self.machine.participant.data_generation,
         )
-        self._format_change = FormatChange(
+        self.format_change = FormatChange(
             engine, self.migration, self._showing, self._changing, self._sync
         )
         limits = surroundings.limits
@@ -379,20 +379,6 @@ class Replica:
     async def wait_until_shown(self, sequence: Sequence) -> None:
         """Waits until readers see that batch, durable; raises what stopped the replica."""
         await self._shown.reaches(sequence, lambda: self.failure)
-
-    # --- Formats
-
-    def redefining(self, definition: StoreDefinition) -> AbstractAsyncContextManager[None]:
-        """See `FormatChange.redefining`."""
-        return self._format_change.redefining(definition)
-
-    def redefine(self, definition: StoreDefinition) -> None:
-        """See `FormatChange.redefine`."""
-        self._format_change.redefine(definition)
-
-    async def move_rows(self, rows_max: int) -> Step | None:
-        """See `FormatChange.move_rows`."""
-        return await self._format_change.move_rows(rows_max)
 
     def cut_soon(self) -> None:
         """Has what the changelog's retention no longer asks for deleted, in turns."""

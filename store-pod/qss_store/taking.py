@@ -40,7 +40,7 @@ async def taking_definition(
             if replica.definition == definition or _has_failed(replica):
                 continue
             try:
-                await stack.enter_async_context(replica.redefining(definition))
+                await stack.enter_async_context(replica.format_change.redefining(definition))
             except DiskFullError:
                 raise
             except StoreError as error:
@@ -49,7 +49,7 @@ async def taking_definition(
                 prepared.append(replica)
         yield
         for replica in prepared:
-            replica.redefine(definition)
+            replica.format_change.redefine(definition)
 
 
 def _has_failed(replica: Replica) -> bool:

@@ -196,7 +196,7 @@ async def go_on(cluster: Cluster, told: Told) -> None:
             target = told.random.choice(["Plain", "Timestamped", "TimestampedWithHeaders"])
             await change_format(cluster, target)
             if told.random.random() < 0.5:
-                await replica.move_rows(7)
+                await replica.format_change.move_rows(7)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -270,7 +270,7 @@ async def restart(cluster: Cluster, extensions: Extensions) -> None:
 async def test_another_version_makes_the_index_anew(cluster: Cluster) -> None:
     await put(cluster, {f"k{number:04}": f"{number:04}" for number in range(1234)})
     await change_format(cluster, "Plain")
-    await only_replica(cluster).move_rows(200)
+    await only_replica(cluster).format_change.move_rows(200)
     await restart(cluster, NEXT_BY_VALUE)
     await wait_until_async(lambda: only_replica(cluster).view is not None)
     view = only_replica(cluster).view

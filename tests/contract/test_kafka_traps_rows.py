@@ -82,6 +82,6 @@ async def test_trap_9_all_rows_are_counted_in_the_middle_of_a_migration(
     rows = [Put(b"%04d" % number, b"1", 0) for number in range(3 * STEP_ROWS)]
     await commit_rows(replica, rows, batch=0, position={})
     await change_format(cluster, "Timestamped")
-    await replica.move_rows(STEP_ROWS)
+    await replica.format_change.move_rows(STEP_ROWS)
     assert len(list(shown(replica).snapshot.scan())) == len(rows)
     assert replica.approximate_count() == len(rows)

@@ -107,7 +107,7 @@ class Told:
         before, rows = self._state(), list(shown(replica).snapshot.scan())
         held = shown(replica).snapshot.scan(reverse=True)
         first = next(held, None)
-        await replica.move_rows(7)
+        await replica.format_change.move_rows(7)
         assert self._state() == before
         assert list(shown(replica).snapshot.scan()) == rows
         assert ([first, *held] if first else []) == rows[::-1], "a scan keeps what it began with"
@@ -167,7 +167,7 @@ async def test_a_family_is_dropped_when_it_is_empty_and_progress_is_told(make: M
     report = replica.migration.report(replica.shown_families())
     assert report is not None
     assert (report.formats, report.rows_moved, report.rows_left) == (("Timestamped",), 0, 450)
-    await replica.move_rows(STEP_ROWS)
+    await replica.format_change.move_rows(STEP_ROWS)
     report = replica.migration.report(replica.shown_families())
     assert report is not None
     assert (report.rows_moved, report.rows_left) == (STEP_ROWS, 250)
@@ -199,7 +199,7 @@ async def test_there_and_back_and_there_again_finds_what_was_written_in_between(
             await cluster.stop_pod(0)
             await cluster.start_pod(0)
         if batch < 3:
-            await only_replica(cluster).move_rows(STEP_ROWS)
+            await only_replica(cluster).format_change.move_rows(STEP_ROWS)
         assert len(list(shown(only_replica(cluster)).snapshot.scan())) == 450 + batch
     await move_all(only_replica(cluster))
     assert len(list(shown(only_replica(cluster)).snapshot.scan())) == 453
@@ -210,7 +210,7 @@ async def test_a_scan_keeps_its_state_whole_while_rows_move_under_it(make: Make)
     replica = only_replica(cluster)
     await commit_rows(replica, rows_of(450), batch=0, position={})
     await change_format(cluster, "Plain")
-    await replica.move_rows(STEP_ROWS)
+    await replica.format_change.move_rows(STEP_ROWS)
     scans = [shown(replica).snapshot.scan(reverse=reverse) for reverse in (False, True)]
     read = [[next(one) for _ in range(10)] for one in scans]
     await move_all(replica)
@@ -226,7 +226,7 @@ async def test_a_scan_while_an_emptied_family_goes_finds_every_row_once(
     replica = only_replica(cluster)
     await commit_rows(replica, rows_of(300), batch=0, position={})
     await change_format(cluster, "Plain")
-    await replica.move_rows(STEP_ROWS)
+    await replica.format_change.move_rows(STEP_ROWS)
     assert len(list(shown(replica).snapshot.scan(upper=b"00100"))) == 100
     seen: list[int] = []
     drop = replica.engine.drop_family
@@ -236,7 +236,7 @@ async def test_a_scan_while_an_emptied_family_goes_finds_every_row_once(
         drop(family)
 
     monkeypatch.setattr(replica.engine, "drop_family", look_and_drop)
-    await replica.move_rows(STEP_ROWS)
+    await replica.format_change.move_rows(STEP_ROWS)
     assert seen == [300]
 
 
@@ -248,11 +248,11 @@ async def test_a_row_that_no_format_reads_stops_nothing_but_itself(make: Make) -
     broken.put("rows-Timestamped-0", b"00007", b"short")
     replica.engine.write(broken)
     await change_format(cluster, "TimestampedWithHeaders")
-    step = await replica.move_rows(STEP_ROWS)
+    step = await replica.format_change.move_rows(STEP_ROWS)
     assert step is not None
     assert step.rows == 7
     with pytest.raises(StoreError, match="write the row again"):
-        await replica.move_rows(STEP_ROWS)
+        await replica.format_change.move_rows(STEP_ROWS)
     snapshot = shown(replica).snapshot
     with pytest.raises(StoreError, match="write the row again"):
         snapshot.get(b"00007")
@@ -285,11 +285,11 @@ async def test_what_replaces_all_rows_leaves_none_of_an_older_format(make: Make)
     replica = only_replica(cluster)
     await commit_rows(replica, rows_of(300), batch=0, position={})
     await change_format(cluster, "Plain")
-    await replica.move_rows(STEP_ROWS)
+    await replica.format_change.move_rows(STEP_ROWS)
     await commit_rows(replica, rows_of(2), batch=1, position={}, replace=True)
     assert sources_of(replica) == []
     assert list(shown(replica).snapshot.scan()) == [(b"00000", b"0"), (b"00001", b"1")]
-    assert await replica.move_rows(STEP_ROWS) is None
+    assert await replica.format_change.move_rows(STEP_ROWS) is None
 
 
 async def test_segments_that_expire_take_their_rows_of_older_formats_along(make: Make) -> None:
@@ -315,7 +315,7 @@ async def test_a_family_that_rows_come_back_to_is_rid_of_what_was_deleted_there(
     replica = only_replica(cluster)
     await commit_rows(replica, rows_of(450), batch=0, position={})
     await change_format(cluster, "Plain")
-    await replica.move_rows(STEP_ROWS)
+    await replica.format_change.move_rows(STEP_ROWS)
     await change_format(cluster, "Timestamped")
     before = list(shown(replica).snapshot.scan())
     await replica.migration.compact()

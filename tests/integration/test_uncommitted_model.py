@@ -161,7 +161,7 @@ async def test_readers_see_what_the_reference_sees(
                 await cluster.nodes[0].pod.assign(cluster.assignment(_placed(cluster)))
                 await watcher.look()
             elif random.random() < 0.2:
-                await cluster.active(0).move_rows(3)
+                await cluster.active(0).format_change.move_rows(3)
         watcher.end_scans(1)
     finally:
         await cluster.close()

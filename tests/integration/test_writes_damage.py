@@ -137,7 +137,9 @@ async def test_a_restart_on_a_full_volume_serves_what_is_whole(
         replica = cluster.replica(0)
         async with AsyncExitStack() as held_up:
             if rows_count == 1:  # A change of format holds the commit up before its only slice.
-                await held_up.enter_async_context(replica.redefining(replica.definition))
+                await held_up.enter_async_context(
+                    replica.format_change.redefining(replica.definition)
+                )
             committing = asyncio.ensure_future(writer.commit(epoch, 1, chunks))
             for _ in range(1_000_000):
                 is_applying = replica.engine.get(META, APPLYING) is not None

@@ -47,7 +47,9 @@ async def test_what_a_partition_knows_of_batches_is_not_told_in_the_middle_of_on
     async with cluster_of(tmp_path, pods=1) as cluster:
         (await write(cluster, 0, b"1")).json()
         replica, comparison = cluster.replica(1), cluster.pods[0].comparison
-        async with replica.redefining(replica.definition):  # A batch is applied, and not shown.
+        async with replica.format_change.redefining(
+            replica.definition
+        ):  # A batch is applied, and not shown.
             commit = asyncio.ensure_future(write(cluster, 1, b"2", "run-2"))
             await wait_until_async(lambda: replica.machine.participant.sequence == 2)
             with pytest.raises(NotReadyError, match="is applying a batch"):

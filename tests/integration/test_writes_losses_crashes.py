@@ -288,7 +288,9 @@ async def test_a_drive_that_outlives_an_acceptance_goes_on_with_the_next_batch(
         await coordination.finish()
         replica, coordinator = coordination._active()
         last = cluster.replica(2)
-        async with last.redefining(last.definition):  # It applies the batch, and shows it later.
+        async with last.format_change.redefining(
+            last.definition
+        ):  # It applies the batch, and shows it later.
             await decided_with_its_rows(cluster, 1, {b"k": b"2"})
             coordination.go_on()
             await wait_until_async(lambda: last.machine.participant.sequence == 2)

@@ -379,7 +379,9 @@ async def test_a_count_while_a_replacing_commit_waits_is_of_the_rows_that_are_sh
         (await writer.commit(epoch, 0, chunks)).json()
         replica = cluster.replica(0)
         chunks = await writer.stage(epoch, 1, f"{epoch}.t.1", {0: {b"k": b"v"}})
-        async with replica.redefining(replica.definition):  # A change of format waits for its sync.
+        async with replica.format_change.redefining(
+            replica.definition
+        ):  # A change of format waits for its sync.
             commit = asyncio.ensure_future(writer.commit(epoch, 1, chunks, replace=True))
             await wait_until_async(lambda: replica.machine.participant.sequence == 2)
             assert replica.approximate_count() == 100

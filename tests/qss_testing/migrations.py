@@ -122,7 +122,7 @@ async def change_format(cluster: Cluster, target: str) -> None:
 async def move_all(replica: Replica, step_rows: int = STEP_ROWS) -> int:
     """Moves all that is left, as fast as it goes; how many rows."""
     moved = 0
-    while step := await replica.move_rows(step_rows):
+    while step := await replica.format_change.move_rows(step_rows):
         moved += step.rows
         await asyncio.sleep(0)
     return moved

@@ -166,7 +166,7 @@ class OnePod:
 
     async def move_rows(self, partition: int, rows: int) -> bool:
         """One step of a partition's migration; whether there was anything left to do."""
-        return await self.cluster.replica(partition).move_rows(rows) is not None
+        return await self.cluster.replica(partition).format_change.move_rows(rows) is not None
 
     async def move_all_rows(self, partition: int) -> None:
         """All steps of it, two rows at a time."""

@@ -46,12 +46,12 @@ class MigratingStory(Story):
         await self.services.pod.assign(self.assignment)
         for replica in self.replicas:
             for _ in range(STEPS_BETWEEN):
-                await replica.move_rows(STEP_ROWS)
+                await replica.format_change.move_rows(STEP_ROWS)
 
     async def happens_at_last(self) -> None:
         """The rest moves, as the pod lets it in the background."""
         for replica in self.replicas:
-            while await replica.move_rows(STEP_ROWS):
+            while await replica.format_change.move_rows(STEP_ROWS):
                 self.check_readers()
 
     def check_end(self) -> None:
