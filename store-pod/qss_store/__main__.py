@@ -14,6 +14,7 @@ import uvloop
 from qss_core.model import Ordinal, StoreName
 from qss_core.version import VERSION
 from qss_store import logs
+from qss_store.allocator import give_large_pieces_back
 from qss_store.arguments import (
     SettingError,
     parse_arguments,
@@ -33,13 +34,15 @@ from qss_store.http.ops_app import make_ops_app
 from qss_store.http.query_app import discovery_routes, make_query_app
 from qss_store.http.writers import writer_routes
 from qss_store.maintenance import Maintenance
+from qss_store.memory_limit import memory_limit, memory_of_machine
+from qss_store.memory_shares import with_shares
 from qss_store.metrics import Metrics
 from qss_store.migrator import Migrator
 from qss_store.open_files import connections_within, raise_open_files
 from qss_store.peers import Peers, PeerSession
 from qss_store.pod import Pod
 from qss_store.protection import protected
-from qss_store.request_memory import RequestMemory, bytes_for_requests
+from qss_store.request_memory import RequestMemory
 from qss_store.settings import Settings
 from qss_store.tls import CertificateError
 from qss_store.without_pandas import settle_without_pandas
@@ -52,6 +55,7 @@ def main() -> None:
     arguments = parse_arguments()
     logs.configure(arguments.log_format, arguments.log_level)
     settle_without_pandas()
+    give_large_pieces_back()
     try:
         settings = settings_from(os.environ)
     except SettingError as error:
@@ -59,6 +63,7 @@ def main() -> None:
         raise SystemExit(2) from None
     for line in unknown_settings(os.environ):
         _LOG.warning("%s", line)
+    settings = with_shares(settings, memory_limit(), memory_of_machine())
     try:
         uvloop.run(serve(arguments, settings))
     except CertificateError as error:
@@ -137,7 +142,7 @@ def _pod_of(arguments: argparse.Namespace, settings: Settings, extensions: Exten
         extensions=extensions,
         salvage_engine=lambda path: RocksDbEngine(path, budget, salvages=True),
     )
-    pod.request_memory = RequestMemory(bytes_for_requests(settings.request_memory_bytes))
+    pod.request_memory = RequestMemory(settings.request_memory_bytes)
     return pod
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 class Settings:
     """Limits of one pod; a store's own limits come with its assignment."""
 
-    block_cache_bytes: int = 256 * 1024 * 1024
-    write_buffer_bytes: int = 256 * 1024 * 1024
+    # Shares of the pod's memory where they are 0, see memory_shares.py.
+    block_cache_bytes: int = 0
+    write_buffer_bytes: int = 0
+    request_memory_bytes: int = 0  # Of requests and answers, over all of them.
     chunk_bytes_max: int = 32 * 1024 * 1024
     message_bytes_max: int = 16 * 1024 * 1024  # A JSON message on the internal port.
     body_deadline_s: float = 30.0
@@ -23,8 +25,6 @@ class Settings:
     # How long a pod that starts waits for the word of the other pods before it serves.
     compare_timeout_s: float = 2.0
     connections_max: int = 4096
-    # Bytes of requests and answers in memory, over all of them; 0: a fifth of the pod's memory.
-    request_memory_bytes: int = 0
 
     # --- Queries
     query_body_bytes_max: int = 256 * 1024

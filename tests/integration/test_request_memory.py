@@ -1,11 +1,13 @@
 """What all answers together may take of a pod's memory."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from qss_store.http.media import JSON
+from qss_store.http.streams import Collected
 from qss_store.settings import Settings
 from qss_testing.http import Api
 from qss_testing.slow_readers import open_stream
@@ -93,3 +95,22 @@ async def test_many_batch_gets_at_once_stay_within_their_share(
     assert statuses <= {200, 429}
     assert most <= 100 * MIB
     await wait_until_async(lambda: memory.used == 0)
+
+
+async def test_what_a_refused_request_had_read_is_free_at_once(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await large(start_cluster, MIB, 20)
+    memory = cluster.nodes[0].pod.request_memory
+    others = memory.share()
+    others.take(memory.bytes_max - 10 * MIB)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            (await api(cluster).get(f"{SCAN}?limit=9999")).problem(429, "LIMIT_EXCEEDED")
+        held = [one for one in gc.get_objects() if isinstance(one, Collected)]
+        assert not held, "nobody waits for the garbage collector"
+    finally:
+        gc.enable()
+        others.close()

@@ -13,7 +13,7 @@ from qss_store.engine.base import PassingError
 
 FULL = "the volume is full: free space or make it larger; nothing is lost"
 _FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
-_STRETCH_BYTES = 256 * 1024  # About: rows are as large as the last one was.
+_STRETCH_BYTES = 256 * 1024  # Or one row more: as many scans as may run hold a stretch each.
 _KEY = itemgetter(0)
 # Of what ends by itself: files that another process has locked, limits of this one.
 _PASSING = ("/LOCK: ", "Too many open files", "Cannot allocate memory")
@@ -34,17 +34,27 @@ def _stretches(
     held: Held, rows: Iterator[tuple[bytes, bytes]], lower: bytes | None, upper: bytes | None
 ) -> Iterator[Iterable[tuple[bytes, bytes]]]:
     stretch = _FIRST_STRETCH_ROWS
-    while some := list(islice(rows, stretch)):
-        last_key, last_row = some[-1]
+    while some := up_to(_STRETCH_BYTES, islice(rows, stretch)):
+        last_key, _ = some[-1]
         if upper is not None and last_key >= upper:
             yield some[: bisect_left(some, upper, key=_KEY)]
             return
         yield some
         lower = last_key + b"\x00"
-        fits = max(1, _STRETCH_BYTES // (len(last_row) + 1))
-        stretch = min(2 * stretch, _STRETCH_ROWS, fits)
+        stretch = min(2 * stretch, _STRETCH_ROWS)
     # At a damaged block these rows end without a word: the cursor has the last one.
     yield forward(held, lower, upper)
+
+
+def up_to(bytes_max: int, rows: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The first rows, up to the one with which they have so many bytes."""
+    some = []
+    for row in rows:
+        some.append(row)
+        bytes_max -= len(row[0]) + len(row[1])
+        if bytes_max <= 0:
+            break
+    return some
 
 
 def forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
@@ -54,15 +64,17 @@ def forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tu
     for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
         cursor.seek(start)
         rows: list[tuple[bytes, bytes]] = []
-        while len(rows) < stretch and cursor.valid():
+        left = _STRETCH_BYTES
+        while len(rows) < stretch and left > 0 and cursor.valid():
             key = cursor.key()
             if upper is not None and key >= upper:
                 break
-            rows.append((key, cursor.value()))
+            rows.append((key, row := cursor.value()))
+            left -= len(key) + len(row)
             cursor.next()
         _check_status(cursor)
         yield from rows
-        if len(rows) < stretch:
+        if len(rows) < stretch and left > 0:
             return
         start = rows[-1][0] + b"\x00"
 
@@ -82,15 +94,17 @@ def backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[t
             if cursor.valid() and cursor.key() == below:
                 cursor.prev()
         rows: list[tuple[bytes, bytes]] = []
-        while len(rows) < stretch and cursor.valid():
+        left = _STRETCH_BYTES
+        while len(rows) < stretch and left > 0 and cursor.valid():
             key = cursor.key()
-            rows.append((key, cursor.value()))
+            rows.append((key, row := cursor.value()))
+            left -= len(key) + len(row)
             if key == first:
                 break
             cursor.prev()
         _check_status(cursor)
         yield from rows
-        if len(rows) < stretch or rows[-1][0] == first:
+        if (len(rows) < stretch and left > 0) or rows[-1][0] == first:
             return
         below = rows[-1][0]
 

@@ -45,4 +45,6 @@ def rows_at_once(
         b"true" if is_over else b"false",
         bytes(reader.answer_json(reading))[1:],
     )
-    return scan_document(chunk.data, b"{%b}" % answer, encode_cursor(left, plan, codec))
+    return scan_document(
+        [chunk.data] if chunk.row_count else [], b"{%b}" % answer, encode_cursor(left, plan, codec)
+    )

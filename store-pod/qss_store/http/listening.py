@@ -185,7 +185,9 @@ class _Site(web.BaseSite):
         await super().start()
         loop = asyncio.get_running_loop()
         if self._tls is None:
-            self._server = await loop.create_server(self._admit, self._host, self._port)
+            self._server = await loop.create_server(
+                self._admit, self._host, self._port, backlog=_BACKLOG
+            )
             return
         found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         family, _, _, _, address = found[0]

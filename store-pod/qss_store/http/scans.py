@@ -89,7 +89,7 @@ class ScanApi:
         if not isinstance(encoder, JsonRows):
             return await stream(request, scan, encoder, self._reader.settings.write_stall_max_s)
         found = await collect(request, scan)
-        body = scan_document(found.rows_json, answers_json(found.answers), found.cursor)
+        body = scan_document(found.all_rows, answers_json(found.answers), found.cursor)
         del found
         return await send_document(request, body, self._reader.settings.write_stall_max_s)
 

@@ -154,7 +154,9 @@ async def _answer(
         _check_head(request)
         return await handler(request)
     except StoreError as error:
-        failure = error
+        # Its traceback names this frame, which would name it: all that the request had read would
+        # stay until the garbage collector comes.
+        failure = error.with_traceback(None)
     except web.HTTPException as error:
         failure = _error_of_http(error, request)
     except ConnectionError:

@@ -6,9 +6,10 @@ too long, or goes away, ends it, and the iterator is closed.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol
 
 import msgspec
@@ -65,9 +66,9 @@ class Collected:
     cursor: str | None = None
 
     @property
-    def rows_json(self) -> bytes:
-        """All rows as JSON, with commas between."""
-        return b",".join(row for rows in self.rows.values() for row in rows)
+    def all_rows(self) -> Iterator[bytes]:
+        """All rows as JSON, some with commas between."""
+        return chain.from_iterable(self.rows.values())
 
     def result_of(self, partition: PartitionId) -> msgspec.Raw:
         """One partition's rows as a JSON array."""
@@ -173,10 +174,15 @@ def _patience(request: web.Request) -> Iterator[None]:
         raise ConnectionError("the reader took nothing for too long") from error
 
 
-def scan_document(rows: bytes, partitions: bytes, cursor: str | None) -> bytes:
-    """The whole answer of a scan; rows are JSON with commas between, partitions an object."""
-    encoded = msgspec.json.encode(cursor)
-    return b'{"rows":[%b],"partitions":%b,"cursor":%b}' % (rows, partitions, encoded)
+def scan_document(rows: Iterable[bytes], partitions: bytes, cursor: str | None) -> bytes:
+    """The whole answer of a scan; rows are JSON, some with commas between; partitions an object."""
+    parts = [b'{"rows":[']
+    for some in rows:
+        parts += (some, b",")
+    if len(parts) > 1:
+        parts.pop()
+    parts += (b'],"partitions":', partitions, b',"cursor":', msgspec.json.encode(cursor), b"}")
+    return b"".join(parts)  # Rows are copied once: there may be megabytes of them.
 
 
 def answers_json(answers: dict[PartitionId, PartitionAnswer]) -> bytes:

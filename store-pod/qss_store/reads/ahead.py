@@ -31,7 +31,8 @@ class RowsAhead:
         """The next rows; none at the end. Raises what the source raises."""
         size = _bytes_of(self._keys) + _bytes_of(self._rows)
         while len(self._keys) < rows_max and size < self._bytes_max:
-            more = self._read(min(self._fitting, rows_max - len(self._keys)))
+            wanted = min(self._fitting, rows_max - len(self._keys))
+            more = self._read(wanted, self._bytes_max - size)
             if more is None:
                 break
             size += more
@@ -48,13 +49,16 @@ class RowsAhead:
         """What was taken last and is to come still."""
         self._keys[:0], self._rows[:0] = keys, rows
 
-    def _read(self, count: int) -> int | None:
-        """How many bytes up to so many rows have; None at the end."""
-        some = list(islice(self._source, count))
-        keys, rows = [key for key, _ in some], [row for _, row in some]
-        self._keys += keys
-        self._rows += rows
-        return _bytes_of(keys) + _bytes_of(rows) if some else None
+    def _read(self, count: int, bytes_max: int = 0) -> int | None:
+        """How many bytes so many rows have; fewer rows where these have more. None at the end."""
+        size: int | None = None
+        for key, row in islice(self._source, count):
+            self._keys.append(key)
+            self._rows.append(row)
+            size = (size or 0) + len(key) + len(row)
+            if size >= bytes_max:
+                break
+        return size
 
     def _fitting_of(self, size: int) -> int:
         """How many of the rows here may be taken, the one that reaches the limit among them."""

@@ -49,7 +49,6 @@ def applied_batches(last: Iterable[LastBatch]) -> dict[str, AppliedBatch]:
             sequence=one.sequence,
             one_off=one.one_off,
             writer_epoch=one.writer_epoch,
-            wall_time_ms=one.wall_time_ms,
         )
         for one in last
     }
@@ -74,7 +73,6 @@ def told_decision(decision: Decision) -> LastBatch:
         sequence=decision.sequence,
         one_off=decision.one_off,
         writer_epoch=decision.writer_epoch,
-        wall_time_ms=decision.wall_time_ms,
     )
 
 
@@ -98,7 +96,6 @@ def told_batches(last: dict[str, AppliedBatch]) -> tuple[LastBatch, ...]:
             sequence=one.sequence,
             one_off=one.one_off,
             writer_epoch=one.writer_epoch,
-            wall_time_ms=one.wall_time_ms,
         )
         for writer, one in sorted(last.items())
     )

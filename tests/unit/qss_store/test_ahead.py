@@ -69,3 +69,18 @@ def test_large_rows_are_not_read_long_before_they_are_taken() -> None:
     for taken in range(1, 100):
         assert len(ahead.take(500)[0]) == 1
         assert read <= taken + 1
+
+
+def test_large_rows_behind_small_ones_are_not_read_early() -> None:
+    read = 0
+
+    def rows() -> Iterator[tuple[bytes, bytes]]:
+        nonlocal read
+        for row in rows_of([0] * 40 + [BYTES_MAX] * 1000):
+            read += 1
+            yield row
+
+    ahead, taken = RowsAhead(rows(), BYTES_MAX), 0
+    while taken < 200:
+        taken += len(ahead.take(500)[0])
+        assert read <= taken + 1

@@ -4,7 +4,7 @@ import pytest
 
 from qss_core.errors import OverloadedError, TooLargeError
 from qss_store.position_limits import check_position_json
-from qss_store.request_memory import RequestMemory, bytes_for_requests, memory_limit
+from qss_store.request_memory import RequestMemory
 
 
 def test_what_others_have_is_not_there() -> None:
@@ -30,12 +30,6 @@ def test_alone_a_request_has_what_its_own_limits_allow() -> None:
         memory.share().take(1)
     share.close()
     memory.share().take(1)
-
-
-def test_the_default_is_a_share_of_what_the_pod_has() -> None:
-    assert bytes_for_requests(7) == 7
-    assert 128 * 1024**2 <= bytes_for_requests(0) <= 1024**3
-    assert memory_limit() > 256 * 1024**2
 
 
 def test_a_position_of_a_million_components_is_refused_as_bytes() -> None:
