@@ -26,6 +26,7 @@ DEFAULT_USER = 10001
 _TOKENS = "/var/run/secrets/queryablestate.dev"
 _TLS = "/etc/queryablestate/tls"
 _DEFAULT_REQUESTS = {"cpu": "100m", "memory": "768Mi"}
+_DEFAULT_LIMITS = {"memory": "1Gi"}  # `make siege` holds a pod to it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +212,10 @@ def _audience_arguments(
 def _resources(spec: StoreSpec) -> Object:
     given = spec.pod.resources
     requests = {**_DEFAULT_REQUESTS, **given.limits, **given.requests}
-    return {"requests": requests, **({"limits": given.limits} if given.limits else {})}
+    # A store that says how much memory its pods ask for knows how much they may have.
+    says_memory = "memory" in given.limits or "memory" in given.requests
+    limits = given.limits if says_memory else {**_DEFAULT_LIMITS, **given.limits}
+    return {"requests": requests, **({"limits": limits} if limits else {})}
 
 
 def _probe(path: str, *, period_s: int, failures: int) -> Object:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from qss_core.spec import AccessSpec
 from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set
@@ -98,6 +99,31 @@ def test_what_the_spec_adds_to_pods_is_there() -> None:
     assert made["metadata"]["labels"]["team"] == "flights"
     assert made["metadata"]["labels"][STORE_LABEL] == STORE, "a label that we need is ours"
     assert made["metadata"]["annotations"]["note"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "768Mi"}}),
+        (
+            {"limits": {"cpu": "2"}},
+            {
+                "limits": {"memory": "1Gi", "cpu": "2"},
+                "requests": {"cpu": "2", "memory": "768Mi"},
+            },
+        ),
+        ({"requests": {"memory": "4Gi"}}, {"requests": {"cpu": "100m", "memory": "4Gi"}}),
+        (
+            {"limits": {"memory": "512Mi"}},
+            {"limits": {"memory": "512Mi"}, "requests": {"cpu": "100m", "memory": "512Mi"}},
+        ),
+    ],
+)
+def test_a_pod_has_a_memory_limit_unless_the_store_names_memory(
+    given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    only = template(pod={"resources": given})["spec"]["containers"][0]
+    assert only["resources"] == expected
 
 
 def test_pods_check_callers_unless_it_is_written_down_that_they_need_not() -> None:
