@@ -33,6 +33,7 @@ from qss_store.http.listening import make_runner
 from qss_store.http.ops_app import make_ops_app
 from qss_store.http.query_app import discovery_routes, make_query_app
 from qss_store.http.writers import writer_routes
+from qss_store.libraries import LibraryError, check_libraries
 from qss_store.maintenance import Maintenance
 from qss_store.memory_limit import memory_limit, memory_of_machine
 from qss_store.memory_shares import with_shares
@@ -57,8 +58,9 @@ def main() -> None:
     settle_without_pandas()
     give_large_pieces_back()
     try:
+        check_libraries()
         settings = settings_from(os.environ)
-    except SettingError as error:
+    except (LibraryError, SettingError) as error:
         _LOG.critical("%s", error)
         raise SystemExit(2) from None
     for line in unknown_settings(os.environ):

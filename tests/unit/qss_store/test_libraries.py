@@ -1,0 +1,24 @@
+"""A pod refuses libraries that it was not made for, by name."""
+
+import re
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from qss_store.libraries import LibraryError, check_libraries
+
+PROJECT = Path(__file__).parents[3] / "pyproject.toml"
+
+
+def test_the_installed_libraries_are_those_of_the_project() -> None:
+    check_libraries()
+    pinned = re.search(r'"aiohttp~=(\d+\.\d+)\.\d+"', PROJECT.read_text())
+    assert pinned
+    assert aiohttp.__version__.startswith(f"{pinned[1]}.")
+
+
+@pytest.mark.parametrize("version", ["3.15.0", "3.13.9", "4.0.0", "3.140.1", "nightly"])
+def test_another_version_is_refused_by_its_name(version: str) -> None:
+    with pytest.raises(LibraryError, match=rf"^aiohttp {version} .* needs aiohttp 3\.14: pip"):
+        check_libraries(lambda _: version)
