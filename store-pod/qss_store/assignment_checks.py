@@ -1,7 +1,7 @@
 """Which assignments a pod may take. Pure."""
 
 from qss_core.errors import MalformedRequestError, WrongStoreError
-from qss_core.model import StoreAssignment, StoreName
+from qss_core.model import Ordinal, PartitionId, StoreAssignment, StoreName
 from qss_core.spec import formats_of
 
 
@@ -22,3 +22,8 @@ def check_assignment(
             f"not {definition.store_id}: delete it, or adopt it",
             store_id=held.definition.store_id,
         )
+
+
+def partitions_of(assignment: StoreAssignment, ordinal: Ordinal) -> set[PartitionId]:
+    """The partitions that a pod has, in whatever role."""
+    return {one.partition for one in assignment.partitions if one.role_of(ordinal) is not None}

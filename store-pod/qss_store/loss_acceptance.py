@@ -53,6 +53,7 @@ class LossAcceptance:
                 replica = None
                 await self._pod.taking_out.spoilt(request.partition)
             if replica is not None and self._pod.completion.lacks(replica) is None:
+                await self._pod.marks.settle(request.store_id, request.partition)
                 return
             if replica is None:
                 await self._pod.salvage(

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset, PartitionConfiguration, PartitionId, StoreDefinition
-from qss_store.engine.base import Engine, SyncedFiles
+from qss_store.engine.base import Engine, SyncedFiles, shortage_of
 from qss_store.engine.files import (
     check_log,
     make_directory,
@@ -70,7 +70,7 @@ class Opening:
         """
         self._salvaged = partition
         try:
-            if is_spoilt:
+            if is_spoilt and not self._giving_up(partition).exists():
                 gc.collect()  # The closed database holds its lock until nothing refers to it.
                 self._put_aside(partition, "it takes no writes any more")
                 return await _taken(opened, take)
@@ -81,7 +81,7 @@ class Opening:
     def has_gone_on(self, partition: PartitionId) -> None:
         """What is there is the data from now on: to be called when its mark says so, too."""
         self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
-        self._giving_up(partition).unlink()
+        self._giving_up(partition).unlink(missing_ok=True)
         sync_directory(self._volume.database(partition))
 
     def _giving_up(self, partition: PartitionId) -> Path:
@@ -142,6 +142,8 @@ class Opening:
             return await self._open(partition, was_here=was_here)
         except OSError as error:
             raise translated_os_error(error) from error
+        except (RuntimeError, MemoryError) as error:
+            raise shortage_of(error) or error from error
 
     async def _open(self, partition: PartitionId, *, was_here: bool) -> Engine:
         path = self._volume.database(partition)

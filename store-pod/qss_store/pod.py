@@ -32,7 +32,7 @@ from qss_core.model import (
 )
 from qss_core.replica_reports import ReplicasReport
 from qss_store.applying import WRITE_LIMITS, WriteLimits
-from qss_store.assignment_checks import check_assignment
+from qss_store.assignment_checks import check_assignment, partitions_of
 from qss_store.clock import Clock
 from qss_store.completion import Completion
 from qss_store.extensions import NO_EXTENSIONS, Extensions
@@ -101,12 +101,12 @@ class Pod:
         self.recent, self.request_memory = RecentRows(), RequestMemory()
         self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
         self._syncs = Syncs()
-        self._marks = SyncMarks(self._volume, self._syncs, self.replicas)
+        self.marks = SyncMarks(self._volume, self._syncs, self.replicas, self._opening.has_gone_on)
         self.taking_out = TakingOut(
             self.replicas,
             self._assigning,
             self._unopened,
-            self._marks,
+            self.marks,
             self.news,
             self._reopening.begin,
         )
@@ -142,7 +142,7 @@ class Pod:
     def _remember_marks(self, store_id: StoreId) -> None:
         marks = self._volume.marks(store_id)
         self._opening.marks = marks
-        self._marks.begin(marks)
+        self.marks.begin(marks)
 
     def _remember_type(self, definition: StoreDefinition) -> None:
         """Makes the store's own type before anybody asks; its replicas say why where it cannot."""
@@ -164,13 +164,13 @@ class Pod:
 
     async def keep_sync_marks(self) -> None:
         await self._is_assigned.wait()
-        await self._marks.run(self.placed().definition.store_id)
+        await self.marks.run(self.placed().definition.store_id)
 
     async def close(self) -> None:
         self._reopening.close()
         async with self._assigning:
             held = self.assignment
-            await self._marks.close(held.definition.store_id if held else None)
+            await self.marks.close(held.definition.store_id if held else None)
             self.taking_out.close()
             for replica in self.replicas.values():
                 await close_replica(replica)
@@ -233,6 +233,8 @@ class Pod:
         replica = self.replicas.get(partition)
         if replica is not None:
             return take_configuration(replica, assignment.settings, configuration)
+        if self._unopened.is_spoilt(partition):
+            return False  # It opens, and takes no writes: `salvage` begins it anew.
         held = self.assignment
         was_here |= (
             held is not None and held.partitions[partition].role_of(self.ordinal) is not None
@@ -251,8 +253,13 @@ class Pod:
         return True
 
     async def _assign_again(self) -> None:
+        """Places the partitions that wait, and no others."""
         async with self._assigning:
-            await self._assign(self.placed())
+            held = self.placed()
+            ones = [held.partitions[number] for number in self._unopened.waiting]
+            if any([await self._place(held, one, was_here=True) for one in ones]):
+                await self._take(held)
+                await self.news.tell()
 
     async def salvage(
         self, partition: PartitionId, take: Callable[[Replica], Awaitable[None]]
@@ -273,8 +280,7 @@ class Pod:
                 is_spoilt=self._unopened.is_spoilt(partition),
             )
             self._unopened.opened(partition)
-            await self._marks.renew(assignment.definition.store_id, partition)
-            self._opening.has_gone_on(partition)
+            await self.marks.renew(assignment.definition.store_id, partition)
 
     async def _opened(
         self,
@@ -312,11 +318,7 @@ class Pod:
         """
         if self.assignment is None or not self.is_compared:
             return False
-        wanted = {
-            configuration.partition
-            for configuration in self.assignment.partitions
-            if configuration.role_of(self.ordinal) is not None
-        }
+        wanted = partitions_of(self.assignment, self.ordinal)
         serving = {number for number, replica in self.replicas.items() if replica.view is not None}
         return wanted <= serving | self._unopened.partitions
 

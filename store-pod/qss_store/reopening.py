@@ -1,12 +1,13 @@
 """Opens partitions again that wait for something that comes back: room, files, memory."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from qss_core.errors import StoreError
 from qss_store.unopened import Unopened
 
+_LOG = logging.getLogger(__name__)
 _AGAIN_S = 1.0
 
 
@@ -32,5 +33,9 @@ class Reopening:
     async def _run(self) -> None:
         while self._unopened.waiting:
             await asyncio.sleep(_AGAIN_S)
-            with suppress(StoreError):  # It is tried again.
+            try:
                 await self._assign()
+            except StoreError:
+                pass  # The partitions that wait say why.
+            except Exception:  # noqa: BLE001 the tries go on: said and logged.
+                _LOG.exception("partitions that wait could not be opened")

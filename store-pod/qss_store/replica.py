@@ -22,7 +22,7 @@ from qss_core.model import (
 from qss_store.changelog import Changelog
 from qss_store.committing import APPLIED, APPLYING, CommitWriter, drop_families, put_or_delete
 from qss_store.dropped_rows import DroppedRows
-from qss_store.engine.base import META, Batch, Engine, PassingError
+from qss_store.engine.base import META, Batch, Engine, PassingError, shortage_of
 from qss_store.families import Families
 from qss_store.format_change import FormatChange
 from qss_store.identity import is_kept, newest_configuration, put_configuration, put_definition
@@ -291,6 +291,7 @@ class Replica:
 
     def fail(self, error: Exception) -> None:
         """Refuses all writes from now on, those that wait too."""
+        error = shortage_of(error) or error
         _LOG.error("partition %s stopped applying", self.partition, exc_info=error)
         unexpected = StoreError("the replica failed: see its log")
         self.failure = error if isinstance(error, StoreError) else unexpected

@@ -6,10 +6,10 @@ volume that went back) the other pods see.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from qss_core.errors import StoreError
+from qss_core.errors import NotReadyError, StoreError
 from qss_core.model import Offset, PartitionId, StoreId
 from qss_store.replica import Replica
 from qss_store.syncs import Syncs
@@ -23,24 +23,45 @@ class SyncMarks:
     """The marks of one pod's replicas."""
 
     def __init__(
-        self, volume: Volume, syncs: Syncs, replicas: Mapping[PartitionId, Replica]
+        self,
+        volume: Volume,
+        syncs: Syncs,
+        replicas: Mapping[PartitionId, Replica],
+        has_gone_on: Callable[[PartitionId], None],
     ) -> None:
+        """`has_gone_on` is called once a renewed mark is kept."""
+        self._has_gone_on = has_gone_on
         self._volume = volume
         self._syncs = syncs
         self._replicas = replicas
         self._marks: dict[PartitionId, SyncMark] = {}
         self._round = asyncio.Lock()
         self._is_closed = False
+        self._is_owed = False  # The volume has refused the last ones.
+        self._renewed: set[PartitionId] = set()  # Their marks are not kept yet.
 
     def begin(self, marks: Mapping[PartitionId, SyncMark]) -> None:
         """Takes what was kept: a partition that is not opened keeps its mark."""
         self._marks = dict(marks)
 
     async def renew(self, store_id: StoreId, partition: PartitionId) -> None:
-        """Takes what is there for what was synced: a person went on with it."""
+        """Takes what is there for what was synced: a person went on with it.
+
+        Raises NotReadyError where the volume refuses it now; a later round keeps it then.
+        """
         async with self._round:
             self._marks.pop(partition, None)
-        await self.round(store_id)
+            self._renewed.add(partition)
+        await self.settle(store_id, partition)
+
+    async def settle(self, store_id: StoreId, partition: PartitionId) -> None:
+        """Keeps what was renewed and is not kept yet; raises as `renew`."""
+        if partition in self._renewed:
+            await self.round(store_id)
+        if partition in self._renewed:
+            raise NotReadyError(
+                f"the volume does not keep yet that partition {partition} goes on: ask again"
+            )
 
     @asynccontextmanager
     async def resting(self) -> AsyncIterator[None]:
@@ -68,7 +89,7 @@ class SyncMarks:
         async with self._round:
             if self._is_closed:
                 return
-            changed = False
+            changed = self._is_owed or bool(self._renewed)
             for partition, replica in list(self._replicas.items()):
                 held = self._marks.get(partition)
                 end = replica.durable_end
@@ -76,17 +97,28 @@ class SyncMarks:
                     continue
                 try:
                     self._marks[partition] = await _marked(replica, end)
-                except (StoreError, OSError) as error:
+                except (StoreError, OSError, RuntimeError) as error:
                     _LOG.warning("partition %s: no mark is kept: %s", partition, error)
                 else:
                     changed = True
             if not changed:
                 return
+            self._is_owed = True
             try:
                 await asyncio.to_thread(self._volume.keep_marks, store_id, dict(self._marks))
-            except OSError as error:
+                self._is_owed = False
+                self._follow()
+            except (OSError, RuntimeError) as error:  # No thread can be started, too.
                 _LOG.warning("what was synced cannot be kept on the volume: %s", error)
-                self._syncs.has_synced.set()
+            finally:
+                if self._is_owed or self._renewed:
+                    self._syncs.has_synced.set()  # It is tried again.
+
+    def _follow(self) -> None:
+        """Goes on with the partitions whose renewed marks are kept now."""
+        for partition in self._renewed & self._marks.keys():
+            self._has_gone_on(partition)
+            self._renewed.discard(partition)
 
 
 async def _marked(replica: Replica, end: Offset) -> SyncMark:

@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import PartitionId
 from qss_store.engine.base import Engine
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.reopening import Reopening
+from qss_store.unopened import Unopened
 from qss_testing.rolled_back import accept, cluster_of, losses, values, write
 from qss_testing.waiting import wait_until_async
 from qss_testing.write_cluster import WriteCluster
@@ -153,7 +156,12 @@ async def test_a_disk_that_cannot_be_read_loses_only_its_partition(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "error",
-    [OSError(errno.EMFILE, "Too many open files"), StoreError("RocksDB failed: a file is locked")],
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        StoreError("RocksDB failed: a file is locked"),
+        RuntimeError("can't start new thread"),
+        MemoryError(),
+    ],
 )
 async def test_what_passes_by_itself_is_tried_again(tmp_path: Path, error: Exception) -> None:
     async with cluster_of(tmp_path, pods=1) as cluster:
@@ -168,6 +176,45 @@ async def test_what_passes_by_itself_is_tried_again(tmp_path: Path, error: Excep
         await wait_until_async(lambda: PartitionId(SPOILT) in pod.replicas)
         assert pod.report().lost == ()
         assert values(cluster) == [b"1"] * 3
+
+
+async def test_a_partition_that_waits_has_no_lost_one_opened_again(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        open_engine, opened, fails = cluster.open_engine, Counter[str](), True
+
+        def open_or_fail(path: Path) -> Engine:
+            opened[path.name] += 1
+            if path.name == "2":
+                raise CorruptionError("Corruption: a block")
+            if path.name == str(SPOILT) and fails:
+                raise OSError(errno.EMFILE, "Too many open files")
+            engine: Engine = open_engine(path)
+            return engine
+
+        await cluster.stop_pod(0)
+        cluster.open_engine = open_or_fail
+        pod = (await cluster.start_pod(0)).pod
+        await wait_until_async(lambda: opened[str(SPOILT)] == 2)
+        fails = False
+        await wait_until_async(lambda: PartitionId(SPOILT) in pod.replicas)
+        assert opened == {"0": 1, str(SPOILT): 3, "2": 1}
+
+
+async def test_tries_to_open_go_on_after_an_error_that_nobody_knows() -> None:
+    unopened, tries = Unopened(), 0
+
+    async def assign() -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise ValueError("odd")
+        unopened.opened(PartitionId(0))
+
+    unopened.wait(PartitionId(0), StoreError("later"))
+    Reopening(unopened, assign).begin()
+    await wait_until_async(lambda: not unopened.waiting)
+    assert tries == 2
 
 
 def test_a_lock_of_another_process_is_no_damage(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ async def test_a_write_ahead_log_that_lost_synced_rows_is_damage(
     ) as cluster:
         await write(cluster, 3, ROWS)
         await cluster.pods[0].coordination.finish()
-        await cluster.pods[0].pod._marks.round(cluster.definition.store_id)
+        await cluster.pods[0].pod.marks.round(cluster.definition.store_id)
         database = tmp_path / "0" / "partitions" / str(SPOILT)
         shutil.copytree(database, tmp_path / "copy")  # As the power went.
         await cluster.stop_pod(0)

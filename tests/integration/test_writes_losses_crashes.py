@@ -60,7 +60,7 @@ def cut_the_log(database: Path, size: int) -> None:
 async def killed_pod(cluster: WriteCluster, directory: Path, pod: int) -> None:
     """Ends a pod as kill -9 does: its volume is as it was before the stop."""
     held = cluster.pods[pod].pod
-    await held._marks.round(cluster.definition.store_id)
+    await held.marks.round(cluster.definition.store_id)
     shutil.copytree(directory / str(pod), directory / "killed")
     await cluster.stop_pod(pod)
     shutil.rmtree(directory / str(pod))
@@ -82,6 +82,31 @@ async def back_up(cluster: WriteCluster, directory: Path, pod: int) -> None:
 
 
 # --- An acceptance ends in the middle
+
+
+async def test_an_acceptance_whose_mark_the_volume_refuses_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    async with write_cluster(
+        tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_rocksdb()
+    ) as cluster:
+        await write(cluster, 0, b"1")
+        await cluster.pods[0].coordination.finish()
+        await killed_pod(cluster, tmp_path, 0)
+        shutil.rmtree(tmp_path / "0" / "partitions" / "1")
+        await cluster.start_pod(0)
+        marks = tmp_path / "0" / "synced.json"
+        marks.unlink()
+        marks.mkdir()  # No file can take its place.
+        for _ in range(2):
+            assert (await accept(cluster, 1)).status == 503
+        marks.rmdir()
+        (await accept(cluster, 1)).json()
+        assert not list((tmp_path / "0").rglob("loss-being-accepted"))
+        assert len(losses(cluster, 1)) == 1
+        await cluster.stop_pod(0)
+        held = await cluster.start_pod(0)
+        assert not held.pod.report().lost
 
 
 @pytest.mark.parametrize("what", ["directory", "log"])

@@ -21,6 +21,13 @@ class PassingError(NotReadyError):
     """The database failed for want of what comes back, and takes writes when it is opened again."""
 
 
+def shortage_of(error: Exception) -> PassingError | None:
+    """What stands for a want of threads or of memory, which ends by itself; None for the rest."""
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        return PassingError(f"the process has no thread or memory left: {error}")
+    return None
+
+
 Get = Callable[[bytes], bytes | None]  # The value of a key, or None.
 
 

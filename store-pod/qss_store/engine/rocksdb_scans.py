@@ -16,7 +16,12 @@ _FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
 _STRETCH_BYTES = 256 * 1024  # Or one row more: as many scans as may run hold a stretch each.
 _KEY = itemgetter(0)
 # Of what ends by itself: files that another process has locked, limits of this one.
-_PASSING = ("/LOCK: ", "Too many open files", "Cannot allocate memory")
+_PASSING = (
+    "/LOCK: ",
+    "Too many open files",
+    "Cannot allocate memory",
+    "Resource temporarily unavailable",
+)
 
 # An iterator reads freed memory where nobody else holds its family and the family was dropped.
 Held = tuple[RdictIter, Rdict]

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import CorruptionError
+from qss_store.engine.base import PassingError
 from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.engine.rocksdb_scans import translated
 
 ROWS = 20_000
 
@@ -40,3 +42,16 @@ def test_a_scan_over_a_damaged_block_fails(
         list(rows)
     snapshot.close()
     engine.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "IO error: While open a file: 000012.sst: Too many open files",
+        "IO error: While mmap: 000012.sst: Cannot allocate memory",
+        "IO error: While lock file: /v/LOCK: Resource temporarily unavailable",
+        "IO error: While pthread create: Resource temporarily unavailable",
+    ],
+)
+def test_a_want_of_what_comes_back_is_no_damage(text: str) -> None:
+    assert isinstance(translated(Exception(text)), PassingError)

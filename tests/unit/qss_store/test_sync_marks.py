@@ -1,0 +1,100 @@
+"""Marks of what was synced are kept, or kept later where a real volume refuses them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from qss_core.errors import NotReadyError
+from qss_core.model import Offset, PartitionId, StoreId
+from qss_store.replica import Replica
+from qss_store.sync_marks import SyncMarks
+from qss_store.syncs import Syncs
+from qss_store.volume import SyncMark, Volume
+
+ZERO, STORE_ID = PartitionId(0), StoreId("id")
+
+
+class NoFiles:
+    """An engine in memory: it has no files to tell of."""
+
+    def mark(self) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class Log:
+    """What of a replica is looked at."""
+
+    durable_end: int
+    engine: Any = field(default_factory=NoFiles)
+
+    def digest_of(self, offset: Offset) -> int:
+        return offset
+
+
+@dataclass(slots=True)
+class World:
+    volume: Volume
+    log: Log
+    marks: SyncMarks
+    gone_on: list[PartitionId]
+
+    def refuse(self) -> None:
+        """No file can take the place of a directory."""
+        (self.volume.path / "synced.json").unlink()
+        (self.volume.path / "synced.json").mkdir()
+
+    def take(self) -> None:
+        (self.volume.path / "synced.json").rmdir()
+
+    @property
+    def end(self) -> int:
+        return self.volume.marks(STORE_ID)[ZERO].end
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """The mark on the volume is beyond what the log holds: it lost its end."""
+    volume, log, gone_on = Volume(tmp_path), Log(10), list[PartitionId]()
+    volume.keep_marks(STORE_ID, {ZERO: SyncMark(end=Offset(99), digest=5)})
+    marks = SyncMarks(volume, Syncs(), {ZERO: cast(Replica, log)}, gone_on.append)
+    marks.begin(volume.marks(STORE_ID))
+    return World(volume, log, marks, gone_on)
+
+
+async def test_a_mark_that_the_volume_refused_is_kept_by_a_later_round(world: World) -> None:
+    world.log.durable_end = 100
+    world.refuse()
+    await world.marks.round(STORE_ID)
+    world.take()
+    await world.marks.round(STORE_ID)
+    assert world.end == 100
+
+
+async def test_a_partition_goes_on_once_its_renewed_mark_is_kept_and_not_before(
+    world: World,
+) -> None:
+    world.refuse()
+    for _ in range(2):
+        with pytest.raises(NotReadyError):
+            await world.marks.renew(STORE_ID, ZERO)
+    assert world.gone_on == []
+    world.take()
+    await world.marks.settle(STORE_ID, ZERO)
+    assert (world.end, world.gone_on) == (10, [ZERO])
+    await world.marks.settle(STORE_ID, ZERO)
+    await world.marks.round(STORE_ID)
+    assert world.gone_on == [ZERO]
+
+
+async def test_a_round_goes_on_with_a_partition_whose_person_does_not_ask_again(
+    world: World,
+) -> None:
+    world.refuse()
+    with pytest.raises(NotReadyError):
+        await world.marks.renew(STORE_ID, ZERO)
+    world.take()
+    await world.marks.close(STORE_ID)
+    assert (world.end, world.gone_on) == (10, [ZERO])
