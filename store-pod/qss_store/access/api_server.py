@@ -11,7 +11,7 @@ import aiohttp
 from qss_client.credentials import TokenFile
 from qss_client.unreachable import why_unreachable
 from qss_core.errors import StoreError
-from qss_store.access.reviews import NoReviewError
+from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError, encode_token_review
 
 _TRIES = 2
 _PAUSE_S = 0.1
@@ -67,6 +67,14 @@ class ApiServer:
             if left > 1:
                 await asyncio.sleep(_PAUSE_S)
         raise NoReviewError(why, is_unreached=is_unreached)
+
+    async def probe(self) -> None:
+        """Has the pod's own token reviewed. Raises NoReviewError where nobody's is."""
+        try:
+            own = self._token()
+        except StoreError as error:
+            raise NoReviewError(error.message) from error
+        await self.post(TOKEN_REVIEWS, encode_token_review(own, ()))
 
     async def _try(self, path: str, body: bytes) -> bytes:
         assert self._session is not None, "entered before"

@@ -53,7 +53,6 @@ from qss_store.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_S = 1.0  # Between questions to an API server that does not answer.
-_FAILED_IN_TURN = 3  # Reviews of so many good tokens: nobody's would be answered.
 _FAILED_MAX = 1024  # Tokens whose last review failed, that are remembered.
 _QUESTIONS_MAX = 8  # Of one request: token and rights, and again where they ended meanwhile.
 
@@ -63,6 +62,9 @@ class Reviewer(Protocol):
 
     async def post(self, path: str, body: bytes) -> bytes:
         """The body of a good answer; NoReviewError where there is none in time."""
+
+    async def probe(self) -> None:
+        """NoReviewError where not even this pod's own token is reviewed."""
 
 
 class Guard:
@@ -89,7 +91,8 @@ class Guard:
         self._asking: dict[tuple[bytes, Question], asyncio.Task[Known | None]] = {}
         self._is_away = False
         self._ask_again_at = -math.inf
-        self._failed_in_turn: set[bytes] = set()
+        self._probing = asyncio.Lock()
+        self._probed_at = -math.inf
         self._failed: OrderedDict[bytes, float] = OrderedDict()  # When to ask again, by token.
 
     async def close(self) -> None:
@@ -221,25 +224,37 @@ class Guard:
                 allowed = found.rights[question].allowed
         except NoReviewError as error:
             self._metrics.reviewed(kind, "failed")
-            self._fails(digest, error, is_good=is_good)
+            nobody = error.is_unreached or (is_good and not await self._answers_anybody())
+            self._fails(digest, error, nobody=nobody)
             return None
         self._metrics.reviewed(kind, "allowed" if allowed else "denied")
         self._metrics.tokens = len(self._passports)
-        self._failed_in_turn.clear()
         self._failed.pop(digest, None)
         if self._is_away:
             self._is_away = False
             _LOG.info("the API server answers reviews again")
         return found
 
-    def _fails(self, digest: bytes, error: NoReviewError, *, is_good: bool) -> None:
+    async def _answers_anybody(self) -> bool:
+        """Whether the API server reviews this pod's own token, asked at most once a second."""
+        async with self._probing:
+            if self._is_away:
+                return False
+            if self._clock.monotonic() >= self._probed_at + _PAUSE_S:
+                try:
+                    await self._reviewer.probe()
+                except NoReviewError:
+                    return False
+                self._probed_at = self._clock.monotonic()
+            return True
+
+    def _fails(self, digest: bytes, error: NoReviewError, *, nobody: bool) -> None:
+        """A review has failed; `nobody`: that of any other token would, too."""
         again_at = self._clock.monotonic() + _PAUSE_S
         self._failed[digest] = again_at
         if len(self._failed) > _FAILED_MAX:
             self._failed.popitem(last=False)
-        if is_good:
-            self._failed_in_turn.add(digest)
-        if error.is_unreached or len(self._failed_in_turn) >= _FAILED_IN_TURN:
+        if nobody:
             self._ask_again_at = again_at
             if not self._is_away:
                 self._is_away = True
