@@ -7,7 +7,9 @@ INSTALLED := $(VENV)/.installed
 ARCHIVED := $(VENV)/.archived
 # In an environment of its own: it wants other versions than requirements.lock has.
 CHECKOV := .checkov/.installed
-CHECKOV_VERSION := 3.3.30
+# Every package by its hash, and so is what builds those that come as sources.
+INSTALL := $(BIN)/uv pip install --quiet --require-hashes --build-constraints .ci/build.lock
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 TESTBED := tests/e2e/testbed/testbed
 SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
 
@@ -22,13 +24,13 @@ help: ## Show the targets
 
 install: $(INSTALLED) ## Make .venv with everything, at the versions of requirements.lock
 
-$(INSTALLED): pyproject.toml requirements.lock
+$(INSTALLED): pyproject.toml requirements.lock .ci/build.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Making $(VENV): 1.4 GB on disk, one to ten minutes by the network; the next command finds it"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8,<1'
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --requirements requirements.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/build.lock
+	$(INSTALL) --python $(BIN)/python --requirements requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --build-constraints .ci/build.lock --no-deps --editable .
 	@touch $@
 
 $(ARCHIVED): $(INSTALLED)
@@ -45,9 +47,14 @@ lint: install ## Format, lint, types and the rules of the architecture
 	$(BIN)/shellcheck --external-sources --source-path SCRIPTDIR $(SCRIPTS)
 	$(BIN)/lint-imports --no-logo >.import_linter.log 2>&1 || { cat .import_linter.log; exit 1; }
 
-lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --all-extras --group dev --generate-hashes \
-		--python-version 3.11 --no-header --no-annotate --output-file requirements.lock pyproject.toml
+lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml, and the locks of images and tools
+	$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --constraints requirements.lock --extra store --output-file store-pod/requirements.lock pyproject.toml
+	$(COMPILE) --constraints requirements.lock --extra operator --output-file operator/requirements.lock pyproject.toml
+	$(COMPILE) --constraints requirements.lock --extra spark --output-file spark-jobs/requirements.lock pyproject.toml
+	$(COMPILE) --constraints requirements.lock --group build --output-file .ci/build.lock
+	$(COMPILE) --group go --output-file .ci/go.lock
+	$(COMPILE) --group checkov --output-file .ci/checkov.lock
 
 # One worker more than there are cores: a test that waits for its pods leaves a core to others.
 test: install ## Lint, then all tests
@@ -77,9 +84,9 @@ images: ## Build the three images, and load them into the nodes that run
 
 checkov: $(CHECKOV) ## Install checkov, which looks for bad habits in the chart and the Dockerfiles (part of make e2e)
 
-$(CHECKOV): $(INSTALLED)
+$(CHECKOV): $(INSTALLED) .ci/checkov.lock
 	@$(BIN)/uv venv --quiet --clear .checkov
-	@$(BIN)/uv pip install --quiet --python .checkov/bin/python 'checkov==$(CHECKOV_VERSION)'
+	@$(INSTALL) --python .checkov/bin/python --requirements .ci/checkov.lock
 	@touch $@
 
 e2e: install testbed-programs $(CHECKOV) ## All tests on a real Kubernetes: the test bed, or E2E_KUBECONFIG with E2E_IMAGE_PREFIX

@@ -13,20 +13,11 @@ from celpy import celtypes
 from celpy.adapter import json_to_cel
 from celpy.evaluation import CELEvalError
 
+from qss_core.quantities import kubernetes_amount
 from qss_operator.crd import Json, Schema
 
 _ABSENT = object()
-_QUANTITY = re.compile(
-    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?"
-)
 _RANGE = re.compile(r"[0-9A-Fa-f:.]+/(0|[1-9][0-9]{0,2})")
-_SCALE = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
-    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
-}
 
 
 class MapKey(str):
@@ -100,16 +91,12 @@ def _program(rule: str) -> celpy.Runner:
 
 
 def _quantity(text: celtypes.StringType) -> Any:
-    match = _QUANTITY.fullmatch(str(text))
-    if match is None:
-        return CELEvalError(f"{text} is no quantity")
-    number, unit, exponent = match.groups()
-    scale = _SCALE[unit] if unit else Decimal(10) ** int(exponent or 0)
-    return Quantity(Decimal(number) * scale)
+    amount = kubernetes_amount(str(text))
+    return CELEvalError(f"{text} is no quantity") if amount is None else Quantity(amount)
 
 
 def _is_quantity(text: celtypes.StringType) -> celtypes.BoolType:
-    return celtypes.BoolType(_QUANTITY.fullmatch(str(text)) is not None)
+    return celtypes.BoolType(kubernetes_amount(str(text)) is not None)
 
 
 def _compare(left: Quantity, right: Quantity) -> celtypes.IntType:

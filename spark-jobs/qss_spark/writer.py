@@ -17,7 +17,7 @@ from qss_client.addresses import Urls
 from qss_client.batch_bodies import CARRIED_ROWS_BYTES_MAX
 from qss_client.chunks import Slice
 from qss_client.http_sync import SyncHttp
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.writing import (
     WRITE_LIMITS,
     Run,

@@ -11,7 +11,7 @@ from qss_client.answers import (
     WindowRow,
 )
 from qss_client.requests import ReadOptions
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.store import Store
 from qss_core.model import Isolation
 from qss_core.positions import Position

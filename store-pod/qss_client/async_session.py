@@ -9,7 +9,8 @@ from qss_client.http_answer import HttpAnswer
 from qss_client.http_async import AsyncHttp, AsyncPatience
 from qss_client.operations import Exchange, Result
 from qss_client.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
-from qss_client.routing import RetryLimits, named_by_partition, no_answer
+from qss_client.retries import RetryLimits, no_answer
+from qss_client.routing import named_by_partition
 from qss_client.scans import RowType, Scan
 from qss_client.tables import AsyncScanned
 from qss_core.errors import StoreError, StoreNotFoundError

@@ -14,7 +14,7 @@ from qss_client.addresses import find_urls
 from qss_client.cli_printing import ROWS_SHOWN, Output
 from qss_client.on_kubernetes import INTERNAL_PORT, QUERY_PORT, Shown, Way, way_to
 from qss_client.requests import ReadOptions
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.store import Store
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Isolation

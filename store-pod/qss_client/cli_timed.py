@@ -38,7 +38,11 @@ _VERSION = ["key", "validFrom", "validTo", "value"]
 Key = Annotated[str | None, typer.Argument(help="one key; without it, all keys")]
 KeyFrom = Annotated[str | None, typer.Option(help="the first key")]
 KeyTo = Annotated[str | None, typer.Option(help="the last key")]
-InOrder = Annotated[Order, typer.Option("--order", help="forward or backward")]
+InOrder = Annotated[
+    Order | None, typer.Option("--order", help="forward, which is the usual order, or backward")
+]
+HistoryOrder = Annotated[Order, typer.Option("--order", help="oldest or newest first")]
+Descending = Annotated[bool, typer.Option("--descending", help="backward: --order DESCENDING")]
 By = Annotated[OrderBy, typer.Option(help="partition by partition, or over all of them by time")]
 
 
@@ -57,7 +61,8 @@ def windows(
     to: Annotated[str | None, typer.Option(help="the last window start")] = None,
     key_from: KeyFrom = None,
     key_to: KeyTo = None,
-    order: InOrder = Order.ASCENDING,
+    order: InOrder = None,
+    descending: Descending = False,  # noqa: FBT002 an option of a command.
     order_by: By = OrderBy.KEY,
     limit: Limit = None,
     partitions: Partitions = None,
@@ -74,7 +79,7 @@ def windows(
             from_=from_,
             to=to,
             **_keys(client, key, key_from, key_to),
-            order=order,
+            order=_order(order, descending=descending),
             order_by=order_by,
             limit=rows_to_ask(limit),
             partitions=numbers(partitions),
@@ -93,7 +98,8 @@ def sessions(
     start_to: Annotated[str | None, typer.Option(help="those that start then or earlier")] = None,
     key_from: KeyFrom = None,
     key_to: KeyTo = None,
-    order: InOrder = Order.ASCENDING,
+    order: InOrder = None,
+    descending: Descending = False,  # noqa: FBT002 an option of a command.
     order_by: By = OrderBy.KEY,
     limit: Limit = None,
     partitions: Partitions = None,
@@ -110,7 +116,7 @@ def sessions(
             end_from=end_from,
             start_to=start_to,
             **_keys(client, key, key_from, key_to),
-            order=order,
+            order=_order(order, descending=descending),
             order_by=order_by,
             limit=rows_to_ask(limit),
             partitions=numbers(partitions),
@@ -128,7 +134,7 @@ def versions(
     as_of: Annotated[str | None, typer.Option(help="only the version of this time")] = None,
     from_: Annotated[str | None, typer.Option("--from", help="those valid then or later")] = None,
     to: Annotated[str | None, typer.Option(help="those valid then or earlier")] = None,
-    order: InOrder = Order.DESCENDING,
+    order: HistoryOrder = Order.DESCENDING,
     limit: Limit = None,
     times: ShownTimes = None,
     *,
@@ -160,6 +166,15 @@ def versions(
         shown = times_shown(times, asked.output)
         documents = (version_document(row, shown) for row in told_of_more(rows, limit))
         print_rows(documents, asked.output, _VERSION)
+
+
+def _order(given: Order | None, *, descending: bool) -> Order:
+    """The order that --order and --descending say; forward where neither is given."""
+    if not descending:
+        return given or Order.ASCENDING
+    if given not in (None, Order.DESCENDING):
+        raise MalformedRequestError(f"--descending is for --order DESCENDING, not {given}")
+    return Order.DESCENDING
 
 
 def _keys(

@@ -8,7 +8,7 @@ import typer
 from qss_client.cli_asking import Reaching, reaching
 from qss_client.cli_options import Name, ShownTimes, way_of
 from qss_client.cli_printing import Output, print_rows, shown_time, times_shown
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.writers import delete_writer, list_writers
 from qss_core.errors import MalformedRequestError, UnknownWriterError
 from qss_core.times import Times

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from qss_client.http_sync import Patience
-from qss_client.routing import RetryLimits, no_answer
+from qss_client.retries import RetryLimits, no_answer
 from qss_client.telling import Telling
 from qss_core.errors import StoreError, StoreNotFoundError
 

@@ -12,12 +12,7 @@ from yarl import URL
 
 from qss_client.credentials import Credentials, Token, certificate_refused, trusted_by
 from qss_client.http_answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
-from qss_client.routing import (
-    Again,
-    RetryLimits,
-    after_failure,
-    still_trying,
-)
+from qss_client.retries import Again, RetryLimits, after_failure, still_trying
 from qss_client.telling import Awaited, Telling
 from qss_client.unreachable import unreachable
 from qss_core.errors import StoreError, UnauthenticatedError

@@ -10,7 +10,7 @@ from typing import Any
 from qss_client.credentials import Token
 from qss_client.http_sync import SyncHttp
 from qss_client.kubectl import KubernetesPlace, forwarded
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.store import Store
 from qss_core.errors import MalformedRequestError
 

@@ -20,7 +20,7 @@ from qss_client.credentials import Token
 from qss_client.http_sync import SyncHttp
 from qss_client.json_values import reader_of
 from qss_client.requests import DEFAULTS, ReadOptions, keys_of
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.scans import (
     Time,
     Timed,

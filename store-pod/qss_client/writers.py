@@ -5,7 +5,7 @@ from urllib.parse import quote
 from qss_client.addresses import Urls, checked_urls
 from qss_client.first_contact import first_answer
 from qss_client.http_sync import Patience, SyncHttp
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.telling import Telling
 from qss_core.errors import StoreError, UnknownWriterError
 from qss_core.wire import StoreMetadata, decode

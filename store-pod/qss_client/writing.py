@@ -16,7 +16,8 @@ from qss_client.batch_bodies import BATCH_MEDIA, encode_batch
 from qss_client.chunks import Slice
 from qss_client.first_contact import first_answer
 from qss_client.http_sync import Patience, SyncHttp
-from qss_client.routing import RetryLimits, active_of
+from qss_client.retries import RetryLimits
+from qss_client.routing import active_of
 from qss_client.telling import Telling
 from qss_core.chunk_ids import encode_chunk_id
 from qss_core.errors import Retry, StoreError

@@ -71,12 +71,6 @@ def splitter_of(row_format: Format) -> RowSplitter:
     return _SPLITTERS[row_format]
 
 
-def encode_row(row_format: Format, record: Record) -> bytes:
-    """The row bytes of a record; a missing timestamp is written as -1."""
-    timestamp = TIMESTAMP_UNKNOWN if record.timestamp is None else record.timestamp
-    return _ENCODERS[row_format](record.value, timestamp, record.headers)
-
-
 def decode_row(row_format: Format, row: bytes) -> Record:
     """All that a row holds. Raises MalformedBytesError."""
     block, timestamp, value = _SPLITTERS[row_format](row)
@@ -94,17 +88,6 @@ def decode_value(row_format: Format, row: bytes) -> bytes:
     if block:
         decode_headers(block)
     return value
-
-
-def decode_timestamp(row_format: Format, row: bytes) -> int | None:
-    """Milliseconds since the epoch, -1 when unknown, None when the format keeps none.
-
-    Raises MalformedBytesError for what `decode_row` refuses.
-    """
-    block, timestamp, _ = _SPLITTERS[row_format](row)
-    if block:
-        decode_headers(block)
-    return timestamp
 
 
 def convert_row(row: bytes, source: Format, target: Format) -> bytes:

@@ -71,6 +71,7 @@ class LastBatch(Wire, frozen=True, kw_only=True):
     sequence: Sequence
     one_off: bool
     writer_epoch: WriterEpoch
+    wall_time_ms: int = 0  # Of its decision.
 
 
 class BatchesHeld(Wire, frozen=True, kw_only=True):

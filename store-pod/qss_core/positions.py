@@ -114,10 +114,6 @@ class Position:
         """With at least this offset: a smaller one changes nothing."""
         return self.merge(type(self)(((topic, ((partition, offset),)),)))
 
-    def with_topic(self, topic: str) -> Self:
-        """With the topic as a declared input."""
-        return self.merge(type(self)(((topic, ()),)))
-
     def merge(self, other: "Position") -> Self:
         """The largest offset of each component, and the topics of both."""
         if self == other:
@@ -156,11 +152,6 @@ def unmet_components(position: Position | None, bound: Position) -> list[UnmetCo
         for partition, offset in pairs
         if (seen := known.get(topic, {}).get(partition)) is None or seen < offset
     ]
-
-
-def position_at_least(position: Position | None, bound: Position) -> bool:
-    """Whether a store partition at `position` may answer a request with this bound."""
-    return not unmet_components(position, bound)
 
 
 def encode_position(position: Position) -> bytes:

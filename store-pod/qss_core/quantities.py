@@ -14,15 +14,21 @@ RESOURCE_QUANTITY_PATTERN = (
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _DURATION_PART = re.compile("([0-9]+)(ms|s|m|h)")
-_KUBERNETES_QUANTITY = re.compile(RESOURCE_QUANTITY_PATTERN)
+_KUBERNETES_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,4}))?"
+)
 _QUANTITY = re.compile(r"([0-9.]+)([A-Za-z]*)")
 _SCALE = {
     "": 1,
     **{unit: 1000**power for power, unit in enumerate("kMGTPE", start=1)},
     **{f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", start=1)},
 }
-
-_SMALL_SCALE = {"m": Decimal("1e-3"), "u": Decimal("1e-6"), "n": Decimal("1e-9")}
+_KUBERNETES_SCALE = {
+    **{unit: Decimal(scale) for unit, scale in _SCALE.items()},
+    "m": Decimal("1e-3"),
+    "u": Decimal("1e-6"),
+    "n": Decimal("1e-9"),
+}
 
 
 def parse_duration_ms(text: str) -> int:
@@ -61,14 +67,17 @@ def parse_kubernetes_bytes(quantity: int | str) -> int:
     It has more ways than people use: `1.1Gi` comes back as `1181116006400m`. Raises
     MalformedRequestError.
     """
-    if isinstance(quantity, int):
-        return quantity
+    amount = Decimal(quantity) if isinstance(quantity, int) else kubernetes_amount(quantity)
+    if amount is None or amount < 0:
+        raise MalformedRequestError(f"{quantity!r} is no quantity of Kubernetes")
+    return int(amount.to_integral_value(ROUND_CEILING))
+
+
+def kubernetes_amount(quantity: str) -> Decimal | None:
+    """What a quantity of Kubernetes stands for, exactly; None where the text is none."""
     match = _KUBERNETES_QUANTITY.fullmatch(quantity)
     if match is None:
-        raise MalformedRequestError(f"{quantity!r} is no quantity of Kubernetes")
-    number, unit = match[1], match[3] or ""
-    if unit[:1] in ("e", "E") and unit[1:] and unit != "Ei":
-        scale = Decimal(10) ** int(unit[1:])
-    else:
-        scale = _SMALL_SCALE.get(unit) or Decimal(_SCALE[unit])
-    return int((Decimal(number) * scale).to_integral_value(ROUND_CEILING))
+        return None
+    number, unit, exponent = match.groups()
+    scale = Decimal(10) ** int(exponent) if exponent else _KUBERNETES_SCALE[unit or ""]
+    return Decimal(number) * scale

@@ -12,9 +12,7 @@ from qss_core.formats import (
     Record,
     convert_row,
     decode_row,
-    decode_timestamp,
     decode_value,
-    encode_row,
     encoder_of,
 )
 from qss_core.headers import Headers, decode_headers, encode_headers
@@ -23,6 +21,7 @@ from qss_core.positions import Position, decode_position, encode_position
 from qss_core.serdes import serde_of
 from qss_core.varint import decode_varint, encode_varint
 from qss_testing.kafka_vectors import VECTORS, Vector
+from qss_testing.row_bytes import encode_row
 
 # Keys of windows and sessions are in test_kafka_vectors_times, versions in test_kafka_versions.
 COVERED_ELSEWHERE = frozenset(
@@ -130,7 +129,7 @@ def check_row(row_format: Format, vector: Vector) -> None:
     assert encode(record.value, record.timestamp or 0, record.headers) == row
     assert decode_row(row_format, row) == record
     assert decode_value(row_format, row) == record.value
-    assert decode_timestamp(row_format, row) == record.timestamp
+    assert decode_row(row_format, row).timestamp == record.timestamp
 
 
 def check_conversion(vector: Vector) -> None:

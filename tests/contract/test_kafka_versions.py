@@ -63,6 +63,17 @@ def test_kafkas_layouts_are_read_and_written_byte_for_byte(vector: Vector) -> No
         assert values == versions_of(vector["find_all_newest_first"])
 
 
+def test_a_gap_after_a_tombstone_is_a_second_tombstone_unless_the_first_is_alone() -> None:
+    """As RocksDBVersionedStoreSegmentValueFormatter inserts them."""
+    after_a_value = [Version(b"a", 1, 5), Version(None, 5, 8), Version(b"b", 10, 12)]
+    tombstone = Version(None, 8, 10)
+    assert decode_segment(encode_segment(after_a_value)) == [
+        *reversed([*after_a_value[:2], tombstone, after_a_value[2]])
+    ]
+    alone = [Version(None, 8, 8), Version(b"b", 10, 12)]
+    assert decode_segment(encode_segment(alone)) == [alone[1], tombstone]
+
+
 async def put(cluster: Cluster, *versions: tuple[int | None, str | None]) -> None:
     rows = [Put(b"a", None if v is None else v.encode(), time) for time, v in versions]
     await cluster.put_into({0: rows}, {"in": {"0": 41}})

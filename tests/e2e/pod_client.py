@@ -20,13 +20,14 @@ import pyarrow as pa
 from qss_client import Store
 from qss_client.chunks import Slice, encode_slice
 from qss_client.http_sync import SyncHttp
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.vector_partitioning import partitions_of
 from qss_client.writing import commit, discover, open_writer, stage
 from qss_core.errors import StoreError
 
 BEGUN, STOP = Path("/tmp/begun"), Path("/tmp/stop")
-_LIMITS = RetryLimits(deadline_s=300.0)
+# The nodes follow a Service that was mended, or a pod that is a new one, some seconds later.
+_LIMITS = RetryLimits(deadline_s=300.0, first_contact_s=60.0)
 _KEYS_KEPT = 50
 _ROUNDS_AFTER = 10
 

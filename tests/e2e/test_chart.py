@@ -67,6 +67,7 @@ def test_a_value_does_what_it_says(value: str, cluster: Cluster) -> None:
         ("watch.namespaces={Shop}", "namespaces"),
         ("operator.replicas=many", "replicas"),
         ("image.repository=", "repository"),
+        ("image.digest=sha256:abc", "digest"),
         ("watch.namespaces=null", "namespaces"),
         ("nameOverride=Short", "nameOverride"),
         ("fullnameOverride=Own", "fullnameOverride"),
@@ -89,14 +90,18 @@ def test_the_crd_is_that_of_this_tree_and_is_kept(cluster: Cluster) -> None:
     assert made == yaml.safe_load(CRD.read_text())
 
 
-def test_no_role_has_a_wildcard_or_a_right_over_rights_or_secrets(cluster: Cluster) -> None:
+def test_no_role_has_a_wildcard_or_a_right_over_secrets_or_over_more_than_one_binding(
+    cluster: Cluster,
+) -> None:
     for (kind, _), one in {
         **templated(cluster),
         **templated(cluster, "watch.namespaces={a}"),
     }.items():
         for rule in one.get("rules", ()) if kind.endswith("Role") else ():
             assert "*" not in str(rule)
-            assert "rbac.authorization.k8s.io" not in rule["apiGroups"]
+            if "rbac.authorization.k8s.io" in rule["apiGroups"]:
+                assert rule["resourceNames"] == ["system-demo-queryable-state-store-pods"]
+                assert set(rule["verbs"]) in ({"get", "patch"}, {"bind"})
             assert not {"secrets", "pods/exec", "pods"} & set(rule["resources"]) or rule[
                 "resources"
             ] == ["pods"]
@@ -168,6 +173,8 @@ def test_a_release_lives_and_leaves_nothing(
         client = start_client(namespace, images.store)
         client.write(name, 100, 1)
         uids = pod_uids(namespace, name)
+        reviewers = [f"{namespace.namespace}/{name}-pods"]
+        assert reviewers_of(system) == reviewers, "the store's pods, and no other account"
 
         install(system, images, values={**values, "operator.logLevel": "debug"})
         system.wait(OPERATOR, "condition=Available")
@@ -182,8 +189,11 @@ def test_a_release_lives_and_leaves_nothing(
         namespace.kubectl("delete", "pod", "client", "--wait", timeout_s=100)
         assert len(start_client(namespace, images.store).read(name)) == 100
 
+        assert reviewers_of(system) == reviewers
+
         install(system, images, values=values)
         namespace.kubectl("delete", "qss", name, "--timeout=90s", timeout_s=100)
+        wait_until(lambda: reviewers_of(system) == [], 30.0)
         system.helm("uninstall", "qss", "--wait", "--timeout=60s")
         wait_until(lambda: not own_objects(system), 60.0)
     kept = kept_objects(system)
@@ -191,6 +201,13 @@ def test_a_release_lives_and_leaves_nothing(
     cluster.kubectl("delete", *kept, "--ignore-not-found")
     assert cluster_objects(cluster) == before - kept
     assert cluster.find("crd", "queryablestatestores.queryablestate.dev") is not None
+
+
+def reviewers_of(system: Cluster) -> list[str]:
+    """Who may ask for reviews by this release."""
+    name = f"{system.namespace}-qss-queryable-state-store-pods"
+    subjects = system.get("clusterrolebinding", name).get("subjects") or []
+    return [f"{one.get('namespace')}/{one['name']}" for one in subjects]
 
 
 def pod_uids(here: Cluster, store: str) -> list[str]:

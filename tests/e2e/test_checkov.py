@@ -50,7 +50,7 @@ IN_CLUSTER = {
 }
 IN_IMAGES = {
     "CKV_DOCKER_2": "kubelets ask by probes; they do not know HEALTHCHECK",
-    "CKV_DOCKER_7": "the base is the argument BASE, whose default has a tag",
+    "CKV_DOCKER_7": "the base is the argument BASE, whose default has a digest",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from qss_client import Store
 from qss_client.http_sync import SyncHttp
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_core.errors import (
     ForbiddenError,
     StoreError,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qss_client import Store
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_core.errors import (
     AccessUnknownError,
     ForbiddenError,

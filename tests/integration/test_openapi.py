@@ -211,7 +211,7 @@ async def test_every_documented_parameter_is_taken(
 
 def test_every_parameter_is_used_and_described_as_it_is_checked() -> None:
     used = {name for path, method in OPERATIONS for name in query_parameters(path, method)}
-    assert used == {*PARAMETERS, *OF_WINDOWS, *OF_SESSIONS, *OF_VERSIONS, "force"}
+    assert used == {*PARAMETERS, *OF_WINDOWS, *OF_SESSIONS, *OF_VERSIONS}
     for name, value in VALID.items():
         schema = {**OF_WINDOWS, **OF_VERSIONS, **PARAMETERS}[name].schema
         given = value if schema["type"] == "string" else json.loads(value)

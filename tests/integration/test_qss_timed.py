@@ -110,7 +110,10 @@ async def test_windows_are_chosen_and_ordered(start_cluster: StartCluster, run: 
         rows = read(await run(cluster, "windows", *arguments, "-o", "json"))
         return [(row["key"], row["value"]["n"]) for row in rows]
 
-    assert await found("JFK", "--order", "DESCENDING") == [("JFK", 2), ("JFK", 1), ("JFK", 0)]
+    backward = [("JFK", 2), ("JFK", 1), ("JFK", 0)]
+    assert await found("JFK", "--order", "DESCENDING") == backward
+    assert await found("JFK", "--descending") == backward
+    assert await found("JFK", "--descending", "--order", "DESCENDING") == backward
     assert await found("JFK", "--from", str(NEW_YEAR_MS + 1000), "--limit", "1") == [("JFK", 1)]
     assert await found("--key-to", "EWR", "--limit", "2") == [("EWR", 0), ("EWR", 1)]
     assert await found("--key-from", "F", "--to", "2013-01-01T00:00:00Z") == [("JFK", 0)]
@@ -130,6 +133,8 @@ async def test_sessions_are_chosen_and_printed(
     assert [row["key"] for row in (*late, *early)] == ["N2", "N1"]
     table = (await run(cluster, "sessions", "--order-by", "time", "--order", "DESCENDING")).out
     assert "SESSION START" in table
+    again = (await run(cluster, "sessions", "--order-by", "time", "--descending")).out
+    assert again == table
     assert table.index("N2") < table.index("N1")
     assert "1970-01-01T00:00:01.001Z" in table
 
@@ -243,6 +248,7 @@ async def test_a_query_by_name_takes_its_fields(start_cluster: StartCluster, run
         ("windows", ("--from", "2", "--to", "1"), 2, "RANGE_REVERSED"),
         ("windows", ("a", "--key-from", "b"), 2, "with a key"),
         ("windows", ("--order", "UP"), 2, "UP"),
+        ("windows", ("--order", "ASCENDING", "--descending"), 2, "not ASCENDING"),
         ("windows", ("--limit", "0"), 2, "--limit"),
         ("windows", ("--partitions", "x"), 2, "partitions"),
         ("sessions", (), 2, "UNKNOWN_QUERY_TYPE"),

@@ -374,4 +374,4 @@ async def test_a_client_that_goes_away_stops_the_question_to_the_other_pod(
         await wait_until_async(lambda: hanging.requests)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        await cluster.stop_pod(0)
+        await wait_until_async(lambda: hanging.left == len(hanging.requests))

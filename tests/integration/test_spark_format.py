@@ -96,16 +96,21 @@ def plain(rows: list[Any]) -> list[Any]:
     )
 
 
-@pytest.mark.parametrize("name", STORES)
-def test_what_is_written_is_read_again(
-    spark: SparkSession, stores: dict[str, PodCluster], name: str
-) -> None:
+def fill(spark: SparkSession, stores: dict[str, PodCluster], name: str) -> None:
+    """Writes the store's rows; those that are there already are replaced by the same ones."""
     _, schema, rows = STORES[name]
     frame = spark.createDataFrame(rows, schema)
     if name == "explicit":
         frame = frame.selectExpr("*", "if(key = 'a', 2, 0) as partition")
     write(frame, stores[name])
 
+
+@pytest.mark.parametrize("name", STORES)
+def test_what_is_written_is_read_again(
+    spark: SparkSession, stores: dict[str, PodCluster], name: str
+) -> None:
+    fill(spark, stores, name)
+    _, schema, rows = STORES[name]
     found = read(spark, stores[name])
     assert found.schema.simpleString() == StructType.fromDDL(schema).simpleString()
     assert plain(found.collect()) == sorted(rows)
@@ -114,6 +119,7 @@ def test_what_is_written_is_read_again(
 def test_a_key_of_an_explicit_partition_is_found_there(
     spark: SparkSession, stores: dict[str, PodCluster]
 ) -> None:
+    fill(spark, stores, "explicit")
     assert keys(read(spark, stores["explicit"], key="a")) == ["a"]
     assert keys(read(spark, stores["explicit"], partitions="2")) == ["a"]
     assert keys(read(spark, stores["explicit"], partitions="0,1")) == ["b"]
@@ -122,6 +128,7 @@ def test_a_key_of_an_explicit_partition_is_found_there(
 def test_numbers_are_ranged_by_their_bytes(
     spark: SparkSession, stores: dict[str, PodCluster]
 ) -> None:
+    fill(spark, stores, "int64")
     # Kafka's bytes of a negative number lie above those of a positive one.
     assert keys(read(spark, stores["int64"], **{"from": "0"})) == [-5, 0, 2**62]
     assert keys(read(spark, stores["int64"], key="-5")) == [-5]

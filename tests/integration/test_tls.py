@@ -11,7 +11,7 @@ import pytest
 from qss_client import Store
 from qss_client.cli import main
 from qss_client.http_sync import SyncHttp
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_core.errors import CertificateRefusedError, UnreachableError
 from qss_testing.certificates import Authority, SecretVolume
 from qss_testing.clients import AnyClient

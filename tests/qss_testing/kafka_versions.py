@@ -45,11 +45,14 @@ def decode_latest(row: bytes) -> tuple[bytes, int]:
 
 
 def encode_segment(versions: list[Version]) -> bytes:
-    """The value of a segment's row; a gap between two versions is a tombstone."""
+    """The value of a segment's row; a gap between two versions is a tombstone.
+
+    A gap after a tombstone is a second one, but where the first is alone: it is the same entry.
+    """
     entries: list[tuple[int, bytes | None]] = []
     end = versions[0].valid_from
     for version in versions:
-        if version.valid_from > end and entries[-1][1] is not None:
+        if version.valid_from > end and entries[-1] != (end, None):
             entries.append((end, None))
         entries.append((version.valid_from, version.value))
         end = version.valid_to

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from qss_core.formats import Format, Record, convert_row, encode_row
+from qss_core.formats import Format, Record, convert_row
 from qss_core.model import PartitionId
 from qss_store.engine.base import Snapshot
 from qss_store.families import Families
 from qss_store.replica import Replica
 from qss_store.view import View
+from qss_testing.row_bytes import encode_row
 from qss_testing.stores import Cluster, configuration
 
 STEP_ROWS = 200

@@ -162,8 +162,7 @@ PLANTS = (
         (
             Change(
                 f"{_STORE}/transactions/coordinator.py",
-                "        return now_ms if self.decision is None else "
-                "max(now_ms, self.decision.wall_time_ms)\n",
+                "        return max(now_ms, last_ms, self.lost_time_ms)\n",
                 "        return now_ms\n",
             ),
         ),

@@ -9,7 +9,7 @@ import msgspec
 
 from qss_client.chunks import encode_slice
 from qss_client.http_sync import SyncHttp
-from qss_client.routing import RetryLimits
+from qss_client.retries import RetryLimits
 from qss_client.writing import Run, Staged, commit, open_writer, stage, write_batch
 from qss_core.partitioning import partition_of
 from qss_core.wire import CommitAnswer

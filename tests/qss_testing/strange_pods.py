@@ -8,23 +8,26 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class StrangePod:
-    """What it was sent, and where it listens."""
+    """Its port, the requests that it got, and how many callers left without an answer."""
 
     port: int = 0
     requests: list[bytes] = field(default_factory=list)
+    left: int = 0
 
 
 @asynccontextmanager
 async def strange_pod(answer: bytes | None) -> AsyncIterator[StrangePod]:
     """Listens; sends `answer` to each request and closes, or with None never says a word."""
     pod = StrangePod()
-    over = asyncio.Event()
+    writers: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
         try:
             pod.requests.append(await reader.readuntil(b"\r\n\r\n"))
             if answer is None:
-                await over.wait()
+                await reader.read()
+                pod.left += 1
             else:
                 writer.write(answer)
                 await writer.drain()
@@ -38,8 +41,9 @@ async def strange_pod(answer: bytes | None) -> AsyncIterator[StrangePod]:
     try:
         yield pod
     finally:
-        over.set()
         server.close()
+        for writer in writers:
+            writer.close()
         await server.wait_closed()
 
 

@@ -46,8 +46,13 @@ app.kubernetes.io/part-of: queryable-state
 {{- end -}}
 {{- end -}}
 
+{{/* With a digest, only that decides what runs: a tag beside it is for readers. */}}
 {{- define "qss.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s%s@%s" .image.repository (ternary (printf ":%s" .image.tag) "" (ne .image.tag "")) .image.digest -}}
+{{- else -}}
 {{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* A namespaced release of one name may be in two namespaces: what has no namespace itself is named by both. */}}

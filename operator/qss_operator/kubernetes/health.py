@@ -5,9 +5,9 @@ A follower watches nothing and reconciles nothing: what was never begun is not m
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 from aiohttp import web
@@ -22,7 +22,6 @@ class HealthLimits:
     """From when on a silence, a delay or a round is too long. Bookmarks come every minute."""
 
     watch_silent_s: float = 180.0
-    watch_silent_s_of: Mapping[str, float] = field(default_factory=dict)  # By kind.
     missed_max: int = 2  # Changes that no watch told, found by reading, since it last said a thing.
     loop_lag_s: float = 10.0
     round_s: float = 300.0
@@ -59,10 +58,6 @@ class Health:
     def missed(self, kind: str) -> None:
         """Something of this kind had changed, and its watch did not say so."""
         self._missed[kind] += 1
-
-    def unwatched(self, kind: str) -> None:
-        """That kind is not watched any more."""
-        self._heard_s.pop(kind, None)
 
     def requested(self, _verb: str, _resource: str, code: str, _seconds: float) -> None:
         """A try of a request ended (what KubernetesApi observes)."""
@@ -111,7 +106,7 @@ class Health:
         problems = [
             f"the watch of {kind} is silent for {age_s:.0f} s"
             for kind, age_s in self.watch_ages_s().items()
-            if age_s > limits.watch_silent_s_of.get(kind, limits.watch_silent_s)
+            if age_s > limits.watch_silent_s
         ]
         problems += [
             f"the watch of {kind} kept {missed} changes to itself"

@@ -50,6 +50,13 @@ LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 # The core version: one patch of `count` and `lastTimestamp` makes an event one that came again,
 # and every tool shows it so. events.k8s.io wants a series instead, which fewer of them show.
 EVENTS = Kind("", "v1", "events", "Event")
+CLUSTER_ROLE_BINDINGS = Kind(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "clusterrolebindings",
+    "ClusterRoleBinding",
+    namespaced=False,
+)
 NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
 TOKEN_REVIEWS = Kind(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False, is_stored=False

@@ -19,6 +19,7 @@ from qss_operator.kubernetes.health import Health, HealthLimits, serve_ops
 from qss_operator.kubernetes.keeper import Surroundings
 from qss_operator.kubernetes.lease import Leadership
 from qss_operator.kubernetes.lease_rules import LeaseSettings
+from qss_operator.kubernetes.reviewers import Reviewers
 from qss_operator.kubernetes.settings import OperatorSettings
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watchdog import Watchdog
@@ -81,6 +82,7 @@ async def _lead(
         token=lambda: uuid.uuid4().hex[:10],
     )
     posting = asyncio.create_task(events.run())
+    reviewers = Reviewers(api, settings.reviews_binding, settings.namespaces)
     stores = Stores(
         Surroundings(
             api=api,
@@ -93,7 +95,8 @@ async def _lead(
             may_act=lambda: leadership.is_held,
             may_read_nodes=not settings.namespaces,  # Nodes belong to no namespace.
             rounds=asyncio.Semaphore(settings.rounds_max),
-        )
+        ),
+        reviewers,
     )
     watchdog = Watchdog(
         lambda: leadership.held_until_s, monotonic_s=clock.monotonic_s, on_lost=_end_at_once
@@ -105,10 +108,12 @@ async def _lead(
             with watchdog:
                 watches = Watches(api, stores, health, monotonic_s=clock.monotonic_s)
                 watching = asyncio.create_task(watches.run(settings.namespaces))
+                binding = asyncio.create_task(reviewers.run())
                 stopping = asyncio.create_task(stop.wait())
                 await asyncio.wait([watching, stopping], return_when=asyncio.FIRST_COMPLETED)
                 stopping.cancel()
                 watching.cancel()
+                binding.cancel()
                 await stores.stop()
             health.is_leader = False
         # The lease is free by now: kopf takes its time to end, and nobody hears it.

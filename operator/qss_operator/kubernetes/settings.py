@@ -22,6 +22,7 @@ class OperatorSettings:
     log_level: str
     log_format: str
     rounds_max: int
+    reviews_binding: str
     defaults: PodDefaults
 
 
@@ -36,15 +37,10 @@ def parse_settings(
     of = environment.get
     add("--namespaces", default=of("QSS_NAMESPACES", ""), help="comma-separated; empty means all")
     _add_pods(parser, environment)
+    _add_access(parser, environment)
     add("--lease-namespace", default=of("QSS_LEASE_NAMESPACE", "default"))
     add("--lease-name", default=of("QSS_LEASE_NAME", "queryable-state-operator"))
     add("--identity", default=of("QSS_IDENTITY", of("HOSTNAME", "operator")))
-    add("--service-account", default=of("QSS_SERVICE_ACCOUNT", ""), help="NAMESPACE/NAME of this")
-    add(
-        "--release",
-        default=of("QSS_RELEASE", ""),
-        help="the label app.kubernetes.io/instance of this pod, which stores let in",
-    )
     add("--ops-host", default=of("QSS_OPS_HOST", "0.0.0.0"))
     add("--ops-port", type=int, default=int(of("QSS_OPS_PORT", "8082")))
     add("--kubeconfig", default=None, help="outside of a cluster; else the pod's own access")
@@ -65,6 +61,7 @@ def parse_settings(
         log_level=given.log_level,
         log_format=given.log_format,
         rounds_max=given.rounds_max,
+        reviews_binding=given.reviews_binding,
         defaults=PodDefaults(
             image=given.store_image,
             image_pull_policy=given.store_image_pull_policy,
@@ -88,10 +85,26 @@ def _add_pods(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -
         default=of("QSS_STORE_USER", str(DEFAULT_USER)),
         help="user and group of store pods; empty leaves them to the cluster",
     )
+
+
+def _add_access(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    add = parser.add_argument
+    of = environment.get
+    add("--service-account", default=of("QSS_SERVICE_ACCOUNT", ""), help="NAMESPACE/NAME of this")
+    add(
+        "--release",
+        default=of("QSS_RELEASE", ""),
+        help="the label app.kubernetes.io/instance of this pod, which stores let in",
+    )
     add(
         "--token-audience",
         default=of("QSS_TOKEN_AUDIENCE", "queryablestate.dev"),
         help="the common audience, for stores that allow it",
+    )
+    add(
+        "--reviews-binding",
+        default=of("QSS_REVIEWS_BINDING", ""),
+        help="the ClusterRoleBinding by which stores' pods may ask for reviews; empty: not ours",
     )
 
 

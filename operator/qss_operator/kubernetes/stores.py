@@ -8,6 +8,7 @@ from qss_operator.kubernetes.keeper import StoreKeeper, Surroundings
 from qss_operator.kubernetes.kinds import STORES, Kind
 from qss_operator.kubernetes.names import store_of
 from qss_operator.kubernetes.requests import Object
+from qss_operator.kubernetes.reviewers import Reviewers
 
 logger = logging.getLogger(__name__)
 
@@ -17,9 +18,10 @@ _DELETED = "DELETED"
 class Stores:
     """By namespace and name."""
 
-    def __init__(self, shared: Surroundings) -> None:
-        """None yet."""
+    def __init__(self, shared: Surroundings, reviewers: Reviewers | None = None) -> None:
+        """None yet. `reviewers` hears of them, too."""
         self._shared = shared
+        self._reviewers = reviewers
         self._keepers: dict[tuple[str, str], StoreKeeper] = {}
         # The uid of the resource that a watch saw last.
         self._newest: dict[tuple[str, str], str] = {}
@@ -34,6 +36,8 @@ class Stores:
         place = (metadata["namespace"], store)
         if kind == STORES:
             self._note(place, event, metadata["uid"])
+            if self._reviewers is not None:
+                self._reviewers.seen(event, body)
         keeper = self._keepers.get(place)
         if keeper is None:
             if kind != STORES or event == _DELETED:

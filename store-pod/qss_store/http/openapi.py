@@ -36,9 +36,9 @@ from qss_store.http.shell import PROBLEM_JSON
 
 _VERSION = "0.1.0"
 _TOKEN_TEXT = (
-    "A Kubernetes token with the store's audience, queryablestate.dev/NAMESPACE/STORE. Its account "
-    "needs the verb get on queryablestatestores/query of this store; for discovery, update on "
-    ".../write will do."
+    "A Kubernetes token with the store's audience, queryablestate.dev/NAMESPACE/STORE, or with the "
+    "common one where the store's spec.access.commonAudience is true. Its account needs the verb "
+    "get on queryablestatestores/query of this store; for discovery, update on .../write will do."
 )
 # OpenAPI 3.1 says no more of bytes that are no JSON.
 _BYTES: dict[str, Any] = {}

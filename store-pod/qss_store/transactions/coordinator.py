@@ -16,7 +16,7 @@ from qss_core.errors import (
     UnknownWriterError,
 )
 from qss_core.losses import BatchesHeld
-from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
+from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire import ChunkReference, Decision, OpenWriterRequest, decode, encode
 from qss_store.replication.entries import (
     CloseWriter,
@@ -26,6 +26,7 @@ from qss_store.replication.entries import (
     OpenWriter,
 )
 from qss_store.transactions.commit_plan import Changes, Rows
+from qss_store.transactions.coordinator_state import DECISION, STATE, WRITER, CoordinatorState
 from qss_store.transactions.writers import (
     DecidedBatch,
     Writer,
@@ -43,18 +44,6 @@ REMEMBERED_MAX = 1000  # Former runs, opens and queries of a writer.
 DELETED_MAX = 1000  # Writers that the partitions still have to forget.
 _FORGOTTEN_AT_ONCE_MAX = 100  # By one decision.
 _EPOCH_STRIDE = 1_000_000  # Writer epochs of one epoch of partition 0.
-_STATE = b"coordinator"
-_WRITER = b"writer/"
-_DECISION = b"decision"
-
-
-class _State(Wire, frozen=True, kw_only=True):
-    last_epoch: WriterEpoch
-    decided: Sequence
-    completed: Sequence
-    decision_offset: Offset | None = None
-    deleted: tuple[str, ...] = ()
-    deleted_generation: int = 0
 
 
 @dataclass(slots=True)
@@ -68,22 +57,24 @@ class Coordinator:
     decision_offset: Offset | None = None  # Of its entry, where the rows are that it carries.
     deleted: tuple[str, ...] = ()  # Writers that the partitions still remember.
     deleted_generation: int = 0  # The largest of a deleted writer; partitions have seen it.
+    lost_time_ms: int = 0  # The latest wall time of decisions that were lost.
 
     @classmethod
     def load(cls, rows: Rows) -> "Coordinator":
         """The state that meta rows hold."""
         coordinator = cls()
-        if _STATE in rows:
-            state = decode(rows[_STATE], _State)
+        if STATE in rows:
+            state = decode(rows[STATE], CoordinatorState)
             coordinator.last_epoch = state.last_epoch
             coordinator.completed = state.completed
             coordinator.decision_offset = state.decision_offset
             coordinator.deleted = state.deleted
             coordinator.deleted_generation = state.deleted_generation
-        if _DECISION in rows:
-            coordinator.decision = decode(rows[_DECISION], Decision)
+            coordinator.lost_time_ms = state.lost_time_ms
+        if DECISION in rows:
+            coordinator.decision = decode(rows[DECISION], Decision)
         for key, value in rows.items():
-            if key.startswith(_WRITER):
+            if key.startswith(WRITER):
                 writer = decode(value, Writer)
                 coordinator.writers[writer.name] = writer
         return coordinator
@@ -103,7 +94,8 @@ class Coordinator:
 
         Rows without a time have that of their batch, and later batches must win.
         """
-        return now_ms if self.decision is None else max(now_ms, self.decision.wall_time_ms)
+        last_ms = 0 if self.decision is None else self.decision.wall_time_ms
+        return max(now_ms, last_ms, self.lost_time_ms)
 
     def writer(self, name: str) -> Writer:
         """The writer, or UnknownWriterError."""
@@ -155,7 +147,7 @@ class Coordinator:
             return {}
         self.last_epoch = WriterEpoch(max(self.last_epoch, epoch * _EPOCH_STRIDE, entry.above) + 1)
         opened = self._opened(entry, wall_time_ms)
-        return self._keep(opened) | {_STATE: self._state()}
+        return self._keep(opened) | {STATE: self._state()}
 
     def _opened(self, entry: OpenWriter, wall_time_ms: int) -> Writer:
         held = self.writers.get(entry.writer)
@@ -264,7 +256,7 @@ class Coordinator:
         self.decision, self.decision_offset = decision, offset
         self.deleted = tuple(name for name in self.deleted if name not in decision.forgotten)
         changes = self._keep(replaced(held, last_batch=decision.batch, batches=recent))
-        return changes | {_DECISION: encode(decision), _STATE: self._state()}
+        return changes | {DECISION: encode(decision), STATE: self._state()}
 
     def apply_complete(self, entry: Complete) -> Changes:
         """The batch has been applied everywhere; a repeat changes nothing."""
@@ -272,7 +264,7 @@ class Coordinator:
             return {}
         assert entry.sequence == self.decided, "only the last decision can be incomplete"
         self.completed = entry.sequence
-        return {_STATE: self._state()}
+        return {STATE: self._state()}
 
     # --- Close, forget, resolve
 
@@ -289,7 +281,7 @@ class Coordinator:
         if held is None or not held.one_off:
             return {}
         del self.writers[entry.writer]
-        return {_WRITER + entry.writer.encode(): None}
+        return {WRITER + entry.writer.encode(): None}
 
     def check_delete(self, name: str) -> Writer:
         """The writer; BatchInProgressError while a batch of its is decided and not complete."""
@@ -313,7 +305,7 @@ class Coordinator:
         del self.writers[held.name]
         self.deleted = (*(name for name in self.deleted if name != held.name), held.name)
         self.deleted_generation = max(self.deleted_generation, held.generation)
-        return {_WRITER + held.name.encode(): None, _STATE: self._state()}
+        return {WRITER + held.name.encode(): None, STATE: self._state()}
 
     def forgotten_by(self, name: str) -> tuple[str, ...]:
         """The deleted writers that a decision of this one names: itself first, where it came back.
@@ -376,7 +368,8 @@ class Coordinator:
         middle = epoch * _EPOCH_STRIDE + _EPOCH_STRIDE // 2
         known = (one.writer_epoch for one in held.last)
         self.last_epoch = WriterEpoch(max(self.last_epoch, middle, *known))
-        changes: Changes = {_STATE: self._state()}
+        self.lost_time_ms = max(self.lost_time_ms, *(one.wall_time_ms for one in held.last), 0)
+        changes: Changes = {STATE: self._state()}
         for one in (one for one in held.last if one.writer not in self.deleted):
             changes |= self._keep(with_last_batch(self.writers.get(one.writer), one))
         for writer in list(self.writers.values()):
@@ -385,16 +378,17 @@ class Coordinator:
 
     def _keep(self, writer: Writer) -> Changes:
         self.writers[writer.name] = writer
-        return {_WRITER + writer.name.encode(): encode(writer)}
+        return {WRITER + writer.name.encode(): encode(writer)}
 
     def _state(self) -> bytes:
         return encode(
-            _State(
+            CoordinatorState(
                 last_epoch=self.last_epoch,
                 decided=self.decided,
                 completed=self.completed,
                 decision_offset=self.decision_offset,
                 deleted=self.deleted,
                 deleted_generation=self.deleted_generation,
+                lost_time_ms=self.lost_time_ms,
             )
         )

@@ -49,6 +49,7 @@ def applied_batches(last: Iterable[LastBatch]) -> dict[str, AppliedBatch]:
             sequence=one.sequence,
             one_off=one.one_off,
             writer_epoch=one.writer_epoch,
+            wall_time_ms=one.wall_time_ms,
         )
         for one in last
     }
@@ -73,6 +74,7 @@ def told_decision(decision: Decision) -> LastBatch:
         sequence=decision.sequence,
         one_off=decision.one_off,
         writer_epoch=decision.writer_epoch,
+        wall_time_ms=decision.wall_time_ms,
     )
 
 
@@ -96,6 +98,7 @@ def told_batches(last: dict[str, AppliedBatch]) -> tuple[LastBatch, ...]:
             sequence=one.sequence,
             one_off=one.one_off,
             writer_epoch=one.writer_epoch,
+            wall_time_ms=one.wall_time_ms,
         )
         for writer, one in sorted(last.items())
     )

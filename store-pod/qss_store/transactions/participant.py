@@ -321,6 +321,7 @@ class Participant:
             sequence=commit.sequence,
             one_off=commit.one_off,
             writer_epoch=commit.writer_epoch,
+            wall_time_ms=commit.wall_time_ms,
         )
         return changes
 
@@ -365,9 +366,8 @@ class Participant:
             return {STATE: encode(self._state())}
         changes: Changes = {LAST + writer.encode(): None for writer in self.last}
         changes |= self.inputs.take_over(held.inputs)
-        self.losses = with_loss(
-            self.losses, DataLoss(first=first, last=held.completed, epoch=epoch)
-        )
+        loss = DataLoss(first=first, last=held.completed, epoch=epoch)
+        self.losses = with_loss(self.losses, loss)
         self.sequence = held.completed
         self.position, self.last = Position.from_json(held.position), applied_batches(held.last)
         over = [

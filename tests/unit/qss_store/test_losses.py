@@ -11,7 +11,7 @@ from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire import PartitionCommit
 from qss_store.replication.entries import DeleteWriter, OpenWriter
 from qss_store.transactions.coordinator import Coordinator
-from qss_store.transactions.losses import LOSSES_MAX, with_loss
+from qss_store.transactions.losses import LOSSES_MAX, told_batches, with_loss
 from qss_store.transactions.participant import Participant
 from qss_store.transactions.writers import replaced
 
@@ -23,7 +23,7 @@ def commit(sequence: int, **members: Any) -> PartitionCommit:
         writer_epoch=WriterEpoch(1),
         chunks=(),
         position={},
-        wall_time_ms=1,
+        wall_time_ms=1_000,
         **told,
     )
 
@@ -109,3 +109,19 @@ def test_a_writer_that_is_known_to_be_further_stays_as_it_is() -> None:
     assert list(coordinator.writers) == ["job"]
     assert coordinator.writer("job") == replaced(decided, closed=True)
     assert coordinator.last_epoch > decided.writer_epoch + 1000
+
+
+def test_no_decision_is_earlier_than_a_batch_that_another_partition_knows() -> None:
+    """Partition 0 has lost its decisions, and the wall clock has gone back."""
+    participant = Participant()
+    applied(participant, commit(1))
+    decided_ms = commit(1).wall_time_ms
+    told = msgspec.structs.replace(held(1), last=told_batches(participant.last))
+    coordinator = Coordinator()
+    rows = dict(coordinator.apply_loss(Epoch(2), told))
+    for one in (coordinator, Coordinator.load({k: v for k, v in rows.items() if v is not None})):
+        assert one.time_of_next(decided_ms - 1) == decided_ms
+        assert one.time_of_next(decided_ms + 1) == decided_ms + 1
+    behind = Participant()
+    behind.apply_loss(Epoch(2), told)
+    assert told_batches(behind.last) == told.last

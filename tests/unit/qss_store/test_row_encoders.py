@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qss_core.errors import MalformedBytesError, MalformedRequestError
-from qss_core.formats import Format, Record, encode_row
+from qss_core.formats import Format, Record
 from qss_core.model import StoreType
 from qss_core.serdes import SERDE_NAMES
 from qss_core.timed_keys import (
@@ -27,6 +27,7 @@ from qss_store.reads.query_plans import RowsPlan
 from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
 from qss_store.reads.timed_plans import TimedPlan
 from qss_store.reads.timed_rows import make_writer
+from qss_testing.row_bytes import encode_row
 from qss_testing.stores import make_definition
 
 FORMATS = {

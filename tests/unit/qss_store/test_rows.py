@@ -6,8 +6,9 @@ import struct
 import pytest
 
 from qss_core.errors import MalformedBytesError
-from qss_core.formats import Format, Record, encode_row
+from qss_core.formats import Format, Record
 from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Shape, codec_of, make_row_writer
+from qss_testing.row_bytes import encode_row
 from qss_testing.stores import make_definition
 
 RECORD = Record(b'{"n": 1}', 42, (("a", b"\xff"), ("a", None)))

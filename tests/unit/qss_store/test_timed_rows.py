@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from qss_core.errors import MalformedBytesError
-from qss_core.formats import Format, Record, encode_row
+from qss_core.formats import Format, Record
 from qss_core.model import StoreType
 from qss_core.timed_keys import TIME_MAX, encode_session_key, encode_window_key
 from qss_core.times import Times
 from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
 from qss_store.reads.timed_plans import TimedPlan, plan_sessions, plan_windows
 from qss_store.reads.timed_rows import make_timed_writer, row_key_of_line
+from qss_testing.row_bytes import encode_row
 from qss_testing.stores import make_definition
 
 HEADERS = (("h", b"x"), ("h", None))

@@ -20,6 +20,12 @@ def test_names_and_the_user_of_pods_come_from_the_environment() -> None:
     assert parse_settings([], IMAGE).defaults.user == 10001
 
 
+def test_the_binding_of_reviews_is_the_charts_to_name() -> None:
+    assert parse_settings([], IMAGE).reviews_binding == ""
+    named = {**IMAGE, "QSS_REVIEWS_BINDING": "qss-store-pods"}
+    assert parse_settings([], named).reviews_binding == "qss-store-pods"
+
+
 def test_the_log_is_json_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert parse_settings([], IMAGE).log_format == "text"
     assert parse_settings([], {**IMAGE, "QSS_LOG_FORMAT": "json"}).log_format == "json"

@@ -1,0 +1,169 @@
+"""Who may ask for reviews: the accounts of stores that check their callers, while they exist."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from qss_operator.kubernetes.api import KubernetesApi, connect
+from qss_operator.kubernetes.kinds import CLUSTER_ROLE_BINDINGS, STORES
+from qss_operator.kubernetes.reviewers import Reviewers
+from qss_operator.kubernetes.stores import Stores
+from qss_testing.toy_api_server import ToyApiServer
+from qss_testing.toy_cluster import ToyCluster, surroundings_of
+from qss_testing.toy_objects import Object, Place
+from qss_testing.waiting import wait_until_async
+
+BINDING = "system-qss-store-pods"
+_PLACE = Place(CLUSTER_ROLE_BINDINGS.group, None, CLUSTER_ROLE_BINDINGS.plural, BINDING, None)
+_ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": BINDING}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ToyApiServer]:
+    async with ToyApiServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def api(server: ToyApiServer, tmp_path: Path) -> AsyncIterator[KubernetesApi]:
+    async with connect(str(server.write_kubeconfig(tmp_path / "config"))) as api:
+        yield api
+
+
+def make_binding(server: ToyApiServer, *subjects: Object) -> None:
+    body: Object = {"metadata": {"name": BINDING}, "roleRef": _ROLE}
+    server.objects.create(_PLACE, {**body, **({"subjects": [*subjects]} if subjects else {})})
+
+
+def place_of(namespace: str, name: str) -> Place:
+    return Place(STORES.group, namespace, STORES.plural, name, None)
+
+
+def make_store(server: ToyApiServer, namespace: str, name: str, **access: str) -> Object:
+    body = {"metadata": {"name": name}, "spec": {"access": access}}
+    return server.objects.create(place_of(namespace, name), body)
+
+
+def bound(server: ToyApiServer) -> list[str]:
+    found = server.objects.get(_PLACE)
+    assert found["roleRef"] == _ROLE
+    return [f"{one['kind']} {one.get('namespace')}/{one['name']}" for one in found_subjects(found)]
+
+
+def found_subjects(binding: Object) -> list[Object]:
+    return binding.get("subjects") or []
+
+
+def writes(server: ToyApiServer) -> int:
+    return sum(one.method == "PATCH" for one in server.asked)
+
+
+@asynccontextmanager
+async def kept(reviewers: Reviewers) -> AsyncIterator[None]:
+    task = asyncio.create_task(reviewers.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_the_right_comes_with_a_store_and_goes_with_it(
+    server: ToyApiServer, api: KubernetesApi, tmp_path: Path
+) -> None:
+    make_binding(server)
+    cluster = ToyCluster(server)
+    cluster.shared = surroundings_of(cluster, api)
+    reviewers = Reviewers(api, BINDING, (), anew_s=3600.0)
+    stores = Stores(cluster.shared, reviewers)
+    async with kept(reviewers):
+        words = make_store(server, "shop", "words")
+        stores.seen(STORES, "ADDED", words)
+        await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/words-pods"])
+        other = make_store(server, "farm", "cows", authentication="ServiceAccount")
+        stores.seen(STORES, "ADDED", other)
+        await wait_until_async(lambda: len(bound(server)) == 2)
+
+        for namespace, store in (("shop", words), ("farm", other)):
+            server.objects.objects.pop(place_of(namespace, store["metadata"]["name"]).key)
+            stores.seen(STORES, "DELETED", store)
+        await wait_until_async(lambda: bound(server) == [])
+    await stores.stop()
+
+
+async def test_only_stores_that_check_their_callers_have_it(
+    server: ToyApiServer, api: KubernetesApi
+) -> None:
+    make_binding(server, {"kind": "Group", "name": "system:serviceaccounts"})
+    make_store(server, "shop", "words")
+    make_store(server, "shop", "open", authentication="None")
+    reviewers = Reviewers(api, BINDING, ())
+    await reviewers.refresh()
+    assert bound(server) == ["ServiceAccount shop/words-pods"], "and no group any more"
+    before = writes(server)
+    await reviewers.refresh()
+    assert writes(server) == before, "what is right is not written again"
+
+    server.objects.patch(
+        place_of("shop", "words"), {"spec": {"access": {"authentication": "None"}}}
+    )
+    await reviewers.refresh()
+    assert bound(server) == []
+
+
+@pytest.mark.parametrize(
+    ("watched", "expected"),
+    [
+        (("shop",), ["farm/cows-pods", "shop/words-pods"]),
+        (("shop", "farm"), ["farm/cows-pods", "shop/words-pods"]),
+        (("farm",), ["shop/gone-pods"]),
+        ((), ["farm/cows-pods", "shop/words-pods"]),
+    ],
+)
+async def test_stores_that_nobody_looks_after_keep_it(
+    server: ToyApiServer, api: KubernetesApi, watched: Sequence[str], expected: list[str]
+) -> None:
+    """They serve on, and ask for reviews of every token."""
+    accounts = (("farm", "cows-pods"), ("shop", "gone-pods"))
+    make_binding(
+        server,
+        *({"kind": "ServiceAccount", "namespace": at, "name": name} for at, name in accounts),
+    )
+    make_store(server, "shop", "words")
+    if watched != ("farm",):
+        make_store(server, "farm", "cows")
+    await Reviewers(api, BINDING, watched).refresh()
+    assert bound(server) == [f"ServiceAccount {one}" for one in expected]
+
+
+async def test_a_namespace_that_cannot_be_read_holds_up_no_other_one(
+    server: ToyApiServer, api: KubernetesApi
+) -> None:
+    make_binding(server, {"kind": "ServiceAccount", "namespace": "farm", "name": "cows-pods"})
+    make_store(server, "shop", "words")
+    server.next_answer(403, "Forbidden", word="namespaces/farm/")
+    await Reviewers(api, BINDING, ("farm", "shop")).refresh()
+    assert bound(server) == ["ServiceAccount farm/cows-pods", "ServiceAccount shop/words-pods"]
+
+
+async def test_a_refusal_is_told_once_and_tried_again(
+    server: ToyApiServer, api: KubernetesApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_binding(server)
+    make_store(server, "shop", "words")
+    server.next_answer(403, "Forbidden", "no bind", word="PATCH", times=3)
+    async with kept(Reviewers(api, BINDING, (), again_s=0.01)):
+        await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/words-pods"])
+    told = [one for one in caplog.messages if "is not brought up to date" in one]
+    assert len(told) == 1
+    assert "no bind" in told[0]
+
+
+async def test_without_a_binding_nothing_is_asked(server: ToyApiServer, api: KubernetesApi) -> None:
+    make_store(server, "shop", "words")
+    await Reviewers(api, "", ()).run()
+    assert server.asked == []

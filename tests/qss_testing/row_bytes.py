@@ -1,0 +1,9 @@
+"""The row bytes of a record, in one call."""
+
+from qss_core.formats import TIMESTAMP_UNKNOWN, Format, Record, encoder_of
+
+
+def encode_row(row_format: Format, record: Record) -> bytes:
+    """The bytes of a row; a missing timestamp is written as -1."""
+    timestamp = TIMESTAMP_UNKNOWN if record.timestamp is None else record.timestamp
+    return encoder_of(row_format)(record.value, timestamp, record.headers)
