@@ -17,7 +17,7 @@ SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,nod
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lock test planted fuzz bench testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lock test planted fuzz bench siege testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ planted: install ## Take each mend of a proven bug out, and damage the fast lane
 
 bench: $(ARCHIVED) ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench
+
+siege: install ## Two minutes of hostile callers of all kinds against one pod within its default memory limit; ends with 1 where a bound broke (SIEGE=--help)
+	@PYTHONPATH=tests $(BIN)/python -m qss_siege $(SIEGE)
 
 testbed: ## Run a real Kubernetes of two nodes on this machine (as root; the first time it is built, 15 minutes)
 	@$(TESTBED) build

@@ -50,6 +50,11 @@ def write(figures: list[Figure]) -> None:
         for figure in figures
     ]
     RESULTS.write_text(json.dumps(rows, indent=2) + "\n")
+    show(figures)
+
+
+def show(figures: list[Figure]) -> None:
+    """Prints the table."""
     table = Table("figure", "value", "target", "holds", "detail", box=None)
     for figure in figures:
         holds = "yes" if figure.holds else "NO"

@@ -38,6 +38,7 @@ from qss_store.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100
 _READ_AT_ONCE = 16  # Rows of 8 MiB each, at most.
+_READ_FIRST, _READ_BYTES = 4, 1024 * 1024  # Of many keys.
 _COPIES = 3  # Of rows: as they are stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
 
@@ -198,8 +199,13 @@ class ManyKeys:
             return self._some(reading, keys)
         unread = [*dict.fromkeys(keys)]
         rows: list[bytes | StoreError | None] = []
-        for start in range(0, len(unread), _READ_AT_ONCE):
-            rows += self._some(reading, unread[start : start + _READ_AT_ONCE])
+        count = _READ_FIRST
+        while len(rows) < len(unread):
+            some = self._some(reading, unread[len(rows) : len(rows) + count])
+            rows += some
+            # The next ones are about as large: where there is no memory for them, few were read.
+            largest = max(len(row) for row in (*some, b"") if isinstance(row, bytes))
+            count = max(1, min(_READ_AT_ONCE, _READ_BYTES // (largest + 1)))
         if len(unread) == len(keys):
             return rows
         found, seen = dict(zip(unread, rows, strict=True)), set[bytes]()

@@ -1,0 +1,1 @@
+"""A load of hostile callers against one pod, and what they may not break."""

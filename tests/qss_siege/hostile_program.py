@@ -1,0 +1,68 @@
+"""`python -m qss_siege.hostile_program KIND SHARE TARGET`: callers of one kind until it is ended.
+
+It runs as nicely as it can (nice 19): the load itself is not to take the processor of the good
+clients. At SIGTERM it prints how its attempts ended, as a line of JSON.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+from collections import Counter
+
+import msgspec
+import uvloop
+
+from qss_siege.hostile import KINDS, Caller, Kind, attempt
+from qss_siege.target import Target
+
+
+async def run(name: str, share: float, target: Target) -> Counter[str]:
+    """Attempts of all callers; those that have not ended are not counted."""
+    kind, outcomes = KINDS[name], Counter[str]()
+    first = 1 + 10 * list(KINDS).index(name)
+    tls = target.trust()
+    callers = max(1, round(kind.callers * share))
+    tasks = []
+    for number in range(callers):
+        address = f"127.0.1.{first + number % kind.addresses}"
+        caller = Caller(target, tls, address, number)
+        begins_s = max(2.0, kind.pause_s) * number / callers  # The load is to go on and on.
+        tasks.append(asyncio.create_task(_again_and_again(kind, caller, begins_s, outcomes)))
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await stop.wait()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return outcomes
+
+
+async def _again_and_again(
+    kind: Kind, caller: Caller, begins_s: float, outcomes: Counter[str]
+) -> None:
+    await asyncio.sleep(begins_s)
+    while True:
+        outcomes[await attempt(kind, caller)] += 1
+        await asyncio.sleep(kind.pause_s)
+
+
+def main() -> None:
+    """Runs and tells."""
+    name, share, told = sys.argv[1:]
+    os.nice(19)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    target = msgspec.json.decode(told, type=Target)
+    outcomes = uvloop.run(run(name, float(share), target))
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(json.dumps(outcomes) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
