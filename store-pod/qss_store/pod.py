@@ -36,6 +36,7 @@ from qss_store.assignment_checks import check_assignment, partitions_of
 from qss_store.clock import Clock
 from qss_store.completion import Completion
 from qss_store.extensions import NO_EXTENSIONS, Extensions
+from qss_store.heavy_turns import HeavyTurns
 from qss_store.indexing import Indexing, indexing_of
 from qss_store.metrics import Metrics
 from qss_store.opening import OpenEngine, Opening
@@ -94,11 +95,10 @@ class Pod:
         self.room = VolumeRoom(volume)
         self._opening = Opening(self._volume, open_engine, salvage_engine)
         self._incarnation = incarnation
-        self.news = News()
-        self._is_assigned = asyncio.Event()
-        self._assigning = asyncio.Lock()
-        self._gate = asyncio.Lock()
+        self.news, self._is_assigned = News(), asyncio.Event()
+        self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
         self.recent, self.request_memory = RecentRows(), RequestMemory()
+        self.turns = HeavyTurns(clock.monotonic)
         self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
         self._syncs = Syncs()
         self.marks = SyncMarks(self._volume, self._syncs, self.replicas, self._opening.has_gone_on)

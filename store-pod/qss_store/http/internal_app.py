@@ -124,7 +124,7 @@ class InternalApi:
         if request.content_type != BATCH_MEDIA:
             limit = self.settings.message_bytes_max
             message = await read_json(
-                request, limit, CommitRequest, self._pace, check_position_json
+                request, limit, CommitRequest, self._pace, check_position_json, self._pod.turns
             )
             return _json(await self._coordination.commit(name, epoch, batch, message))
         body = await read_body(request, CARRIED_BYTES_MAX, self._pace)

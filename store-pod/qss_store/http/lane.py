@@ -197,7 +197,12 @@ class Lane:
         request = decode_request(frame.body, BatchRequest)
         check_count(request.keys, reader.settings.keys_per_request_max)
         options = options_of_body(request, Scope.ALL)
+        turns = reader.pod.turns
+        if turns.is_spent:
+            return None
+        turns.begin()
         body = ManyKeys(reader, codec, request, options, {}).answer_at_once()
+        turns.end()
         return None if body is None else (_JSON_HEAD, body)
 
     def _rows_of_key(self, frame: Frame) -> tuple[bytes, bytes] | None:

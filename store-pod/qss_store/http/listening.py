@@ -19,7 +19,7 @@ from qss_store.http.connections import (
 )
 
 _LOG = logging.getLogger(__name__)
-_TAKEN_AT_ONCE = 100  # Connections; others have their turn between.
+_TAKEN_AT_ONCE = 4  # Connections; others have their turn between.
 _REST_S = 1.0
 _BACKLOG = 1024
 

@@ -31,6 +31,7 @@ from qss_core.errors import (
 )
 from qss_core.wire import decode, encode, problem_of
 from qss_store.access.rights import NO_ROUTE
+from qss_store.heavy_turns import HeavyTurns
 from qss_store.http.refusals import RefusalLog
 from qss_store.metrics import Metrics, RequestMetrics
 from qss_store.request_memory import MemoryShare, RequestMemory
@@ -297,15 +298,17 @@ async def read_json(
     kind: type[Message],
     pace: BodyPace = BODY_PACE,
     check: Callable[[bytes], None] | None = None,
+    turns: HeavyTurns | None = None,
 ) -> Message:
     """The message in the body; MalformedRequestError says what is wrong with it.
 
-    `check` may refuse the bytes of a large one first.
+    `check` may refuse the bytes of a large one first, in one of the `turns`.
     """
     body = await read_body(request, limit, pace)
     if len(body) > _LARGE_JSON_BYTES:
-        if check is not None:
-            check(body)
+        if check is not None and turns is not None:
+            async with turns:
+                check(body)
         takes_memory(request, len(body) * _OBJECTS_OF_JSON)
     return decode(body, kind)
 

@@ -182,8 +182,9 @@ class ManyKeys:
         started = pod.clock.monotonic()
         # All rows at once, from one state; what takes longer, their JSON, in turns with others.
         keys = [self._keys[place] for place in places]
-        rows = self._rows(reading, keys)
-        results = self._found_at_once(partition, keys, rows)
+        async with pod.turns:
+            rows = self._rows(reading, keys)
+            results = self._found_at_once(partition, keys, rows)
         if results is None:
             results = await self._in_turns(partition, places, rows)
         if not options.execution_info:

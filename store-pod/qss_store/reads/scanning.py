@@ -154,7 +154,9 @@ class Scan:
         with execution.layer("open"):
             scan = open_scan(reading, self.plan, piece, self.encoder, self.pod.metrics)
         patience_s = timeout_s * PEER_SHARE_OF_TIME
-        return LocalSource(scan, reading, self.budget, self.pod.clock, execution, patience_s)
+        return LocalSource(
+            scan, reading, self.budget, self.pod.clock, self.pod.turns, execution, patience_s
+        )
 
     async def _open_remote(self, ordinal: Ordinal, piece: Piece, timeout_s: float) -> Source:
         budget = self.budget

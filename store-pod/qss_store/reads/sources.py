@@ -28,6 +28,7 @@ from qss_core.queries import (
     error_of_failure,
 )
 from qss_store.clock import Clock
+from qss_store.heavy_turns import HeavyTurns
 from qss_store.pod import Pod
 from qss_store.reads.budgets import Budget
 from qss_store.reads.cursors import Piece, decode_cursor
@@ -88,6 +89,7 @@ class LocalSource:
         reading: Reading,
         budget: Budget,
         clock: Clock,
+        turns: HeavyTurns,
         execution: Execution,
         patience_s: float,
     ) -> None:
@@ -96,6 +98,7 @@ class LocalSource:
         self._reading = reading
         self._budget = budget
         self._clock = clock
+        self._turns = turns
         self._execution = execution
         self._patience_s = patience_s
         self._seconds = 0.0
@@ -109,10 +112,11 @@ class LocalSource:
             if self._has_begun:
                 await asyncio.sleep(0)  # Others take their turn between chunks.
             self._has_begun = True
-            started = self._clock.monotonic()
             left = self._budget.rows_left
-            chunk = self._scan.take(SCAN_ROWS_MAX if left is None else left)
-            now = self._clock.monotonic()
+            async with self._turns:
+                started = self._clock.monotonic()
+                chunk = self._scan.take(SCAN_ROWS_MAX if left is None else left)
+                now = self._clock.monotonic()
             self._seconds += now - started
             if chunk.row_count:
                 return chunk

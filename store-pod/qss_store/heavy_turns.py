@@ -1,0 +1,77 @@
+"""Has work that holds the event loop take turns with the rest of the pod.
+
+Sixty scans that each take 5 ms for a chunk would hold the loop for 300 ms where all of them are
+ready in one of its rounds, and a point read would wait as long.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+
+_OF_A_ROUND_S = 0.002
+
+
+class HeavyTurns:
+    """Lets such work begin while less than 2 ms of the loop's round went to it.
+
+    The rest waits, first come first served, and one goes on in each round.
+    """
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        """Measures by a clock that goes on within a round."""
+        self._monotonic_s = monotonic_s
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._spent_s = 0.0
+        self._is_counted = False  # The next round begins with nothing spent.
+        self._began_s = 0.0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether work would have to wait."""
+        return bool(self._waiting) or self._spent_s >= _OF_A_ROUND_S
+
+    async def __aenter__(self) -> None:
+        """Waits for a turn. What follows must not wait for anything."""
+        if self.is_spent:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._next()  # Its turn is another one's.
+                raise
+        self.begin()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Counts the time."""
+        self.end()
+
+    def begin(self) -> None:
+        """Begins work that cannot wait."""
+        self._began_s = self._monotonic_s()
+
+    def end(self) -> None:
+        """Counts what it took."""
+        self._spent_s += self._monotonic_s() - self._began_s
+        if not self._is_counted:
+            self._is_counted = True
+            asyncio.get_running_loop().call_soon(self._begin_round)
+
+    def _begin_round(self) -> None:
+        self._is_counted = False
+        self._spent_s = 0.0
+        self._next()
+
+    def _next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return

@@ -1,0 +1,86 @@
+"""Work that holds the event loop takes turns with the rest."""
+
+import asyncio
+
+import pytest
+
+from qss_store.heavy_turns import HeavyTurns
+
+
+class Time:
+    """Goes on when it is told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def rounds_of(turns: HeavyTurns, time: Time, works: int, takes_s: float) -> list[int]:
+    """In which round of the event loop each of so many works began."""
+    began, current, is_over = list[int](), 0, False
+
+    async def work() -> None:
+        async with turns:
+            began.append(current)
+            time.now += takes_s
+
+    async def count_rounds() -> None:
+        nonlocal current
+        while not is_over:
+            await asyncio.sleep(0)
+            current += 1
+
+    counting = asyncio.create_task(count_rounds())
+    await asyncio.gather(*(work() for _ in range(works)))
+    is_over = True
+    await counting
+    return began
+
+
+async def test_short_work_is_done_in_one_round() -> None:
+    time = Time()
+    assert len({*await rounds_of(HeavyTurns(time), time, 5, 0.0001)}) == 1
+
+
+async def test_of_long_work_one_piece_is_done_in_each_round() -> None:
+    time = Time()
+    began = await rounds_of(HeavyTurns(time), time, 5, 0.005)
+    assert began == sorted({*began})
+
+
+async def test_work_that_no_longer_waits_gives_its_turn_to_the_next() -> None:
+    time = Time()
+    turns, done = HeavyTurns(time), list[str]()
+
+    async def work(name: str) -> None:
+        async with turns:
+            time.now += 1
+            done.append(name)
+
+    first, gone, second = (asyncio.create_task(work(one)) for one in ("first", "gone", "second"))
+    await first
+    assert turns.is_spent
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await second
+    assert done == ["first", "second"]
+
+
+async def test_work_that_fails_has_had_its_turn() -> None:
+    time = Time()
+    turns = HeavyTurns(time)
+
+    async def fail() -> None:
+        async with turns:
+            time.now += 1
+            raise ValueError("odd")
+
+    with pytest.raises(ValueError, match="odd"):
+        await fail()
+    assert turns.is_spent
+    async with turns:
+        pass
+    assert not turns.is_spent
