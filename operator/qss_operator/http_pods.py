@@ -11,7 +11,15 @@ from qss_core.errors import StoreError, UnreachableError
 from qss_core.losses import AcceptLossRequest
 from qss_core.model import PodAddress, PodName, StoreAssignment
 from qss_core.replica_reports import ReplicasReport
-from qss_core.wire import Problem, decode, encode, error_of
+from qss_core.wire import encode
+from qss_operator.pod_answers import (
+    AnswerSizes,
+    PodAnswerError,
+    read_answer,
+    refusal_of,
+    report_of,
+    short,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +76,7 @@ class HttpPods:
         self._monotonic_s = monotonic_s
         self._silent_since_s: dict[PodName, float] = {}
         self._refusals: dict[PodName, str] = {}
+        self._sizes = AnswerSizes()
 
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
         """What a pod holds; None if it does not answer in time, or does not say so."""
@@ -128,33 +137,39 @@ class HttpPods:
         timeout_s: float,
         body: bytes | None = None,
     ) -> ReplicasReport:
-        url = f"{pod.changelog}{path}"
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
-        headers = self._access.headers(pod)
+        headers = {**self._access.headers(pod), "Accept-Encoding": "identity"}
         if body is not None:
             headers["Content-Type"] = "application/json"
+        options: dict[str, Any] = {
+            "data": body,
+            "headers": headers,
+            "timeout": aiohttp.ClientTimeout(total=timeout_s),
+            **self._access.tls(pod),
+        }
+        with self._sizes.asking():
+            return report_of(await self._answer(method, f"{pod.changelog}{path}", options))
+
+    async def _answer(self, method: str, url: str, options: dict[str, Any]) -> bytes:
+        """The body of a 200; raises a StoreError for all else."""
         try:
             async with self._session.request(
-                method,
-                url,
-                data=body,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                **self._access.tls(pod),
+                method, url, **options, allow_redirects=False, auto_decompress=False
             ) as response:
-                answer = await response.read()
+                answer = await self._body(response)
                 if response.status != 200:
-                    raise _refusal(url, response.status, answer)
+                    said = f"{url} answered {response.status}"
+                    raise refusal_of(answer) or UnreachableError(said)
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
-            raise UntrustedError(f"its certificate was refused: {error}") from error
+            raise UntrustedError(f"its certificate was refused: {short(str(error))}") from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise UnreachableError(f"{url}: {error or type(error).__name__}") from error
-        return decode(answer, ReplicasReport)
+            why = short(str(error)) or type(error).__name__
+            raise UnreachableError(f"{url}: {why}") from error
+        return answer
 
-
-def _refusal(url: str, status: int, answer: bytes) -> StoreError:
-    try:
-        return error_of(decode(answer, Problem))
-    except StoreError:
-        return UnreachableError(f"{url} answered {status}")
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        packing, parts = response.headers.get("Content-Encoding"), response.content.iter_any()
+        try:
+            return await read_answer(response.status, packing, parts, self._sizes)
+        except PodAnswerError:
+            response.close()  # The rest is not read: no other request can use this connection.
+            raise

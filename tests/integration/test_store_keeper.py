@@ -1,11 +1,14 @@
 """One store's loop against a toy API server: what is made, repaired, restarted and told."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from qss_core.model import StoreName
+from qss_core.model import PodAddress, StoreName
+from qss_core.replica_reports import ReplicasReport
 from qss_operator.kubernetes.keeper import StoreKeeper
 from qss_operator.kubernetes.kinds import (
     NETWORK_POLICIES,
@@ -174,6 +177,26 @@ async def test_a_round_that_fails_for_a_reason_of_its_own_is_told(cluster: ToyCl
     ready = cluster.condition("Ready")
     assert ready["status"] == "Unknown"
     assert "its log has it" in ready["message"]
+
+
+async def test_a_round_with_a_pod_that_keeps_it_waiting_ends_and_the_next_one_goes_on(
+    cluster: ToyCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    @dataclass(slots=True)
+    class Slow(ToyCluster):
+        async def report(self, pod: PodAddress) -> ReplicasReport | None:
+            await asyncio.Event().wait()
+            return None
+
+    cluster.make_store()
+    await cluster.settle()
+    slow = replace(cluster.shared, pods_of=lambda _: Slow(cluster.server), round_s=0.05)
+    keeper = StoreKeeper(NAMESPACE, StoreName(STORE), slow)
+    async with asyncio.timeout(20):
+        result, pause_s = await keeper.run_round()
+    assert (result, pause_s) == ("failed", 2.0)
+    assert "ROUND_TOO_LONG: a round was ended after 0 s" in caplog.text
+    assert await cluster.settle() == "settled"
 
 
 async def test_a_failure_that_cannot_even_be_told_does_not_end_the_loop(

@@ -1,6 +1,5 @@
 """A toy cluster: the toy API server, what controllers and kubelets would do, and pods in memory."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from qss_operator.kubernetes.kinds import (
     STORES,
     Kind,
 )
+from qss_operator.kubernetes.rounds import Rounds
 from qss_operator.kubernetes.template import PodDefaults
 from qss_operator.metrics import OperatorMetrics
 from qss_testing.control_world import STORE, SimulatedPod
@@ -247,15 +247,16 @@ async def toy_cluster(tmp_path: Any) -> AsyncIterator[ToyCluster]:
 
 def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:
     clock, numbers = cluster.clock, count()
+    health = Health(HealthLimits(), monotonic_s=clock.monotonic_s)
     return Surroundings(
         api=api,
         pods_of=lambda _: cluster,
         events=Events(api, reporter="test", clock=clock, token=lambda: f"event{next(numbers)}"),
-        health=Health(HealthLimits(), monotonic_s=clock.monotonic_s),
+        health=health,
         metrics=OperatorMetrics(CollectorRegistry()),
         clock=clock,
         defaults=PodDefaults(image="store:1", operator_service_account="qss-system/operator"),
         may_act=lambda: cluster.is_leader,
         may_read_nodes=True,
-        rounds=asyncio.Semaphore(1),
+        rounds=Rounds(1, health),
     )

@@ -78,8 +78,12 @@ class Health:
         """The next round of this store is to begin at that time of the clock."""
         self._due_s[store] = at_s
 
+    def due_by_now(self, store: str) -> None:
+        """As `due`, now, where no earlier time is known."""
+        self._due_s.setdefault(store, self._monotonic_s())
+
     def is_over(self, store: str) -> None:
-        """The store is gone: no round of it is to come."""
+        """No round of the store is to come, or it waits for its namespace's other stores."""
         self._due_s.pop(store, None)
 
     async def watch_loop(self, sleep: Callable[[float], Awaitable[None]]) -> None:

@@ -35,6 +35,7 @@ from qss_operator.kubernetes.resources import (
     serves,
     unsupported_lines,
 )
+from qss_operator.kubernetes.rounds import ROUND_S, Rounds, within
 from qss_operator.kubernetes.template import PodDefaults
 from qss_operator.kubernetes.tokens import StoreTokens
 from qss_operator.kubernetes.upkeep import Upkeep
@@ -66,7 +67,8 @@ class Surroundings:
     defaults: PodDefaults
     may_act: Callable[[], bool]
     may_read_nodes: bool
-    rounds: asyncio.Semaphore  # How many stores are worked on at the same time.
+    rounds: Rounds
+    round_s: float = ROUND_S
 
 
 class StoreKeeper:
@@ -117,7 +119,7 @@ class StoreKeeper:
         health, monotonic_s = self._shared.health, self._shared.clock.monotonic_s
         health.due(self._title, monotonic_s())
         while True:
-            async with self._shared.rounds:
+            async with self._shared.rounds.of(self.names.namespace, self._title):
                 pause_s = await self._timed_round()
             if pause_s is None:
                 health.is_over(self._title)
@@ -149,7 +151,8 @@ class StoreKeeper:
         """One round: its result, and how long to wait after it (None: the store is gone)."""
         self._refused = False
         try:
-            is_settled = await self._round()
+            async with within(self._shared.round_s):
+                is_settled = await self._round()
         except ConflictError as error:
             # Somebody else was faster; the next round sees what they did.
             logger.debug("%s: %s", self.names.store, error.message)

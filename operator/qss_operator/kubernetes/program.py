@@ -20,6 +20,7 @@ from qss_operator.kubernetes.keeper import Surroundings
 from qss_operator.kubernetes.lease import Leadership
 from qss_operator.kubernetes.lease_rules import LeaseSettings
 from qss_operator.kubernetes.reviewers import Reviewers
+from qss_operator.kubernetes.rounds import Rounds
 from qss_operator.kubernetes.settings import OperatorSettings
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watchdog import Watchdog
@@ -94,7 +95,7 @@ async def _lead(
             defaults=settings.defaults,
             may_act=lambda: leadership.is_held,
             may_read_nodes=not settings.namespaces,  # Nodes belong to no namespace.
-            rounds=asyncio.Semaphore(settings.rounds_max),
+            rounds=Rounds(settings.rounds_max, health),
         ),
         reviewers,
     )

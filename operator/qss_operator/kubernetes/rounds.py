@@ -1,0 +1,63 @@
+"""How many stores are worked on at the same time, and how many of them of one namespace.
+
+A round waits for the answers of the store's pods, and who made these pods may let them be slow.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from qss_core.errors import Retry, StoreError
+from qss_operator.kubernetes.health import Health
+
+ROUND_S = 120.0  # A pod may take 30 s for an answer, and there may be many.
+
+
+class RoundTooLongError(StoreError):
+    """A round was ended. What it has done is known, or found again by the next one."""
+
+    code, retry = "ROUND_TOO_LONG", Retry.LATER
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Raises RoundTooLongError where the block takes longer."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        message = f"a round was ended after {seconds:.0f} s: pods or API server answer slowly"
+        raise RoundTooLongError(message) from error
+
+
+class Rounds:
+    """The operator's slots. One namespace has half of them at the most."""
+
+    def __init__(self, most: int, health: Health) -> None:
+        """`health` does not count how long a store waits for others of its namespace."""
+        self._all = asyncio.Semaphore(most)
+        self._of_one = max(1, most // 2)
+        self._health = health
+        self._namespaces: dict[str, asyncio.Semaphore] = {}
+        self._users: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def of(self, namespace: str, title: str) -> AsyncIterator[None]:
+        """A slot for a round of the store `title`, for as long as the block runs."""
+        own = self._namespaces.setdefault(namespace, asyncio.Semaphore(self._of_one))
+        self._users[namespace] += 1
+        try:
+            if own.locked():
+                self._health.is_over(title)
+            async with own:
+                self._health.due_by_now(title)
+                async with self._all:
+                    yield
+        finally:
+            self._users[namespace] -= 1
+            if self._users[namespace] == 0:
+                del self._users[namespace], self._namespaces[namespace]

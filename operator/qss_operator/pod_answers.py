@@ -1,0 +1,117 @@
+"""What a pod answers, within bounds: the program of a pod is its store's author's, not ours.
+
+One operator looks after the stores of many. So an answer is never unpacked, it is read up to a
+limit, all answers of a store's pods have a limit together, and its texts are cut.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qss_core.errors import StoreError
+from qss_core.quantities import shown_bytes
+from qss_core.replica_reports import ReplicasReport
+from qss_core.wire import Problem, decode, error_of
+
+REPORT_BYTES_MAX = 2 * 1024 * 1024  # 512 partitions, the most that a store has, need some 300 KiB.
+STORE_BYTES_MAX = 4 * 1024 * 1024
+REFUSAL_BYTES_MAX = 64 * 1024
+TEXT_CHARS_MAX = 500
+
+
+class PodAnswerError(StoreError):
+    """A pod answered with what no store pod answers."""
+
+
+class AnswerSizes:
+    """How many bytes the pods of one store answer, while any of them is asked.
+
+    All pods are asked at the same time in each round, so this is what a round holds.
+    """
+
+    def __init__(self) -> None:
+        """None."""
+        self._asked = 0
+        self._total = 0
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """One pod is asked, for as long as the block runs."""
+        self._asked += 1
+        try:
+            yield
+        finally:
+            self._asked -= 1
+            if self._asked == 0:
+                self._total = 0
+
+    def grow(self, size: int) -> None:
+        """Raises PodAnswerError where the pods of the store have answered too much together."""
+        self._total += size
+        if self._total > STORE_BYTES_MAX:
+            raise PodAnswerError(
+                f"the store's pods answer with more than {shown_bytes(STORE_BYTES_MAX)} together"
+            )
+
+
+async def read_answer(
+    status: int, packing: str | None, parts: AsyncIterator[bytes], sizes: AnswerSizes
+) -> bytes:
+    """The whole body; raises PodAnswerError where it has a Content-Encoding or is too long."""
+    if packing is not None:
+        told = short(packing)
+        raise PodAnswerError(f"its answer has the Content-Encoding {told!r}: store pods use none")
+    most = REPORT_BYTES_MAX if status == 200 else REFUSAL_BYTES_MAX
+    body = bytearray()
+    async for part in parts:
+        body += part
+        sizes.grow(len(part))
+        if len(body) > most:
+            raise PodAnswerError(f"its answer is longer than {shown_bytes(most)}")
+    return bytes(body)
+
+
+def report_of(answer: bytes) -> ReplicasReport:
+    """The report that a body is, its texts cut; raises PodAnswerError."""
+    try:
+        report: ReplicasReport = _cut(decode(answer, ReplicasReport))
+    except StoreError as error:
+        raise PodAnswerError(f"its answer is no report: {short(error.message)}") from None
+    return report
+
+
+def refusal_of(answer: bytes) -> StoreError | None:
+    """The error that a body tells of, its text cut; None where it is no problem document."""
+    try:
+        error = error_of(decode(answer, Problem))
+    except StoreError:
+        return None
+    error.message = short(error.message)
+    error.details = {}
+    return error
+
+
+def short(text: str) -> str:
+    """A text of a pod's, as far as logs and the status show it."""
+    return text if len(text) <= TEXT_CHARS_MAX else f"{text[:TEXT_CHARS_MAX]}..."
+
+
+def _cut(value: Any) -> Any:
+    """The same value with short texts; the very same object where nothing is too long."""
+    if isinstance(value, str):
+        return short(value)
+    if isinstance(value, tuple):
+        parts = tuple(_cut(part) for part in value)
+        return value if all(map(_is_same, parts, value)) else parts
+    if isinstance(value, Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        changed = {name: new for name, old in fields.items() if (new := _cut(old)) is not old}
+        return replace(value, **changed) if changed else value
+    return value
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other

@@ -1,0 +1,159 @@
+"""Pods whose program is somebody's own: what their answers may cost the operator of all stores."""
+
+import asyncio
+import resource
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from aiohttp import web
+from msgspec.structs import replace
+
+from qss_core.errors import StoreError
+from qss_core.losses import LostReplica
+from qss_core.model import Ordinal, PartitionId, PodAddress, PodName, StoreId, StoreName
+from qss_core.replica_reports import ReplicasReport
+from qss_core.wire import Problem, encode
+from qss_operator.http_pods import HttpPods
+from qss_operator.pod_answers import REPORT_BYTES_MAX, STORE_BYTES_MAX, TEXT_CHARS_MAX
+
+MIB = 1024 * 1024
+REPORT = ReplicasReport(
+    store=StoreName("words"),
+    store_id=None,
+    pod=PodName("words-0"),
+    ordinal=Ordinal(0),
+    incarnation="1",
+    version=1,
+    ready=False,
+    replicas=(),
+)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def pod_that(handler: Handler) -> AsyncIterator[str]:
+    """Where it listens."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def address(url: str, number: int = 0) -> PodAddress:
+    name = PodName(f"words-{number}")
+    return PodAddress(ordinal=Ordinal(number), name=name, query=url, changelog=url)
+
+
+def always(answer: bytes, status: int = 200, **headers: str) -> Handler:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(body=answer, status=status, headers=named)
+
+    return handler
+
+
+def packed_zeros(mebibytes: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join(packer.compress(bytes(MIB)) for _ in range(mebibytes)) + packer.flush()
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+async def test_a_packed_answer_is_not_unpacked() -> None:
+    packed = packed_zeros(700)
+    async with (
+        pod_that(always(packed, Content_Encoding="gzip")) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        pods, before = HttpPods(session), peak_bytes()
+        assert await pods.report(address(url)) is None
+        said = pods.refusal(address(url))
+        assert said is not None
+        assert "Content-Encoding 'gzip': store pods use none" in said
+        assert peak_bytes() - before < 64 * MIB
+
+
+async def test_an_answer_without_an_end_is_read_up_to_the_limit() -> None:
+    sent = 0
+    is_over = asyncio.Event()
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b" " * 65536)
+                sent += 65536
+        except ConnectionError:
+            is_over.set()
+        return response
+
+    async with pod_that(endless) as url, aiohttp.ClientSession() as session:
+        pods = HttpPods(session)
+        assert await pods.report(address(url)) is None
+        assert "its answer is longer than 2 MiB" in str(pods.refusal(address(url)))
+        async with asyncio.timeout(20):
+            await is_over.wait()
+    assert sent < REPORT_BYTES_MAX + 16 * MIB, "and what lies in the sockets"
+
+
+async def test_the_pods_of_a_store_have_a_limit_together() -> None:
+    spaces = b" " * (REPORT_BYTES_MAX - 4096) + encode(REPORT)
+    async with pod_that(always(spaces)) as url, aiohttp.ClientSession() as session:
+        pods = HttpPods(session)
+        told = await asyncio.gather(*(pods.report(address(url, n)) for n in range(6)))
+        heard = [report for report in told if report is not None]
+        assert len(heard) <= STORE_BYTES_MAX // len(spaces) == 2
+        refused = [pods.refusal(address(url, n)) for n in range(6) if told[n] is None]
+        assert all("more than 4 MiB together" in str(one) for one in refused)
+        for _ in range(4):
+            assert await pods.report(address(url)) == REPORT, "what was refused is not counted"
+
+
+async def test_texts_of_a_report_are_cut() -> None:
+    long = "x" * 100_000
+    lost = LostReplica(partition=PartitionId(3), error=long)
+    told = replace(REPORT, lost=(lost,), incarnation=long, store_id=StoreId(long))
+    async with pod_that(always(encode(told))) as url, aiohttp.ClientSession() as session:
+        report = await HttpPods(session).report(address(url))
+    assert report is not None
+    assert len(encode(report)) < 4 * TEXT_CHARS_MAX
+    assert report.lost[0].error == "x" * TEXT_CHARS_MAX + "..."
+    assert report.pod == "words-0"
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (409, encode(Problem(title="t", status=409, code="STALE", detail="y" * 50_000))),
+        (200, b'{"%s": 1}' % (b"z" * 50_000)),
+        (500, b" " * MIB),
+    ],
+)
+async def test_texts_of_refusals_are_cut(status: int, answer: bytes) -> None:
+    async with pod_that(always(answer, status)) as url, aiohttp.ClientSession() as session:
+        pods = HttpPods(session)
+        assert await pods.report(address(url)) is None
+        said = pods.refusal(address(url))
+        assert said is not None
+        assert len(said) < TEXT_CHARS_MAX + 200
+
+
+async def test_a_refused_assignment_keeps_its_kind() -> None:
+    problem = Problem(title="t", status=409, code="STALE_EPOCH", detail="older")
+    async with pod_that(always(encode(problem), 409)) as url, aiohttp.ClientSession() as session:
+        with pytest.raises(StoreError, match="older") as raised:
+            await HttpPods(session)._call(address(url), "PUT", "/control/assignment", 5.0, b"{}")
+        assert raised.value.code == "STALE_EPOCH"
