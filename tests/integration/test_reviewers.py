@@ -9,6 +9,7 @@ import pytest
 
 from qss_operator.kubernetes.api import KubernetesApi, connect
 from qss_operator.kubernetes.kinds import CLUSTER_ROLE_BINDINGS, STORES
+from qss_operator.kubernetes.review_accounts import NAMESPACE_MAX
 from qss_operator.kubernetes.reviewers import Reviewers
 from qss_operator.kubernetes.stores import Stores
 from qss_testing.toy_api_server import ToyApiServer
@@ -108,11 +109,82 @@ async def test_only_stores_that_check_their_callers_have_it(
     await reviewers.refresh()
     assert writes(server) == before, "what is right is not written again"
 
+
+async def test_a_store_that_stops_checking_keeps_it_as_its_pods_are_not_restarted_yet(
+    server: ToyApiServer, api: KubernetesApi
+) -> None:
+    make_binding(server)
+    make_store(server, "shop", "words")
+    reviewers = Reviewers(api, BINDING, ())
+    await reviewers.refresh()
     server.objects.patch(
         place_of("shop", "words"), {"spec": {"access": {"authentication": "None"}}}
     )
+    for one in (reviewers, Reviewers(api, BINDING, ())):
+        await one.refresh()
+        assert bound(server) == ["ServiceAccount shop/words-pods"], "a new operator, too"
+    server.objects.objects.pop(place_of("shop", "words").key)
     await reviewers.refresh()
     assert bound(server) == []
+
+
+async def test_a_store_that_was_made_again_while_no_watch_told_it_is_bound_at_once(
+    server: ToyApiServer, api: KubernetesApi
+) -> None:
+    make_binding(server)
+    reviewers = Reviewers(api, BINDING, (), anew_s=3600.0)
+    async with kept(reviewers):
+        reviewers.seen("ADDED", make_store(server, "shop", "words"))
+        await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/words-pods"])
+        server.objects.objects.pop(place_of("shop", "words").key)
+        other = make_store(server, "shop", "birds")
+        reviewers.seen("ADDED", other)
+        await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/birds-pods"])
+        reviewers.seen(None, make_store(server, "shop", "words"))
+        await wait_until_async(lambda: len(bound(server)) == 2)
+
+
+async def test_what_somebody_else_writes_is_put_right_without_a_watch(
+    server: ToyApiServer, api: KubernetesApi
+) -> None:
+    """A rollback of the chart, or an upgrade from one that named groups."""
+    make_binding(server)
+    make_store(server, "shop", "words")
+    async with kept(Reviewers(api, BINDING, (), look_s=0.01, anew_s=3600.0)):
+        for written in (None, [{"kind": "Group", "name": "system:serviceaccounts"}]):
+            await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/words-pods"])
+            server.objects.patch(_PLACE, {"subjects": written})
+        await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/words-pods"])
+
+
+async def test_a_binding_at_rest_costs_one_read_a_look(
+    server: ToyApiServer, api: KubernetesApi
+) -> None:
+    make_binding(server)
+    make_store(server, "shop", "words")
+    async with kept(Reviewers(api, BINDING, (), look_s=0.01, anew_s=3600.0)):
+        await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/words-pods"])
+        await wait_until_async(lambda: server.asked[-1].method == "GET")
+        server.asked.clear()
+        await wait_until_async(lambda: len(server.asked) > 5)
+    assert {one.path.rpartition("/")[2] for one in server.asked} == {BINDING}
+
+
+async def test_accounts_without_a_place_are_told_by_their_namespace(
+    server: ToyApiServer, api: KubernetesApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_binding(server)
+    for number in range(NAMESPACE_MAX + 2):
+        make_store(server, "evil", f"store{number}")
+    make_store(server, "shop", "words")
+    reviewers = Reviewers(api, BINDING, ())
+    for _ in range(2):
+        await reviewers.refresh()
+    assert len(bound(server)) == NAMESPACE_MAX + 1
+    assert "ServiceAccount shop/words-pods" in bound(server)
+    told = [one for one in caplog.messages if "has no place" in one]
+    assert len(told) == 1
+    assert "2 of evil" in told[0]
 
 
 @pytest.mark.parametrize(

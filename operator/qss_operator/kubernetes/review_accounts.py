@@ -1,0 +1,70 @@
+"""Which accounts are to be in the binding of reviews: those of stores, and how many of them. Pure.
+
+One binding is one object, which cannot be larger than 1.5 MB. So each namespace has a limit, and
+all of them together have one: who makes thousands of stores keeps no other namespace out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from qss_core.model import StoreName
+from qss_operator.kubernetes.names import StoreNames
+
+Object = dict[str, Any]
+Account = tuple[str, str]  # Namespace and name.
+NAMESPACE_MAX = 1000
+ALL_MAX = 6000  # Of 220 bytes at the most.
+
+
+def checks_callers(store: Object) -> bool:
+    """Whether the store's pods ask who calls; also where the resource says nothing readable."""
+    access = (store.get("spec") or {}).get("access") or {}
+    return access.get("authentication") != "None"
+
+
+def accounts_of(stores: Iterable[Object], bound: frozenset[Account]) -> dict[Account, str]:
+    """The accounts of the pods of these stores, and when each store was made.
+
+    One that is in the binding stays there while its store exists: where the store has just said
+    `authentication: None`, its pods check their callers until each of them was restarted.
+    """
+    found = {}
+    for store in stores:
+        metadata = store["metadata"]
+        names = StoreNames(namespace=metadata["namespace"], store=StoreName(metadata["name"]))
+        account = (names.namespace, names.service_account)
+        if checks_callers(store) or account in bound:
+            found[account] = str(metadata.get("creationTimestamp") or "")
+    return found
+
+
+def within_limits(
+    made: Mapping[Account, str],
+    bound: frozenset[Account],
+    *,
+    namespace_max: int = NAMESPACE_MAX,
+    all_max: int = ALL_MAX,
+) -> set[Account]:
+    """As many as the binding takes: of each namespace those that are in it, then older ones."""
+    by_namespace: dict[str, list[Account]] = {}
+    for account in sorted(made, key=lambda one: (one not in bound, made[one], one)):
+        by_namespace.setdefault(account[0], []).append(account)
+    counts = {namespace: len(accounts) for namespace, accounts in by_namespace.items()}
+    most = _share(counts, namespace_max, all_max)
+    return {account for accounts in by_namespace.values() for account in accounts[:most]}
+
+
+def left_out(made: Iterable[Account], taken: set[Account]) -> dict[str, int]:
+    """How many accounts of each namespace have no place."""
+    return dict(Counter(account[0] for account in made if account not in taken))
+
+
+def _share(counts: Mapping[str, int], namespace_max: int, all_max: int) -> int:
+    """How many of one namespace there may be, so that all of them are `all_max` at the most."""
+    left, namespaces = all_max, len(counts)
+    for count in sorted(counts.values()):
+        if count * namespaces > left:
+            return min(namespace_max, left // namespaces)
+        left, namespaces = left - count, namespaces - 1
+    return namespace_max
