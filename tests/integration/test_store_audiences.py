@@ -233,6 +233,26 @@ async def test_readers_with_common_tokens_are_not_let_in_by_the_upgrade(
     assert not taken.take(frozenset({COMMON}), is_peer=False)
 
 
+async def test_a_labelled_pod_that_says_it_is_older_gets_nothing_after_the_upgrade(
+    cluster: ToyCluster,
+) -> None:
+    cluster.make_store(access=CHECKED)
+    await cluster.settle()
+    rogue = cluster.get(PODS, PODS_OF_STORE[0])
+    container = rogue["spec"]["containers"][0]
+    spec = {**rogue["spec"], "containers": [{**container, "args": [f"--token-audience={COMMON}"]}]}
+    for owners in (None, rogue["metadata"]["ownerReferences"]):
+        name = f"{STORE}-3" if owners is None else f"{STORE}-4"
+        metadata = {**rogue["metadata"], "name": name, "uid": name, "ownerReferences": owners}
+        cluster.server.objects.create(cluster.place(PODS), {"metadata": metadata, "spec": spec})
+        cluster.tell(PODS, name)
+    for _ in range(5):
+        await cluster.keeper.run_round()
+    template = cluster.get(STATEFUL_SETS, STORE)["spec"]["template"]
+    assert taken_by({"spec": template["spec"]}) == Audiences(own=OWN), "no step back is begun"
+    assert audiences_asked(cluster) == [OWN]
+
+
 # --- A pod of another store, with a program of its own
 
 
@@ -268,7 +288,10 @@ async def shown_to_a_rogue_pod(tmp_path: Path, told: str | None) -> str | None:
     """What the operator shows a pod of evil/mine that takes this audience, as it says."""
     names = StoreNames(namespace="evil", store=StoreName("mine"))
     arguments = [] if told is None else [f"--token-audience={told}"]
-    pods = {"mine-0": {"spec": {"containers": [{"name": "store", "args": arguments}]}}}
+    spec: Any = {"containers": [{"name": "store", "args": arguments}]}
+    owners = [{"kind": "StatefulSet", "uid": "set", "controller": True}]
+    pods = {"mine-0": {"metadata": {"uid": "pod", "ownerReferences": owners}, "spec": spec}}
+    made_by = {"metadata": {"uid": "set"}, "spec": {"template": {"spec": spec}}}
     async with (
         ToyApiServer() as server,
         connect(str(server.write_kubeconfig(tmp_path / "kubeconfig"))) as api,
@@ -278,7 +301,7 @@ async def shown_to_a_rogue_pod(tmp_path: Path, told: str | None) -> str | None:
         server.issue = lambda account, audience: make_token(account, audience=audience)
         account = OPERATOR.removeprefix("system:serviceaccount:").replace(":", "/")
         access = PodAccess(names, StoreTokens(api, account, time.monotonic), COMMON, time.monotonic)
-        await access.refresh_tokens(pods, checks_callers=told is not None)
+        await access.refresh_tokens(pods, made_by, checks_callers=told is not None)
         address = PodAddress(
             ordinal=Ordinal(0), name=PodName("mine-0"), query=rogue.url, changelog=rogue.url
         )

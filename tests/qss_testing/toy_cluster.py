@@ -146,6 +146,8 @@ class ToyCluster:
                 self._make_pod(found, number)
             elif self.find(PODS, f"{STORE}-{number}") is None:
                 self._tell_refusal(found, f"{STORE}-{number}")
+            else:
+                self._adopt(found, f"{STORE}-{number}")
         for name in self.names(PODS):
             if int(name.rpartition("-")[2]) >= replicas:
                 self.disks[name].is_running = False
@@ -171,6 +173,12 @@ class ToyCluster:
         self.server.objects.patch(self.place(STATEFUL_SETS, STORE), patch)
         self.tell(STATEFUL_SETS, STORE)
 
+    def _adopt(self, found: Object, name: str) -> None:
+        """A set that was made again takes over the pods of the one before."""
+        owners = controlled_by(found)
+        if self.get(PODS, name)["metadata"].get("ownerReferences") != owners:
+            self.edit(PODS, name, {"metadata": {"ownerReferences": owners}})
+
     def _make_claim(self, found: Object, name: str) -> None:
         if self.find(PERSISTENT_VOLUME_CLAIMS, name) is not None:
             return
@@ -195,7 +203,11 @@ class ToyCluster:
         self.server.objects.create(
             self.place(PODS),
             {
-                "metadata": {**template["metadata"], "name": name},
+                "metadata": {
+                    **template["metadata"],
+                    "name": name,
+                    "ownerReferences": controlled_by(found),
+                },
                 "spec": {**template["spec"], "nodeName": "node0"},
                 "status": {
                     "phase": "Running",
@@ -243,6 +255,11 @@ async def toy_cluster(tmp_path: Any) -> AsyncIterator[ToyCluster]:
             cluster.shared = surroundings_of(cluster, api)
             cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
             yield cluster
+
+
+def controlled_by(stateful_set: Object) -> list[Object]:
+    uid = stateful_set["metadata"]["uid"]
+    return [{"kind": "StatefulSet", "name": STORE, "uid": uid, "controller": True}]
 
 
 def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:

@@ -53,14 +53,32 @@ def audiences_of(pod_spec: Object) -> PodAudiences | None:
     return PodAudiences(takes=takes, shows=shows, peers=_value(arguments, PEERS))
 
 
+def is_pod_of(pod: Object, stateful_set: Object) -> bool:
+    """Whether the StatefulSet controls the pod: a label alone anybody may write."""
+    uid = stateful_set["metadata"]["uid"]
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(
+        one.get("controller") and one.get("kind") == "StatefulSet" and one.get("uid") == uid
+        for one in owners
+    )
+
+
+def template_of(stateful_set: Object | None) -> PodAudiences | None:
+    """What the StatefulSet makes pods with."""
+    if stateful_set is None:
+        return None
+    return audiences_of(stateful_set["spec"]["template"]["spec"])
+
+
 def next_audiences(
     alone: PodAudiences, template: PodAudiences | None, pods: Sequence[PodAudiences], replicas: int
 ) -> PodAudiences:
     """What the template should say now. `alone`: the store's own; `template`: what it says.
 
-    A pod that is missing comes back as the template says: nothing new is begun meanwhile.
+    A pod that is missing comes back as the template says: nothing new is begun meanwhile. Once the
+    template says nothing of an older audience, no pod has a reason to: one that does is not ours.
     """
-    if replicas == 0 and not pods:
+    if template == alone or (replicas == 0 and not pods):
         return alone
     members = [*pods, *([] if template is None else [template])]
     own = alone.takes

@@ -52,7 +52,7 @@ class KubernetesCluster:
         found = (await self._live.children(STATEFUL_SETS)).get(store)
         replicas = _replicas_of(found)
         pods = await self._live.children(PODS)
-        self._access.saw(pods)
+        self._access.saw(pods, found)
         claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
         # A set that is being replaced leaves its pods alone.
         present = sum(self._names.pod(ordinal) in pods for ordinal in range(len(pods)))

@@ -18,7 +18,7 @@ from qss_operator.kubernetes.deletion import Deletion
 from qss_operator.kubernetes.event_rules import EventType, Subject
 from qss_operator.kubernetes.events import Events
 from qss_operator.kubernetes.health import Health
-from qss_operator.kubernetes.kinds import PODS, STORES, Kind
+from qss_operator.kubernetes.kinds import PODS, STATEFUL_SETS, STORES, Kind
 from qss_operator.kubernetes.live import LiveReads
 from qss_operator.kubernetes.missing_pods import MissingPods, Waits
 from qss_operator.kubernetes.names import StoreNames
@@ -231,7 +231,9 @@ class StoreKeeper:
             self._reconciler = self._make_reconciler(spec)
         assert self._access is not None, "made with it"
         await self._access.refresh_tokens(
-            await self._live.children(PODS), checks_callers=spec.access.checks_callers
+            await self._live.children(PODS),
+            (await self._live.children(STATEFUL_SETS)).get(self.names.store),
+            checks_callers=spec.access.checks_callers,
         )
         await self._access.refresh(self._shared.api, spec.access.tls_secret_name)
         return self._reconciler

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from qss_core.audiences import own_audience
 from qss_core.errors import Retry, StoreError
 from qss_core.model import PodAddress
-from qss_operator.kubernetes.audiences import audiences_of
+from qss_operator.kubernetes.audiences import audiences_of, is_pod_of, template_of
 from qss_operator.kubernetes.errors import ForbiddenError
 from qss_operator.kubernetes.kinds import SECRETS
 from qss_operator.kubernetes.live import ReadApi
@@ -30,8 +30,9 @@ class TlsSecretError(StoreError):
 class PodAccess:
     """The tokens and the trust for calls to one store's pods (what HttpPods asks).
 
-    A pod is shown a token for the store's own audience. One that was made before stores had
-    audiences of their own is shown one for `common`, if the store checks its callers.
+    A pod of the store's StatefulSet is shown a token for the store's own audience. One that was
+    made before stores had audiences of their own is shown one for `common`, while the StatefulSet
+    names it and the store checks its callers. Other pods are shown nothing, whatever their labels.
     """
 
     def __init__(
@@ -48,6 +49,9 @@ class PodAccess:
         self._common = common
         self._monotonic_s = monotonic_s
         self._takes: dict[str, str] = {}  # By pod.
+        # Uids of pods: a set that is made again for larger volumes leaves them without an owner.
+        self._known: set[str] = set()
+        self._names_common = False
         self._context: ssl.SSLContext | None = None
         self._authority: str | None = None
         self._read_at_s: float | None = None
@@ -58,10 +62,29 @@ class PodAccess:
         token = None if audience is None else self._tokens.of(audience)
         return {} if token is None else {"Authorization": f"Bearer {token}"}
 
-    def saw(self, pods: Mapping[str, Object]) -> None:
+    def saw(self, pods: Mapping[str, Object], stateful_set: Object | None) -> None:
         """The pods as they are now, by name: what each takes stands in its command line."""
-        found = {name: audiences_of(pod.get("spec") or {}) for name, pod in pods.items()}
-        self._takes = {name: one.takes for name, one in found.items() if one is not None}
+        if stateful_set is not None:
+            template = template_of(stateful_set)
+            self._names_common = template is not None and self._common in (
+                template.takes,
+                template.shows,
+                template.peers,
+            )
+        own = {
+            name: pod
+            for name, pod in pods.items()
+            if pod["metadata"]["uid"] in self._known
+            or (stateful_set is not None and is_pod_of(pod, stateful_set))
+        }
+        self._known = {pod["metadata"]["uid"] for pod in own.values()}
+        found = {name: audiences_of(pod.get("spec") or {}) for name, pod in own.items()}
+        allowed = {self._own, self._common} if self._names_common else {self._own}
+        self._takes = {
+            name: one.takes
+            for name, one in found.items()
+            if one is not None and one.takes in allowed
+        }
 
     def tls(self, pod: PodAddress) -> dict[str, Any]:
         """Arguments of a request: pods are called by their IP, and known by their name."""
@@ -70,16 +93,22 @@ class PodAccess:
         host = urlsplit(self._names.address(pod.ordinal).changelog).hostname
         return {"ssl": self._context, "server_hostname": host}
 
-    async def refresh_tokens(self, pods: Mapping[str, Object], *, checks_callers: bool) -> None:
+    async def refresh_tokens(
+        self,
+        pods: Mapping[str, Object],
+        stateful_set: Object | None,
+        *,
+        checks_callers: bool,
+    ) -> None:
         """Has the tokens that these pods take. Raises TokenRequestError.
 
         Whatever a pod's command line says, it gets no token that another store takes; the common
         one opens stores whose pods were not restarted yet.
         """
-        self.saw(pods)
-        allowed = {self._own, self._common} if checks_callers else {self._own}
-        wanted = allowed.intersection(self._takes.values())
-        await self._tokens.refresh({*wanted, self._own} if checks_callers else wanted)
+        self.saw(pods, stateful_set)
+        taken = set(self._takes.values())
+        wanted = {*taken, self._own} if checks_callers else taken - {self._common}
+        await self._tokens.refresh(wanted)
 
     async def refresh(self, api: ReadApi, secret_name: str | None) -> None:
         """Reads the authority of the store's certificate, from time to time.

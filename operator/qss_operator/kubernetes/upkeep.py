@@ -18,8 +18,10 @@ from qss_operator.kubernetes.api import KubernetesApi
 from qss_operator.kubernetes.audiences import (
     PodAudiences,
     audiences_of,
+    is_pod_of,
     next_audiences,
     own_of,
+    template_of,
 )
 from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set, storage_text
 from qss_operator.kubernetes.errors import ForbiddenError, InvalidError
@@ -151,10 +153,14 @@ class Upkeep:
     async def _audiences(self, found: Object | None) -> PodAudiences:
         """What the pods' template says of audiences, where the pods are now."""
         pods = (await self._live.children(PODS)).values()
-        known = [audiences_of(pod.get("spec") or {}) for pod in pods]
+        known = [
+            audiences_of(pod.get("spec") or {})
+            for pod in pods
+            if found is None or is_pod_of(pod, found)
+        ]
         return next_audiences(
             own_of(self._names),
-            None if found is None else audiences_of(found["spec"]["template"]["spec"]),
+            template_of(found),
             [one for one in known if one is not None],
             0 if found is None else found["spec"]["replicas"],
         )

@@ -29,7 +29,7 @@ ALONE = PodAudiences(takes=OWN, shows=OWN)
         (SHOWING, [SHOWING, SHOWING, SHOWING], ALONE),
         (ALONE, [SHOWING, SHOWING, ALONE], ALONE),
         (ALONE, [SHOWING, ALONE], ALONE),
-        (ALONE, [SHOWING, ALONE, OLDER], BOTH),
+        (ALONE, [SHOWING, ALONE, OLDER], ALONE),
         (None, [OLDER, OLDER, OLDER], BOTH),
         (None, [BOTH, BOTH, BOTH], SHOWING),
     ],

@@ -69,9 +69,22 @@ class Moment:
         return self.now_s
 
 
-def pod_that_takes(audience: str | None) -> dict[str, Any]:
+def pod_spec(audience: str | None) -> dict[str, Any]:
     arguments = ["--store=words", *([f"--token-audience={audience}"] if audience else [])]
-    return {"spec": {"containers": [{"name": "store", "args": arguments}]}}
+    return {"containers": [{"name": "store", "args": arguments}]}
+
+
+def pod_that_takes(audience: str | None, owner: str = "set", uid: str = "") -> dict[str, Any]:
+    owners = [{"kind": "StatefulSet", "name": "words", "uid": owner, "controller": True}]
+    metadata = {"uid": uid or f"{audience}", "ownerReferences": owners}
+    return {"metadata": metadata, "spec": pod_spec(audience)}
+
+
+def set_of(audience: str, uid: str = "set") -> dict[str, Any]:
+    return {"metadata": {"uid": uid}, "spec": {"template": {"spec": pod_spec(audience)}}}
+
+
+OLDER, NEWER = set_of(COMMON), set_of(OWN)
 
 
 def access_of(issuer: Issuer, moment: Moment, account: str = "system/operator") -> PodAccess:
@@ -87,7 +100,7 @@ async def test_each_pod_is_shown_the_token_that_it_takes_and_no_other_stores() -
         "words-2": pod_that_takes("queryablestate.dev/shop/birds"),
         "words-3": pod_that_takes(None),
     }
-    await access.refresh_tokens(pods, checks_callers=True)
+    await access.refresh_tokens(pods, OLDER, checks_callers=True)
     assert [access.headers(NAMES.address(number)) for number in range(5)] == [
         {"Authorization": f"Bearer {OWN}#2"},
         {"Authorization": f"Bearer {COMMON}#1"},
@@ -97,8 +110,8 @@ async def test_each_pod_is_shown_the_token_that_it_takes_and_no_other_stores() -
     ]
     assert issuer.asked == [("system", "operator", COMMON), ("system", "operator", OWN)]
     del pods["words-1"]
-    await access.refresh_tokens(pods, checks_callers=True)
-    access.saw({"words-1": pod_that_takes(COMMON)})
+    await access.refresh_tokens(pods, OLDER, checks_callers=True)
+    access.saw({"words-1": pod_that_takes(COMMON)}, OLDER)
     assert access.headers(NAMES.address(1)) == {}, "what no pod takes is forgotten"
 
 
@@ -106,15 +119,56 @@ async def test_a_store_that_asks_nobody_gets_no_token_whatever_its_pods_say() ->
     issuer, moment = Issuer(), Moment()
     access = access_of(issuer, moment)
     pods = {"words-0": pod_that_takes(None), "words-1": pod_that_takes(COMMON)}
-    await access.refresh_tokens(pods, checks_callers=False)
+    await access.refresh_tokens(pods, OLDER, checks_callers=False)
     assert [access.headers(NAMES.address(number)) for number in range(2)] == [{}, {}]
     assert issuer.asked == []
+
+
+@pytest.mark.parametrize(
+    ("stateful_set", "owner", "shown"),
+    [
+        (OLDER, "set", COMMON),
+        (OLDER, "of somebody", None),
+        (NEWER, "set", None),
+        (None, "set", None),
+    ],
+)
+async def test_the_common_token_is_for_pods_of_a_set_that_names_it(
+    stateful_set: dict[str, Any] | None, owner: str, shown: str | None
+) -> None:
+    issuer, moment = Issuer(), Moment()
+    access = access_of(issuer, moment)
+    pods = {"words-0": pod_that_takes(COMMON, owner)}
+    await access.refresh_tokens(pods, stateful_set, checks_callers=True)
+    expected = {} if shown is None else {"Authorization": f"Bearer {shown}#1"}
+    assert access.headers(NAMES.address(0)) == expected
+    assert [audience for _, _, audience in issuer.asked] == ([COMMON] if shown else []) + [OWN]
+
+
+async def test_a_pod_with_the_label_of_a_store_is_shown_nothing() -> None:
+    access = access_of(Issuer(), Moment())
+    pods = {"words-0": pod_that_takes(OWN), "words-1": pod_that_takes(OWN, "other", "rogue")}
+    pods["words-2"] = {"metadata": {"uid": "alone"}, "spec": pod_spec(OWN)}
+    await access.refresh_tokens(pods, NEWER, checks_callers=True)
+    shown = [bool(access.headers(NAMES.address(number))) for number in range(3)]
+    assert shown == [True, False, False]
+
+
+async def test_pods_of_a_set_that_is_made_again_are_known_meanwhile() -> None:
+    access = access_of(Issuer(), Moment())
+    pods = {"words-0": pod_that_takes(COMMON)}
+    again = set_of(OWN, "new set")
+    for now in (OLDER, None, set_of(COMMON, "new set")):
+        await access.refresh_tokens(pods, now, checks_callers=True)
+        assert access.headers(NAMES.address(0)) == {"Authorization": f"Bearer {COMMON}#1"}
+    await access.refresh_tokens(pods, again, checks_callers=True)
+    assert access.headers(NAMES.address(0)) == {}
 
 
 async def test_an_operator_without_an_account_shows_nothing() -> None:
     issuer, moment = Issuer(), Moment()
     access = access_of(issuer, moment, account="")
-    await access.refresh_tokens({"words-0": pod_that_takes(OWN)}, checks_callers=True)
+    await access.refresh_tokens({"words-0": pod_that_takes(OWN)}, OLDER, checks_callers=True)
     assert access.headers(NAMES.address(0)) == {}
     assert issuer.asked == []
 
@@ -124,7 +178,7 @@ async def test_a_token_is_kept_for_four_fifths_of_its_life() -> None:
     access = access_of(issuer, moment)
     pods = {"words-0": pod_that_takes(OWN)}
     for moment.now_s, number in ((0.0, 1), (799.0, 1), (800.0, 2), (1599.0, 2), (1600.0, 3)):
-        await access.refresh_tokens(pods, checks_callers=True)
+        await access.refresh_tokens(pods, OLDER, checks_callers=True)
         shown = access.headers(NAMES.address(0))
         assert shown == {"Authorization": f"Bearer {OWN}#{number}"}, moment.now_s
 
@@ -135,16 +189,16 @@ async def test_a_token_that_cannot_be_renewed_is_shown_until_it_ends_and_then_no
     issuer, moment = Issuer(), Moment()
     access = access_of(issuer, moment)
     pods = {"words-0": pod_that_takes(OWN), "words-1": pod_that_takes(COMMON)}
-    await access.refresh_tokens(pods, checks_callers=True)
+    await access.refresh_tokens(pods, OLDER, checks_callers=True)
     issuer.refusal = ForbiddenError("the operator may not create serviceaccounts/token")
     moment.now_s = 999.0
-    await access.refresh_tokens(pods, checks_callers=True)
+    await access.refresh_tokens(pods, OLDER, checks_callers=True)
     assert access.headers(NAMES.address(0)) == {"Authorization": f"Bearer {OWN}#2"}
     assert f"no token with the audience {OWN}: the operator may not create" in caplog.text
     assert "#" not in caplog.text, "no token is in the log"
     moment.now_s = 1100.0
     with pytest.raises(TokenRequestError, match="may not create serviceaccounts/token"):
-        await access.refresh_tokens(pods, checks_callers=True)
+        await access.refresh_tokens(pods, OLDER, checks_callers=True)
     assert access.headers(NAMES.address(0)) == {}
 
 
