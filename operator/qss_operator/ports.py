@@ -35,10 +35,6 @@ class Cluster(Protocol):
         """Have this many pods; returns before they run."""
         ...
 
-    async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
-        """Return when a pod started or ended, or after the timeout."""
-        ...
-
 
 class Pods(Protocol):
     """The pods' control API."""

@@ -1,4 +1,4 @@
-"""The loop of one store: observe, plan, act step by step, publish.
+"""A round of one store: observe, plan, act step by step, publish.
 
 All that it remembers between rounds is what each pod was told, to spare sending it again, and what
 was refused, to try it again less often; a new reconciler that remembers nothing does the same work.
@@ -53,13 +53,12 @@ class Intervals:
     """How often the loop looks, and how often it writes what it saw."""
 
     unsettled_s: float = 0.2
-    failing_max_s: float = 5.0  # Rounds that fail alike are tried less and less often.
     settled_s: float = 1.0
     publish_s: float = 1.0
 
 
 class StoreReconciler:
-    """Brings one store to what its resource asks for, round by round."""
+    """Brings one store to what its resource asks for; who calls it says when the next round is."""
 
     def __init__(
         self,
@@ -82,33 +81,6 @@ class StoreReconciler:
         self._attempts = Attempts()
         self._completed: Sequence | None = None  # As of the last round.
         self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
-
-    async def run(self) -> None:
-        """Run rounds until the resource is deleted or the task is cancelled."""
-        failed: str | None = None
-        interval = self._intervals.unsettled_s
-        while True:
-            try:
-                is_settled = await self.run_round()
-            except Exception as error:  # noqa: BLE001 one bad round must not be the last one.
-                if failed != str(error):
-                    self._log_failure(error)
-                    interval = self._intervals.unsettled_s
-                failed = str(error)
-                interval = min(2 * interval, self._intervals.failing_max_s)
-            else:
-                if is_settled is None:
-                    return
-                failed = None
-                interval = self._intervals.settled_s if is_settled else self._intervals.unsettled_s
-            await self._cluster.wait_for_change(self._store, interval)
-
-    def _log_failure(self, error: Exception) -> None:
-        """Says once why rounds fail; what repeats is not said again."""
-        if isinstance(error, StoreError):
-            logger.warning("%s: %s: %s", self._store, error.code, error.message)
-        else:
-            logger.error("%s: a round failed", self._store, exc_info=error)
 
     async def run_round(self) -> bool | None:
         """One round; whether nothing was left to do, or None if the resource is gone."""

@@ -316,9 +316,6 @@ class World:
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
         self.scale(replicas)
 
-    async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
-        self.seconds += timeout_s
-
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
         simulated = self.pods[pod.ordinal]
         return simulated.report() if simulated.is_reachable else None

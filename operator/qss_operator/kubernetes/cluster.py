@@ -1,8 +1,6 @@
 """The pods of one store as Kubernetes knows them (the port Cluster)."""
 
-import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from qss_core.model import StoreName
@@ -41,11 +39,6 @@ class KubernetesCluster:
         self._live = live
         self._upkeep = upkeep
         self._zones = zones
-        self._changed = asyncio.Event()
-
-    def wake(self) -> None:
-        """Something changed."""
-        self._changed.set()
 
     async def observe(self, store: StoreName) -> ClusterState:
         """The pods of a store, whether they run or not."""
@@ -80,13 +73,6 @@ class KubernetesCluster:
         """Have this many pods; returns before they run."""
         assert store == self._names.store, "one cluster for each store"
         await self._upkeep.set_replicas(replicas)
-
-    async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
-        """Return when something of the store changed, or after the timeout."""
-        assert store == self._names.store, "one cluster for each store"
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), timeout_s)
-        self._changed.clear()
 
     async def _state(
         self,

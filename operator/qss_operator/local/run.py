@@ -17,6 +17,7 @@ from qss_operator.http_pods import HttpPods
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
 from qss_operator.local.prepare import prepare, store, telling_differences
 from qss_operator.local.resources import LocalResources
+from qss_operator.local.rounds import run_rounds
 from qss_operator.local.state import HeldLock, StateDirectory
 from qss_operator.local.stop import mark_stopped
 from qss_operator.planning.knowledge import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
@@ -24,7 +25,7 @@ from qss_operator.planning.losses import PARTITION_ROLLED_BACK
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.obstacles import STORE_TYPE_REFUSED
 from qss_operator.planning.status import is_ready, starting_status, why
-from qss_operator.reconcile import StoreReconciler
+from qss_operator.reconcile import Intervals, StoreReconciler
 
 _WATCH_S = 0.1
 _SILENT_AFTER_S = 10.0
@@ -90,17 +91,29 @@ async def running_stores(
             state.write_holder()
             local = LocalResources(state, resources)
             pods = HttpPods(session, silent_after_s=_SILENT_AFTER_S)
-            reconcilers = [
-                StoreReconciler(name, resources=local, cluster=cluster, pods=pods, clock=clock)
-                for name in names
+            tasks = [
+                asyncio.create_task(_run_store(name, local, cluster, pods, clock)) for name in names
             ]
-            tasks = [asyncio.create_task(reconciler.run()) for reconciler in reconcilers]
             try:
                 yield RunningStores(state=state, names=names, lock=lock)
             finally:
                 await _cancel(tasks)
         for name in names:
             mark_stopped(state, name, clock.now())
+
+
+async def _run_store(
+    name: StoreName,
+    resources: LocalResources,
+    cluster: LocalCluster,
+    pods: HttpPods,
+    clock: SystemClock,
+) -> None:
+    intervals = Intervals()
+    reconciler = StoreReconciler(
+        name, resources=resources, cluster=cluster, pods=pods, clock=clock, intervals=intervals
+    )
+    await run_rounds(name, reconciler.run_round, cluster.wait_for_change, intervals)
 
 
 async def wait_until_ready(

@@ -1,17 +1,17 @@
 """The loop of one store over fake ports: what it writes, when, and what it survives."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
 
 from qss_core.errors import StaleEpochError, StoreTypeRefusedError, WrongStoreError
-from qss_core.model import Ordinal, PodAddress, StoreAssignment, StoreName
+from qss_core.model import Ordinal, PodAddress, StoreAssignment
 from qss_core.replica_reports import ReplicasReport
-from qss_operator.errors import ConflictError, InvalidResourceError, StartFailedError
+from qss_operator.errors import InvalidResourceError, StartFailedError
 from qss_operator.planning.model import ConditionType, Observation, StoreResource, StoreStatus
 from qss_operator.reconcile import Intervals, StoreReconciler
-from qss_testing.control_world import STORE, World, resource_of, spec_of
+from qss_testing.control_world import STORE, World, resource_of
 
 
 def reconciler_of(world: World, intervals: Intervals | None = None) -> StoreReconciler:
@@ -274,56 +274,3 @@ async def test_another_pod_at_a_reused_address_is_not_believed() -> None:
     for _ in range(3):
         await reconciler.run_round()
     assert [pod.held for pod in world.pods] == [(), (), ()]
-
-
-async def test_the_loop_ends_with_its_resource() -> None:
-    @dataclass(kw_only=True)
-    class Deleted(World):
-        reads: list[StoreName] = field(default_factory=list)
-
-        async def read(self, store: StoreName) -> StoreResource | None:
-            self.reads.append(store)
-            return await super().read(store) if len(self.reads) < 4 else None
-
-    world = Deleted(resource=resource_of())
-    await reconciler_of(world).run()
-    assert len(world.reads) == 4
-
-
-async def test_the_loop_survives_a_conflict_and_a_bug() -> None:
-    failures = [ConflictError("changed"), RuntimeError("a bug")]
-
-    @dataclass(kw_only=True)
-    class Failing(World):
-        async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
-            if failures:
-                raise failures.pop()
-            await super().publish(resource, status)
-
-        async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
-            await super().wait_for_change(store, timeout_s)
-            if self.published and self.published[-1].assigned == "6/6":
-                # Deleted, which ends the loop.
-                self.resource = replace(self.resource, name=StoreName("gone"))
-
-    world = Failing(resource=resource_of())
-    await reconciler_of(world).run()
-    assert failures == []
-    assert world.published[-1].assigned == "6/6"
-
-
-async def test_an_unsettled_store_is_looked_at_more_often() -> None:
-    waits: list[float] = []
-
-    @dataclass(kw_only=True)
-    class Timed(World):
-        async def read(self, store: StoreName) -> StoreResource | None:
-            return await super().read(store) if len(waits) < 15 else None
-
-        async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
-            waits.append(timeout_s)
-            await super().wait_for_change(store, timeout_s)
-
-    await reconciler_of(Timed(resource=resource_of(spec_of()))).run()
-    assert waits[0] == 0.2
-    assert waits[-1] == 1.0

@@ -1,0 +1,49 @@
+"""The loop of one local store: a round, then a pause or a change of its pods, then the next one."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from qss_core.errors import StoreError
+from qss_core.model import StoreName
+from qss_operator.reconcile import Intervals
+
+logger = logging.getLogger(__name__)
+
+_FAILING_MAX_S = 5.0  # Rounds that fail alike are tried less and less often.
+
+
+async def run_rounds(
+    store: StoreName,
+    run_round: Callable[[], Awaitable[bool | None]],
+    wait: Callable[[StoreName, float], Awaitable[None]],
+    intervals: Intervals,
+) -> None:
+    """Runs rounds until one finds no resource (None), or the task is cancelled.
+
+    `wait` returns when a pod of the store started or ended, or after so many seconds.
+    """
+    failed: str | None = None
+    pause_s = intervals.unsettled_s
+    while True:
+        try:
+            is_settled = await run_round()
+        except Exception as error:  # noqa: BLE001 one bad round must not be the last one.
+            if failed != str(error):
+                _log_failure(store, error)
+                pause_s = intervals.unsettled_s
+            failed = str(error)
+            pause_s = min(2 * pause_s, _FAILING_MAX_S)
+        else:
+            if is_settled is None:
+                return
+            failed = None
+            pause_s = intervals.settled_s if is_settled else intervals.unsettled_s
+        await wait(store, pause_s)
+
+
+def _log_failure(store: StoreName, error: Exception) -> None:
+    """Says once why rounds fail; what repeats is not said again."""
+    if isinstance(error, StoreError):
+        logger.warning("%s: %s: %s", store, error.code, error.message)
+    else:
+        logger.error("%s: a round failed", store, exc_info=error)
