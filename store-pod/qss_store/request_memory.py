@@ -9,6 +9,10 @@ from qss_core.errors import OverloadedError
 DEFAULT_BYTES = 128 * 1024 * 1024
 
 
+class NoMemoryError(OverloadedError):
+    """Other requests have the memory that this one would take, whichever pod it asked."""
+
+
 class RequestMemory:
     """What is left of it."""
 
@@ -31,16 +35,31 @@ class MemoryShare:
         self._taken = 0
 
     def take(self, size: int) -> None:
-        """Takes so many bytes. Raises OverloadedError where others have too much of them."""
+        """Takes so many bytes. Raises NoMemoryError where others have too much of them."""
         memory = self._memory
         # Alone, a request gets what its own limits allow.
         if memory.used > self._taken and memory.used + size > memory.bytes_max:
-            raise OverloadedError(
+            raise NoMemoryError(
                 f"{memory.used} bytes of requests and answers are in memory, and {size} more would "
                 f"pass {memory.bytes_max}: ask again shortly, or for a stream",
             )
-        memory.used += size
+        self.hold(size)
+
+    def take_up_to(self, size: int) -> None:
+        """Takes what is missing to so many bytes. Raises NoMemoryError."""
+        if size > self._taken:
+            self.take(size - self._taken)
+
+    def hold(self, size: int) -> None:
+        """Counts bytes that are too few to refuse the request for."""
+        self._memory.used += size
         self._taken += size
+
+    def hand_over(self) -> "MemoryShare":
+        """All of it, for a task that goes on when the request has ended; this one is empty then."""
+        successor = MemoryShare(self._memory)
+        successor._taken, self._taken = self._taken, 0
+        return successor
 
     def close(self) -> None:
         """Gives all of it back."""

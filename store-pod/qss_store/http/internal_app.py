@@ -36,9 +36,9 @@ from qss_store.comparison import Comparison
 from qss_store.coordination import Coordination
 from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
+from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.shell import (
     BodyPace,
-    memory_middlewares,
     read_body,
     read_json,
     shell_middlewares,
@@ -275,7 +275,7 @@ def make_internal_app(
     app = web.Application(
         middlewares=[
             *shell_middlewares(metrics, "internal"),
-            *memory_middlewares(api.memory),
+            *memory_middlewares(api.memory, api.settings.write_stall_max_s),
             *browser_middlewares(callers_of(api.settings, guard)),
             *access_middlewares(guard),
         ]

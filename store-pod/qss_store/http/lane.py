@@ -15,6 +15,7 @@ from qss_core.queries import BatchRequest
 from qss_core.request_bodies import decode_request
 from qss_store.access.guard import Guard
 from qss_store.http.browsers import Callers
+from qss_store.http.large_answers import LARGE_BYTES
 from qss_store.http.media import JSON
 from qss_store.http.point import state_headers
 from qss_store.http.timed import TimedApi
@@ -50,8 +51,7 @@ _IGNORED = frozenset(
 _LOOKED_AT = frozenset((b"accept", b"authorization", b"connection", b"content-length"))
 _ANY_OR_JSON = (b"*/*", JSON.encode())
 _LENGTH_DIGITS_MAX = 6
-# More is written in pieces, as the client takes it.
-_ANSWER_BYTES_MAX = 256 * 1024
+_ANSWER_BYTES_MAX = LARGE_BYTES  # More is written in pieces, as the client takes it.
 
 
 class Head(NamedTuple):
@@ -201,7 +201,7 @@ class Lane:
         if turns.is_spent:
             return None
         turns.begin()
-        body = ManyKeys(reader, codec, request, options, {}).answer_at_once()
+        body = ManyKeys(reader, codec, request, options, {}).answer_at_once(_ANSWER_BYTES_MAX)
         turns.end()
         return None if body is None else (_JSON_HEAD, body)
 

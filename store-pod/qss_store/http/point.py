@@ -15,8 +15,9 @@ from qss_core.parameters import POINT_PARAMETERS, ReadOptions, Scope, options_of
 from qss_core.wire import encode
 from qss_store.http.answers import encoded_query, forwarded_headers, seconds_text
 from qss_store.http.keys import key_text
+from qss_store.http.large_answers import LARGE_BYTES
 from qss_store.http.media import JSON, OCTETS, negotiate
-from qss_store.http.shell import problem_response
+from qss_store.http.shell import problem_response, takes_memory
 from qss_store.peers import refusal_of
 from qss_store.reads import local
 from qss_store.reads.execution import Execution
@@ -29,6 +30,7 @@ from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
 
 _ETAG_NAMES = {JSON: "json", OCTETS: "bytes"}
+_COPIES = 2  # Of a row: as it is stored, and as JSON.
 _PASSED_ON = (hdrs.ACCEPT, hdrs.IF_NONE_MATCH)
 _PASSED_BACK = (
     hdrs.CONTENT_TYPE,
@@ -133,7 +135,7 @@ class PointApi:
 
     def _body(self, ask: PointAsk, reading: Reading) -> bytes | None:
         if ask.media == JSON:
-            return local.read_point(reading, ask.plan, ask.write)
+            return local.read_point(reading, ask.plan, _counting(ask))
         return local.read_bytes(reading, ask.plan, splitter_of(ask.codec.format))
 
     # --- On another pod
@@ -183,6 +185,18 @@ def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
         "Queryable-State-Served-By": reading.pod,
         "Queryable-State-Sequence": str(view.sequence),
     }
+
+
+def _counting(ask: PointAsk) -> RowWriter:
+    """Writes a row, after it has taken the memory of a large one: no other row is refused."""
+    request, write = ask.request, ask.write
+
+    def counted(key: bytes, row: bytes) -> bytes:
+        if len(row) > LARGE_BYTES:
+            takes_memory(request, _COPIES * len(row))
+        return write(key, row)
+
+    return counted
 
 
 def _not_found(ask: PointAsk) -> KeyNotFoundError:

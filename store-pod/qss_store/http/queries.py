@@ -96,7 +96,7 @@ class QueryApi:
         )
         with self._slot(plan, options):
             answers = await gathering.answers(self._targets(plan, options, codec))
-        return json_response(_query_answer(answers))
+        return await self._send(request, _query_answer(answers))
 
     def _slot(
         self, plan: OnePlan | CountPlan, options: ReadOptions

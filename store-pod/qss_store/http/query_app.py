@@ -8,12 +8,13 @@ from qss_store.http import discovery, timed, versions
 from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
 from qss_store.http.lane import MANY_ROUTE, POINT_ROUTE, Lane
+from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.listening import LANE
 from qss_store.http.openapi import openapi_route
 from qss_store.http.point import PointApi
 from qss_store.http.queries import QueryApi
 from qss_store.http.scans import ScanApi
-from qss_store.http.shell import memory_middlewares, shell_middlewares
+from qss_store.http.shell import shell_middlewares
 from qss_store.http.timed import TimedApi
 from qss_store.peers import PeerSession
 from qss_store.pod import Pod
@@ -43,7 +44,7 @@ def make_query_app(
     app = web.Application(
         middlewares=[
             *shell_middlewares(pod.metrics, "query"),
-            *memory_middlewares(pod.request_memory),
+            *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
             *browser_middlewares(callers),
             *access_middlewares(guard),
         ]

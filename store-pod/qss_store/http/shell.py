@@ -34,7 +34,7 @@ from qss_store.access.rights import NO_ROUTE
 from qss_store.heavy_turns import HeavyTurns
 from qss_store.http.refusals import RefusalLog
 from qss_store.metrics import Metrics, RequestMetrics
-from qss_store.request_memory import MemoryShare, RequestMemory
+from qss_store.request_memory import MemoryShare
 
 _LOG = logging.getLogger(__name__)
 
@@ -228,20 +228,6 @@ def _count(
 # --- Memory
 
 MEMORY = web.RequestKey("MEMORY", MemoryShare)
-
-
-def memory_middlewares(memory: RequestMemory) -> list[Middleware]:
-    """Gives each request its share, and takes it back when its answer has gone."""
-
-    @web.middleware
-    async def bound(request: web.Request, handler: Handler) -> web.StreamResponse:
-        share = request[MEMORY] = memory.share()
-        try:
-            return await handler(request)
-        finally:
-            share.close()
-
-    return [bound]
 
 
 def takes_memory(request: web.Request, size: int) -> None:

@@ -5,7 +5,6 @@ too long, or goes away, ends it, and the iterator is closed.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
@@ -19,15 +18,13 @@ from qss_core.errors import OverloadedError
 from qss_core.model import PartitionId
 from qss_core.queries import PartitionAnswer, encode_mark
 from qss_store.http.connections import let_little_wait
+from qss_store.http.large_answers import LARGE_BYTES, patience, send_large
 from qss_store.http.media import JSON, NDJSON
 from qss_store.http.shell import takes_memory
 from qss_store.reads.json_rows import NdjsonRows, RowEncoder
 from qss_store.reads.scanning import Event, Mark, Rows
 
-_LOG = logging.getLogger(__name__)
-_SLICE_BYTES = 256 * 1024
 _COPIES = 2  # Of a document's rows: by themselves, and joined.
-_DOCUMENT_BYTES_PER_S_MIN = 256 * 1024
 
 
 class EventSource(Protocol):
@@ -127,12 +124,12 @@ async def stream(
     await response.prepare(request)
     async with aclosing(scan.events()) as events:
         async for event in events:
-            with _patience(request):
+            with patience(request):
                 async with asyncio.timeout(write_stall_max_s):
                     await response.write(
                         event.data if isinstance(event, Rows) else encoder.of_mark(event)
                     )
-    with _patience(request):
+    with patience(request):
         async with asyncio.timeout(write_stall_max_s):
             await response.write_eof(encoder.end())
     return response
@@ -142,36 +139,10 @@ async def send_document(
     request: web.Request, body: bytes, write_stall_max_s: float, media: str = JSON
 ) -> web.StreamResponse:
     """A whole answer; a large one goes in slices, so that a reader cannot hold it for ever."""
-    headers = {hdrs.CONTENT_TYPE: media}
-    if len(body) <= _SLICE_BYTES or request.method == hdrs.METH_HEAD:
+    headers: dict[str, str] = {hdrs.CONTENT_TYPE: media}
+    if len(body) <= LARGE_BYTES:
         return web.Response(body=body, headers=headers)
-    response = web.StreamResponse(headers=headers)
-    response.content_length = len(body)
-    let_little_wait(request.transport)
-    await response.prepare(request)
-    view = memoryview(body)
-    # Who takes a little all the time holds the whole of it, too.
-    most_s = write_stall_max_s + len(body) / _DOCUMENT_BYTES_PER_S_MIN
-    with _patience(request):
-        async with asyncio.timeout(most_s):
-            for start in range(0, len(body), _SLICE_BYTES):
-                async with asyncio.timeout(write_stall_max_s):
-                    await response.write(view[start : start + _SLICE_BYTES])
-            async with asyncio.timeout(write_stall_max_s):
-                await response.write_eof()
-    return response
-
-
-@contextmanager
-def _patience(request: web.Request) -> Iterator[None]:
-    """Lets go of a reader that takes nothing for too long, and of what waits to be sent to it."""
-    try:
-        yield
-    except TimeoutError as error:
-        _LOG.info("a reader took nothing for too long")
-        if request.transport is not None:
-            request.transport.abort()
-        raise ConnectionError("the reader took nothing for too long") from error
+    return await send_large(request, body, headers, write_stall_max_s)
 
 
 def scan_document(rows: Iterable[bytes], partitions: bytes, cursor: str | None) -> bytes:

@@ -101,8 +101,12 @@ class ManyKeys:
             found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
         return self._assembled(found)
 
-    def answer_at_once(self) -> bytes | None:
-        """The same without a pause; None where it takes one, or a key is of another pod."""
+    def answer_at_once(self, bytes_max: int) -> bytes | None:
+        """The same without a pause; None where it takes one, or a key is of another pod.
+
+        None, too, where the rows alone have as many bytes: nobody counts what is read here.
+        """
+        self._bytes_left = min(self._bytes_left, bytes_max)
         if self._options.execution_info or self._options.scope is not Scope.ALL:
             return None
         found: dict[PartitionId, _Part | StoreError] = {}
@@ -110,6 +114,8 @@ class ManyKeys:
             reading = open_reading(self._reader.pod, partition, self._options, self._codec.format)
             keys = [self._keys[place] for place in places]
             rows = self._rows(reading, keys)
+            if self._bytes_left <= 0:
+                return None
             results = self._found_at_once(partition, keys, rows)
             if results is None:
                 results = self._few(partition, places, rows)

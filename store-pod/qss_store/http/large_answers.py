@@ -1,0 +1,84 @@
+"""Answers of more than a connection's buffer: they go in slices, and count until they have gone.
+
+A whole answer that is given to aiohttp lies in the buffers of the connection, where nobody counts
+it, for as long as its client likes. So a large one is written while its request still runs: its
+bytes stay in the request's share of memory, and its client has a time for all of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
+
+from qss_store.http.connections import let_little_wait
+from qss_store.http.shell import MEMORY
+from qss_store.request_memory import RequestMemory
+
+_LOG = logging.getLogger(__name__)
+LARGE_BYTES = 64 * 1024  # What a connection may have in its buffer, as its place is counted.
+_SLICE_BYTES = 256 * 1024
+_BYTES_PER_S_MIN = 256 * 1024
+
+
+def memory_middlewares(memory: RequestMemory, write_stall_max_s: float) -> list[Middleware]:
+    """Gives each request its share of memory, and takes it back when its answer has gone."""
+
+    @web.middleware
+    async def bound(request: web.Request, handler: Handler) -> web.StreamResponse:
+        share = request[MEMORY] = memory.share()
+        try:
+            response = await handler(request)
+            # Not isinstance, which is slow for aiohttp's classes.
+            body = response.body if type(response) is web.Response else None
+            if type(body) is not bytes or len(body) <= LARGE_BYTES:
+                return response
+            share.take_up_to(len(body))
+            headers, status = response.headers, response.status
+            del response  # It has the body, too.
+            return await send_large(request, body, headers, write_stall_max_s, status)
+        finally:
+            share.close()
+
+    return [bound]
+
+
+async def send_large(
+    request: web.Request,
+    body: bytes,
+    headers: Mapping[str, str],
+    write_stall_max_s: float,
+    status: int = 200,
+) -> web.StreamResponse:
+    """Writes a whole answer in slices, so that a reader cannot hold it for ever."""
+    response = web.StreamResponse(status=status, headers=headers)
+    response.content_length = len(body)
+    if request.method == hdrs.METH_HEAD:
+        return response
+    let_little_wait(request.transport)
+    await response.prepare(request)
+    view = memoryview(body)
+    # Who takes a little all the time holds the whole of it, too.
+    most_s = write_stall_max_s + len(body) / _BYTES_PER_S_MIN
+    with patience(request):
+        async with asyncio.timeout(most_s):
+            for start in range(0, len(body), _SLICE_BYTES):
+                async with asyncio.timeout(write_stall_max_s):
+                    await response.write(view[start : start + _SLICE_BYTES])
+            async with asyncio.timeout(write_stall_max_s):
+                await response.write_eof()
+    return response
+
+
+@contextmanager
+def patience(request: web.Request) -> Iterator[None]:
+    """Lets go of a reader that takes nothing for too long, and of what waits to be sent to it."""
+    try:
+        yield
+    except TimeoutError as error:
+        _LOG.info("a reader took nothing for too long")
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionError("the reader took nothing for too long") from error
