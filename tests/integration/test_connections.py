@@ -1,6 +1,7 @@
 """What connections may cost: those that send nothing, much, slowly, or never read."""
 
 import asyncio
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,6 +21,7 @@ from qss_testing.waiting import wait_until_async
 Talker = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 GET = b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = 8 * 1024 * 1024
+PAGE = 60 * 1024
 
 
 class Server:
@@ -57,6 +59,9 @@ async def start() -> AsyncIterator[Start]:
     async def large(_: web.Request) -> web.Response:
         return web.Response(body=bytes(LARGE))
 
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(body=bytes(PAGE))
+
     async def waits(_: web.Request) -> web.Response:
         await go_on.wait()
         return web.Response(text="waited")
@@ -68,7 +73,12 @@ async def start() -> AsyncIterator[Start]:
     ) -> Server:
         app = web.Application(middlewares=shell_middlewares(Metrics(), "test"))
         app.add_routes(
-            [web.get("/small", small), web.get("/large", large), web.get("/waits", waits)]
+            [
+                web.get("/small", small),
+                web.get("/page", page),
+                web.get("/large", large),
+                web.get("/waits", waits),
+            ]
         )
         runner = await make_runner(app, "127.0.0.1", 0, most, limits, tls)
         servers.append(Server(runner, go_on))
@@ -117,6 +127,56 @@ async def test_those_whose_requests_are_under_way_stay_and_newcomers_are_told_so
     assert b"429" in await answer(await server.connect())
     server.go_on.set()
     assert b"200" in await busy[0].readline()
+
+
+async def test_who_is_still_taking_an_answer_stays(start: Start) -> None:
+    server = await start(most=4)
+    reader, writer = await server.connect()
+    writer.write(GET.replace(b"small", b"large"))
+    await reader.readuntil(b"\r\n\r\n")
+    await wait_until_async(lambda: server.connections()[0]._current_request is None)
+    for _ in range(6):
+        assert b"200" in await answer(await server.connect())
+    assert len(await reader.readexactly(LARGE)) == LARGE
+
+
+async def test_who_has_just_been_answered_is_not_the_one_that_was_silent_longest(
+    start: Start,
+) -> None:
+    server = await start(most=4)
+    answered, silent = await server.connect(), await server.connect()
+    answered[1].write(GET.replace(b"small", b"waits"))
+    await wait_until_async(lambda: any(one._current_request for one in server.connections()))
+    assert b"200" in await answer(silent)
+    server.go_on.set()
+    assert b"200" in await answered[0].readline()
+    assert b"200" in await answer(await server.connect())
+    assert await silent[0].read() == b""
+    answered[1].write(GET)
+    assert b"small" in await answered[0].readuntil(b"small")
+
+
+async def test_the_rest_of_an_answer_holds_a_place_for_as_long_as_its_client_may_take_nothing(
+    start: Start,
+) -> None:
+    server = await start(most=4, limits=ListenerLimits(answer_stall_s=2.0))
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, ("127.0.0.1", server.port))
+        await wait_until_async(server.connections)
+        connection = server.connections()[0]
+        assert connection.transport is not None
+        held = connection.transport.get_extra_info("socket")
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        await loop.sock_sendall(client, GET.replace(b"small", b"page"))
+        await wait_until_async(connection.transport.get_write_buffer_size)
+        assert not connection.is_waiting
+        await wait_until_async(lambda: connection.is_waiting)
+        for _ in range(2):
+            assert b"200" in await answer(await server.connect())
+        assert connection not in server.connections()
 
 
 async def test_one_address_leaves_room_for_others(start: Start) -> None:

@@ -15,7 +15,7 @@ class Placed(Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no request is under way, so that its client loses nothing but a connection."""
+        """Whether no request or answer is under way: its client loses nothing but a connection."""
 
     def drop(self) -> None:
         """Closes it at once."""
@@ -47,7 +47,7 @@ class ConnectionPlaces:
         return True
 
     def heard(self, placed: Placed) -> None:
-        """It sent something."""
+        """It sent something, or took something."""
         if placed in self._held:
             self._held.move_to_end(placed)
 

@@ -5,7 +5,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
@@ -23,6 +23,7 @@ from qss_store.http.shell import (
 )
 
 _WAITING_BYTES = 128 * 1024  # In the kernel, not sent yet.
+_UNSENT_BYTES = 64 * 1024  # In a connection; TLS would take half a megabyte.
 _LARGE_BYTES = 16 * 1024  # Heads are looked at again where as much comes at once.
 
 
@@ -73,6 +74,7 @@ class Connection(web.RequestHandler):
         "_lane",
         "_last_body",
         "_limits",
+        "_out",
         "_places",
         "_stall_handle",
         "address",
@@ -112,12 +114,21 @@ class Connection(web.RequestHandler):
         self.head_bytes_max: int | None = None
         self._head_handle: asyncio.TimerHandle | None = None
         self._stall_handle: asyncio.TimerHandle | None = None
+        # Until the connection is lost: aiohttp forgets a transport that still has to send.
+        self._out: asyncio.WriteTransport | None = None
 
     # --- Life
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It begins."""
+        self._out = cast(asyncio.WriteTransport, transport)  # uvloop's is no subclass.
+        self._out.set_write_buffer_limits(high=_UNSENT_BYTES)
+        super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Its place is free."""
         self._places.leave(self)
+        self._out = None
         for handle in (self._head_handle, self._stall_handle):
             if handle is not None:
                 handle.cancel()
@@ -125,15 +136,21 @@ class Connection(web.RequestHandler):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no request is under way."""
-        return self._current_request is None and not self._messages
+        """Whether no request is under way, and its client takes no answer either."""
+        if self._current_request is not None or self._messages or self._paused:
+            return False
+        if self._out is None or not self._out.get_write_buffer_size():
+            return True
+        # The rest of an answer: nobody looks at a client that takes nothing of so little.
+        answered_at = self._next_keepalive_close_time - self._keepalive_timeout
+        return self._loop.time() - answered_at >= self._limits.answer_stall_s
 
     def drop(self) -> None:
         """Closes it at once; what it did not take of an answer is gone."""
-        transport = self.transport
+        out = self._out
         self.force_close()
-        if transport is not None:
-            transport.abort()
+        if out is not None:
+            out.abort()
 
     # --- Requests
 
@@ -225,15 +242,16 @@ class Connection(web.RequestHandler):
     def resume_writing(self) -> None:
         """It has taken most of it."""
         super().resume_writing()
+        self._has_gone_on()
         if self._stall_handle is not None:
             self._stall_handle.cancel()
             self._stall_handle = None
 
     def _look_at_the_client(self, left_before: int | None) -> None:
         """Drops the connection where the client took next to nothing since the last look."""
-        if self.transport is None:
+        if self._out is None:
             return
-        left, limits = self.transport.get_write_buffer_size(), self._limits
+        left, limits = self._out.get_write_buffer_size(), self._limits
         least = limits.answer_stall_s * limits.answer_bytes_per_s_min
         if left_before is not None and left_before - left < least:
             self.drop()
@@ -241,6 +259,19 @@ class Connection(web.RequestHandler):
         self._stall_handle = self._loop.call_later(
             limits.answer_stall_s, self._look_at_the_client, left
         )
+
+    def _has_gone_on(self) -> None:
+        """An answer that goes out is a sign of life, as a request is."""
+        self._places.heard(self)
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Writes what is left of an answer."""
+        finished = await super().finish_response(request, resp, start_time)
+        self._places.heard(self)
+        return finished
 
     def handle_error(
         self,
