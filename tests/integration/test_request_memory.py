@@ -6,8 +6,16 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
+import aiohttp
+from aiohttp import web
+
+from qss_store.http.large_answers import memory_middlewares
+from qss_store.http.listening import make_runner, port_of
 from qss_store.http.media import JSON
+from qss_store.http.shell import read_json, shell_middlewares
 from qss_store.http.streams import Collected
+from qss_store.metrics import Metrics
+from qss_store.request_memory import RequestMemory
 from qss_store.settings import Settings
 from qss_testing.http import Api
 from qss_testing.slow_readers import open_stream
@@ -114,3 +122,50 @@ async def test_what_a_refused_request_had_read_is_free_at_once(
     finally:
         gc.enable()
         others.close()
+
+
+async def test_a_message_that_came_with_its_head_counts_with_what_is_made_of_it() -> None:
+    memory, go_on = RequestMemory(), asyncio.Event()
+
+    async def kept(request: web.Request) -> web.Response:
+        message = await read_json(request, MIB, list[str])
+        await go_on.wait()
+        return web.Response(text=str(len(message)))
+
+    app = web.Application(
+        middlewares=[*shell_middlewares(Metrics(), "test"), *memory_middlewares(memory, 10.0)]
+    )
+    app.add_routes([web.post("/kept", kept)])
+    runner = await make_runner(app, "127.0.0.1", 0)
+    small, large = json.dumps(["x"]), json.dumps(["x" * 10] * 1000)
+    async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as tasks:
+
+        async def post(body: str) -> int:
+            url = f"http://127.0.0.1:{port_of(runner)}/kept"
+            async with session.post(url, data=body) as answer:
+                return answer.status
+
+        asked = [tasks.create_task(post(large)) for _ in range(5)]
+        await wait_until_async(lambda: memory.used == 5 * 11 * len(large))
+        memory.bytes_max = memory.used
+        assert await post(large) == 429
+        asked.append(tasks.create_task(post(small)))
+        await wait_until_async(lambda: memory.used == 5 * 11 * len(large) + len(small))
+        go_on.set()
+    assert [one.result() for one in asked] == [200] * 6
+    await wait_until_async(lambda: memory.used == 0)
+    await runner.cleanup()
+
+
+async def test_a_query_takes_what_is_made_of_its_body(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster(1, partitions=1)
+    memory = cluster.nodes[0].pod.request_memory
+    body = {"keys": [f"{number:04}{'x' * 40}" for number in range(1000)]}
+    others = memory.share()
+    others.take(memory.bytes_max - 5 * len(json.dumps(body)))
+    (await api(cluster).post(MANY, body)).problem(429, "LIMIT_EXCEEDED")
+    assert (await api(cluster).post(MANY, {"keys": ["0001"]})).status == 200
+    others.close()
+    assert (await api(cluster).post(MANY, body)).status == 200

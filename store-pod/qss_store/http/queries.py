@@ -38,7 +38,7 @@ from qss_store.http.answers import forwarded_headers, json_response
 from qss_store.http.arrow import encode_found
 from qss_store.http.media import ARROW, JSON, negotiate
 from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_headers
-from qss_store.http.shell import MEMORY, BodyPace, read_body
+from qss_store.http.shell import MEMORY, BodyPace, read_body, takes_objects
 from qss_store.http.streams import collect, send_document
 from qss_store.reads.folds import plan_fold
 from qss_store.reads.gathering import Answers, Gathering, merged_position
@@ -208,6 +208,7 @@ class QueryApi:
         settings = self._reader.settings
         pace = BodyPace(total_s=settings.query_body_deadline_s)
         body = await read_body(request, settings.query_body_bytes_max, pace)
+        takes_objects(request, body)
         return decode_request(body, kind)
 
 

@@ -42,6 +42,7 @@ JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 _VERSIONS = (aiohttp.HttpVersion11, aiohttp.HttpVersion10)
 _LARGE_JSON_BYTES = 64 * 1024
+_FEW_BYTES = 4 * 1024  # No more than a connection's buffers: they are counted, never refused.
 _OBJECTS_OF_JSON = 10  # Python's objects take about so many times the bytes of their JSON.
 
 
@@ -233,8 +234,18 @@ MEMORY = web.RequestKey("MEMORY", MemoryShare)
 def takes_memory(request: web.Request, size: int) -> None:
     """Notes that a request keeps so many bytes. Raises OverloadedError."""
     share = request.get(MEMORY)
-    if share is not None:
+    if share is None:
+        return
+    if size <= _FEW_BYTES:
+        share.hold(size)
+    else:
         share.take(size)
+
+
+def takes_objects(request: web.Request, body: bytes) -> None:
+    """Notes that a request keeps what is made of a body's JSON. Raises OverloadedError."""
+    if len(body) > _FEW_BYTES:
+        takes_memory(request, len(body) * _OBJECTS_OF_JSON)
 
 
 # --- Bodies
@@ -254,7 +265,9 @@ async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE
     if not request.body_exists:
         return b""
     if request.content.is_eof() and request.content.total_bytes <= limit:
-        return request.content.read_nowait()  # It came along with the head.
+        body = request.content.read_nowait()  # It came along with the head.
+        takes_memory(request, len(body))
+        return body
     chunks: list[bytes] = []
     received = 0
     started = asyncio.get_running_loop().time()
@@ -291,11 +304,10 @@ async def read_json(
     `check` may refuse the bytes of a large one first, in one of the `turns`.
     """
     body = await read_body(request, limit, pace)
-    if len(body) > _LARGE_JSON_BYTES:
-        if check is not None and turns is not None:
-            async with turns:
-                check(body)
-        takes_memory(request, len(body) * _OBJECTS_OF_JSON)
+    if check is not None and turns is not None and len(body) > _LARGE_JSON_BYTES:
+        async with turns:
+            check(body)
+    takes_objects(request, body)
     return decode(body, kind)
 
 
