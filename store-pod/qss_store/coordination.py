@@ -6,9 +6,9 @@ complete is driven on by the next active of partition 0, without any driver.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -52,12 +52,12 @@ from qss_store.position_limits import check_position
 from qss_store.replica import Replica
 from qss_store.replication import log as logs
 from qss_store.replication.entries import CloseWriter, Decide, OpenWriter
+from qss_store.request_memory import MemoryShare
 from qss_store.settings import Settings
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.writers import Writer
+from qss_store.under_way import UnderWay
 from qss_store.writers import Writers
-
-Answer = TypeVar("Answer")
 
 
 class Coordination:
@@ -71,7 +71,7 @@ class Coordination:
         self._finisher = Finisher(pod, batches, self._participants, settings)
         self._settings = settings
         self._deciding = asyncio.Lock()
-        self._running: set[asyncio.Task[Any]] = set()  # They go on when whoever asked goes away.
+        self._under_way = UnderWay()
 
     def _active(self) -> tuple[Replica, Coordinator]:
         return active_coordinator(self._pod)
@@ -103,7 +103,7 @@ class Coordination:
             raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
         self.writers.hear(held)
         if held.former_opens:
-            self._run(self._drop_staged(name, WriterEpoch(held.writer_epoch - 1)))
+            self._under_way.run(self._drop_staged(name, WriterEpoch(held.writer_epoch - 1)))
         assignment = self._pod.placed()
         return WriterOpened(
             store_id=assignment.definition.store_id,
@@ -157,7 +157,7 @@ class Coordination:
         """
         await self.finish()
         report, epoch = await self.writers.delete(name, force=force)
-        self._run(self._drop_staged(name, epoch))
+        self._under_way.run(self._drop_staged(name, epoch))
         return report
 
     async def _drop_staged(self, name: str, newest: WriterEpoch) -> None:
@@ -194,23 +194,27 @@ class Coordination:
         It goes on when the driver goes away: a decision that nobody drives would wait for the next
         round of maintenance.
         """
+        return await self.begin_commit(name, writer_epoch, batch, request, rows)
+
+    def begin_commit(
+        self,
+        name: str,
+        writer_epoch: WriterEpoch,
+        batch: int,
+        request: CommitRequest,
+        rows: tuple[Slice, ...] = (),
+        memory: MemoryShare | None = None,
+    ) -> Awaitable[CommitAnswer]:
+        """The same, for callers that keep nothing of the request; the commit keeps its `memory`."""
         if rows:
             if request.chunks:
                 raise MalformedRequestError("a commit lists staged chunks, or carries its rows")
             request = msgspec.structs.replace(request, chunks=references(writer_epoch, rows))
-        task = self._run(self._commit(name, writer_epoch, batch, request, rows))
-        return await asyncio.shield(task)
 
-    def _run(self, work: Coroutine[Any, Any, Answer]) -> "asyncio.Task[Answer]":
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._forget)
-        return task
+        def work() -> Coroutine[Any, Any, CommitAnswer]:
+            return self._commit(name, writer_epoch, batch, request, rows)
 
-    def _forget(self, task: "asyncio.Task[Any]") -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # Whoever asked has it, or went away.
+        return self._under_way.commit((name, writer_epoch), batch, request, work, memory)
 
     async def _commit(
         self,
@@ -385,7 +389,7 @@ class Coordination:
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
         """What runs on its own; whoever stops the pod cancels it."""
-        return [*self._running, *self._finisher.tasks]
+        return [*self._under_way.tasks, *self._finisher.tasks]
 
     def go_on(self) -> None:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""

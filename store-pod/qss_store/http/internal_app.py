@@ -22,6 +22,7 @@ from qss_core.parameters import parse_parameters
 from qss_core.wire import (
     AbortPartitionsRequest,
     AbortRequest,
+    CommitAnswer,
     CommitPartitionsRequest,
     CommitRequest,
     OpenWriterRequest,
@@ -38,6 +39,7 @@ from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.shell import (
+    MEMORY,
     BodyPace,
     read_body,
     read_json,
@@ -119,19 +121,24 @@ class InternalApi:
 
     async def commit(self, request: web.Request) -> web.Response:
         """Decides and commits a batch."""
+        return _json(await (await self._begin_commit(request)))
+
+    async def _begin_commit(self, request: web.Request) -> Awaitable[CommitAnswer]:
+        """Whoever waits for the answer keeps nothing of the body."""
         name, epoch, batch = _batch_of(request)
         self._check_store_id(request)
+        memory = request.get(MEMORY)
         if request.content_type != BATCH_MEDIA:
             limit = self.settings.message_bytes_max
             message = await read_json(
                 request, limit, CommitRequest, self._pace, check_position_json, self._pod.turns
             )
-            return _json(await self._coordination.commit(name, epoch, batch, message))
+            return self._coordination.begin_commit(name, epoch, batch, message, (), memory)
         body = await read_body(request, CARRIED_BYTES_MAX, self._pace)
         message, chunk = decode_batch(body)
         rows = tuple(self._batches.slices_of(chunk))
         await self._batches.check_rows(rows)
-        return _json(await self._coordination.commit(name, epoch, batch, message, rows))
+        return self._coordination.begin_commit(name, epoch, batch, message, rows, memory)
 
     async def abort(self, request: web.Request) -> web.Response:
         """Gives a batch up."""
