@@ -12,6 +12,7 @@ from yarl import URL
 from qss_client.unreachable import unreachable
 from qss_core.errors import StoreError
 from qss_core.wire import Problem, decode, encode, error_of
+from qss_store.request_memory import MemoryShare
 
 Answer = TypeVar("Answer")
 CONNECTIONS_PER_PEER_MAX = 256
@@ -102,10 +103,15 @@ class Peers:
             raise unreachable(url, error, timeout_s) from error
 
 
-async def read_answer(response: aiohttp.ClientResponse) -> bytes:
-    """The whole body of an answer, up to ANSWER_BYTES_MAX."""
+async def read_answer(response: aiohttp.ClientResponse, memory: MemoryShare | None = None) -> bytes:
+    """The whole body of an answer, up to ANSWER_BYTES_MAX; it is taken from the `memory`.
+
+    Raises NoMemoryError where others have too much of it.
+    """
     body = bytearray()
     async for chunk in response.content.iter_any():
+        if memory is not None:
+            memory.take(len(chunk))
         body += chunk
         if len(body) > ANSWER_BYTES_MAX:
             response.close()

@@ -21,8 +21,8 @@ from qss_store.http.point import state_headers
 from qss_store.http.timed import TimedApi
 from qss_store.metrics import RequestMetrics
 from qss_store.reads import local
-from qss_store.reads.many import ManyKeys, check_count
-from qss_store.reads.plans import PointPlan, check_type, key_of_text, partition_of_key
+from qss_store.reads.many import ManyKeys
+from qss_store.reads.plans import PointPlan, check_count, check_type, key_of_text, partition_of_key
 from qss_store.reads.reader import Reader
 from qss_store.reads.replicas import Reading, open_reading
 

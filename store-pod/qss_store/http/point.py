@@ -17,7 +17,7 @@ from qss_store.http.answers import encoded_query, forwarded_headers, seconds_tex
 from qss_store.http.keys import key_text
 from qss_store.http.large_answers import LARGE_BYTES
 from qss_store.http.media import JSON, OCTETS, negotiate
-from qss_store.http.shell import problem_response, takes_memory
+from qss_store.http.shell import MEMORY, problem_response, takes_memory
 from qss_store.peers import refusal_of
 from qss_store.reads import local
 from qss_store.reads.execution import Execution
@@ -28,6 +28,7 @@ from qss_store.reads.replicas import Reading, prepare_reading
 from qss_store.reads.rows import Codec, RowWriter
 from qss_store.reads.scatter import scatter
 from qss_store.reads.turns import Turn
+from qss_store.request_memory import NoMemoryError
 
 _ETAG_NAMES = {JSON: "json", OCTETS: "bytes"}
 _COPIES = 2  # Of a row: as it is stored, and as JSON.
@@ -75,6 +76,8 @@ class PointApi:
         if ask.partition in reader.pod.replicas or ask.options.scope is Scope.LOCAL:
             try:
                 return await self._answer_here(ask)
+            except NoMemoryError:
+                raise  # It is the request that there is no memory for.
             except StoreError as error:
                 failure = error
         return await self._pass_on(ask, failure)
@@ -157,7 +160,8 @@ class PointApi:
             if pod == here:
                 return {ask.partition: await self._answer_here(ask)}
             request = _peer_request(ask, timeout_s)
-            answer = await reader.peers.ask(reader.pod.address(pod), request, timeout_s)
+            address, memory = reader.pod.address(pod), ask.request.get(MEMORY)
+            answer = await reader.peers.ask(address, request, timeout_s, memory)
             return dict.fromkeys(partitions, _passed_back(answer))
 
         turns: dict[PartitionId, Turn] = {ask.partition: turn}

@@ -42,11 +42,12 @@ from qss_store.http.shell import MEMORY, BodyPace, read_body, takes_objects
 from qss_store.http.streams import collect, send_document
 from qss_store.reads.folds import plan_fold
 from qss_store.reads.gathering import Answers, Gathering, merged_position
-from qss_store.reads.many import ManyKeys, check_count
+from qss_store.reads.many import ManyKeys
 from qss_store.reads.peers import PeerRequest
 from qss_store.reads.plans import (
     CountPlan,
     OnePlan,
+    check_count,
     check_type,
     partition_of_key,
 )
@@ -95,7 +96,9 @@ class QueryApi:
             message.times,
         )
         with self._slot(plan, options):
-            answers = await gathering.answers(self._targets(plan, options, codec))
+            answers = await gathering.answers(
+                self._targets(plan, options, codec), request.get(MEMORY)
+            )
         return await self._send(request, _query_answer(answers))
 
     def _slot(
@@ -125,7 +128,9 @@ class QueryApi:
             reader, codec, plan, message.query, options, forwarded_headers(request), message.times
         )
         with self._scans.slot(options):
-            answers = await gathering.answers(reader.partitions(options, codec))
+            answers = await gathering.answers(
+                reader.partitions(options, codec), request.get(MEMORY)
+            )
         return await self._send(request, _query_answer(answers))
 
     def _targets(

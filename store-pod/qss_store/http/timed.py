@@ -25,6 +25,7 @@ from qss_store.http.keys import key_text
 from qss_store.http.media import JSON, OCTETS, negotiate
 from qss_store.http.point import PointApi, PointAsk
 from qss_store.http.scans import MEDIA, ScanApi, make_encoder, peer_requests
+from qss_store.http.shell import MEMORY
 from qss_store.http.streams import EventSource
 from qss_store.reads.by_time import TimeScan
 from qss_store.reads.plans import PointPlan, key_of_text, partition_of_key
@@ -182,6 +183,7 @@ class TimedApi:
                 budget=budget,
                 encoder=encoder,
                 make_peer_request=make_peer_request,
+                memory=request.get(MEMORY),
             )
         else:
             scan = self._scans.scan(

@@ -42,6 +42,7 @@ from qss_store.reads.timed_plans import TimedPlan
 from qss_store.reads.timed_rows import make_timed_writer, row_key_of_line
 from qss_store.reads.timed_scans import LOOKED_AT_MAX, open_rows, visible
 from qss_store.reads.turns import Turn
+from qss_store.request_memory import MemoryShare, NoMemoryError
 
 _Line = tuple[PartitionId, bytes, bytes]  # Of which partition, its row key, its JSON.
 
@@ -72,10 +73,17 @@ class TimeScan:
     budget: Budget
     encoder: RowEncoder
     make_peer_request: MakePeerRequest
+    memory: MemoryShare | None = None
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The page's rows, then a mark for each partition, all with the same cursor."""
-        found = await self._found()
+        found: dict[PartitionId, _Part | StoreError]
+        try:
+            found = await self._found()
+        except NoMemoryError as error:
+            # A stream has begun already. Its traceback holds rows.
+            failure = error.with_traceback(None)
+            found = {piece.partition: failure for piece in self.pieces}
         failures = [one for one in found.values() if isinstance(one, StoreError)]
         if any(may_come_back(failure) for failure in failures):
             cursor = self._cursor(self._left(found), self.pieces[0].last_key)
@@ -170,6 +178,8 @@ class TimeScan:
                     found[partition] = await self._read(self._piece(partition), deadline)
                 else:
                     found[partition] = await self._read_at(pod, self._piece(partition), left_s)
+            except NoMemoryError:
+                raise
             except StoreError as error:
                 found[partition] = error
         return found
@@ -239,12 +249,18 @@ class TimeScan:
         lines: list[tuple[TimeOrder, _Line]] = []
         for order, (row_key, row) in rows:
             try:
-                lines.append((order, (partition, row_key, write(row_key, row))))
+                lines.append((order, self._kept((partition, row_key, write(row_key, row)))))
             except MalformedBytesError as error:
                 raise unreadable(error) from error
             if len(lines) % CHUNK_ROWS_MAX == 0:
                 await self._pause(deadline)
         return lines
+
+    def _kept(self, line: _Line) -> _Line:
+        """A row of the page. Raises NoMemoryError."""
+        if self.memory is not None:
+            self.memory.take(len(line[1]) + len(line[2]))
+        return line
 
     async def _read_at(self, pod: Ordinal, piece: Piece, timeout_s: float) -> _Part:
         """The first rows of a replica on another pod."""
@@ -272,7 +288,7 @@ class TimeScan:
             while some := await source.lines():
                 for line in some:
                     row_key = row_key_of_line(line, self.plan, self.codec)
-                    rows.append((order_of(row_key), (piece.partition, row_key, line)))
+                    rows.append((order_of(row_key), self._kept((piece.partition, row_key, line))))
             answer = source.ending().answer
         finally:
             await source.close()

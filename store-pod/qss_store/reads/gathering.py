@@ -28,8 +28,11 @@ from qss_store.reads.rows import Codec, RowWriter, make_row_writer
 from qss_store.reads.scatter import scatter
 from qss_store.reads.timed_rows import make_timed_writer
 from qss_store.reads.turns import Turn
+from qss_store.request_memory import MemoryShare
 
 _ABSENT = msgspec.Raw(b"null")
+_SMALL_BYTES = 64 * 1024  # As a connection may have anyway.
+_COPIES = 2
 Answers = dict[PartitionId, PartitionAnswer]
 
 
@@ -54,9 +57,16 @@ class Gathering:
         self._options = options
         self._headers = headers
         self._times = times
+        self._memory: MemoryShare | None = None
 
-    async def answers(self, partitions: tuple[PartitionId, ...]) -> Answers:
-        """Each partition's result or failure, in order."""
+    async def answers(
+        self, partitions: tuple[PartitionId, ...], memory: MemoryShare | None = None
+    ) -> Answers:
+        """Each partition's result or failure, in order.
+
+        Raises NoMemoryError where others have the `memory` that the results would take.
+        """
+        self._memory = memory
         turns: dict[PartitionId, Turn] = {}
         found: dict[PartitionId, PartitionAnswer | StoreError] = {}
         for partition in partitions:
@@ -82,7 +92,7 @@ class Gathering:
         started = self._reader.pod.clock.monotonic()
         address = self._reader.pod.address(pod)
         request = self._peer_request(partitions, timeout_s)
-        body = await self._reader.peers.read(address, request, timeout_s)
+        body = await self._reader.peers.read(address, request, timeout_s, self._memory)
         try:
             results = msgspec.json.decode(body, type=QueryAnswer).partition_results
             asked = {partition: results[str(partition)] for partition in partitions}
@@ -113,12 +123,19 @@ class Gathering:
                 started = clock.monotonic()
                 row = local.read_point(reading, self._plan, _writer_of(self._plan, self._codec))
                 execution.read(clock.monotonic() - started, 1, int(row is not None))
-                result = _ABSENT if row is None else msgspec.Raw(row)
+                result = _ABSENT if row is None else self._kept(msgspec.Raw(row))
         except StoreError as error:
             return error
         return msgspec.structs.replace(
             reading.answer(), result=result, execution_info=execution.lines()
         )
+
+    def _kept(self, result: msgspec.Raw) -> msgspec.Raw:
+        """A result, and room for its copy in the answer."""
+        size = len(bytes(result))
+        if self._memory is not None and size > _SMALL_BYTES:
+            self._memory.take(_COPIES * size)
+        return result
 
     async def _count_here(
         self, partition: PartitionId, until: float
@@ -156,6 +173,7 @@ class Gathering:
                 until,
                 reader.settings.answer_bytes_max,
             )
+            self._kept(result)
         except StoreError as error:
             return error
         execution.add(plan.name, clock.monotonic() - started, f", {told}")

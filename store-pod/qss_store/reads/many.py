@@ -364,7 +364,7 @@ class ManyKeys:
             body=msgspec.json.encode(message),
         )
         address = self._reader.pod.address(pod)
-        body = await self._reader.peers.read(address, request, timeout_s)
+        body = await self._reader.peers.read(address, request, timeout_s, self._memory)
         try:
             answer = msgspec.json.decode(body, type=BatchAnswer)
             by_place = dict(zip(places, answer.results, strict=True))
@@ -398,9 +398,3 @@ def _slices(
             placed, size = [], 0
     if placed:
         yield placed
-
-
-def check_count(keys: Sequence[object], keys_max: int) -> None:
-    """Refuses a batch of too many keys."""
-    if len(keys) > keys_max:
-        raise TooLargeError(f"{len(keys)} keys: at most {keys_max} in one request", limit=keys_max)

@@ -17,6 +17,7 @@ from qss_client.unreachable import why_unreachable
 from qss_core.errors import DeadlineExceededError, UnreachableError
 from qss_core.model import PodAddress
 from qss_store.peers import PeerSession, read_answer, refusal_of
+from qss_store.request_memory import MemoryShare
 
 BYTES_MAX_HEADER = "Queryable-State-Bytes-Max"
 SECONDS_MAX_HEADER = "Queryable-State-Seconds-Max"
@@ -51,20 +52,40 @@ class PeerReads:
             lambda: asyncio.Semaphore(requests_per_peer_max)
         )
 
-    async def ask(self, pod: PodAddress, request: PeerRequest, timeout_s: float) -> HttpAnswer:
-        """The whole answer. Raises UnreachableError and DeadlineExceededError."""
+    async def ask(
+        self,
+        pod: PodAddress,
+        request: PeerRequest,
+        timeout_s: float,
+        memory: MemoryShare | None,
+    ) -> HttpAnswer:
+        """The whole answer, of this pod's `memory` too.
+
+        Raises UnreachableError, DeadlineExceededError and NoMemoryError.
+        """
         with _translated(pod, timeout_s):
             async with (
                 asyncio.timeout(timeout_s),
                 self._slots[pod.query],
                 self._sent(pod, request) as response,
             ):
-                body = await read_answer(response)
+                body = await read_answer(response, memory)
                 return HttpAnswer(response.status, response.headers, body)
 
-    async def read(self, pod: PodAddress, request: PeerRequest, timeout_s: float) -> bytes:
-        """The body of a good answer; raises what the peer's problem says."""
-        answer = await self.ask(pod, request, timeout_s)
+    async def read(
+        self,
+        pod: PodAddress,
+        request: PeerRequest,
+        timeout_s: float,
+        memory: MemoryShare | None,
+    ) -> bytes:
+        """The body of a good answer, and room for its copy in the caller's own.
+
+        Raises what the peer's problem says.
+        """
+        answer = await self.ask(pod, request, timeout_s, memory)
+        if memory is not None:
+            memory.take(len(answer.body))
         if answer.status != 200:
             raise refusal_of(answer.status, answer.body)
         return answer.body

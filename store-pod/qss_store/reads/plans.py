@@ -251,3 +251,9 @@ def partition_of_key(key: bytes, partition: PartitionId | None, codec: Codec) ->
             f"`partition` is for the partitioner Explicit; store {codec.name} hashes its keys"
         )
     return PartitionId(partition_of(key, codec.partitions))
+
+
+def check_count(keys: Sequence[object], keys_max: int) -> None:
+    """Refuses a batch of too many keys."""
+    if len(keys) > keys_max:
+        raise TooLargeError(f"{len(keys)} keys: at most {keys_max} in one request", limit=keys_max)

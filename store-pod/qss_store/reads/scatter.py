@@ -9,6 +9,7 @@ from qss_core.errors import DeadlineExceededError, StoreError
 from qss_core.model import Ordinal, PartitionId, PodAddress
 from qss_store.clock import Clock
 from qss_store.reads.turns import Turn
+from qss_store.request_memory import NoMemoryError
 
 Answer = TypeVar("Answer")
 Answers = Mapping[PartitionId, Answer | StoreError]
@@ -23,13 +24,18 @@ async def scatter(
     deadline: float,
     clock: Clock,
 ) -> dict[PartitionId, Answer | StoreError]:
-    """Each partition's answer, or its last failure that tells something."""
+    """Each partition's answer, or its last failure that tells something.
+
+    Raises NoMemoryError: it is the request that there is no memory for, not a partition.
+    """
     found: dict[PartitionId, Answer | StoreError] = {}
     pending = dict(turns)
     while pending:
         remaining_s = deadline - clock.monotonic()
         answers = await _ask_round(pending, ask, remaining_s)
         for partition, answer in answers.items():
+            if isinstance(answer, NoMemoryError):
+                raise answer
             if isinstance(answer, StoreError):
                 turn = pending[partition]
                 turn.fail(answer, pods)
