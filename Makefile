@@ -34,7 +34,7 @@ $(INSTALLED): pyproject.toml requirements.lock .ci/build.lock
 	@touch $@
 
 $(ARCHIVED): $(INSTALLED)
-	-$(BIN)/python -m qss_spark.class_training
+	-$(BIN)/python -m qss_spark.jvm_cds_training
 	@touch $@
 
 demo: $(ARCHIVED) ## Stream 336 776 real flights into local stores, ask them meanwhile, compare every row; JOBS=aircraft-stats
@@ -66,8 +66,8 @@ fuzz: install ## Many requests, other ones in each run: to the fast lane in all 
 	QSS_FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest --numprocesses $$(nproc) --dist loadscope tests/integration/test_openapi_fuzz.py
 
 planted: install ## Take each mend of a proven bug out, and damage the fast lane: see that a test fails
-	@PYTHONPATH=tests $(BIN)/python -m qss_testing.planted
-	@PYTHONPATH=tests $(BIN)/python -m qss_testing.planted_lane
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted_lane
 
 bench: $(ARCHIVED) ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench

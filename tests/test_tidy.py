@@ -1,13 +1,17 @@
 """The shape of the code, as style.md asks for it; what a linter does not know."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 CODE_DIRECTORIES = ("operator", "store-pod", "spark-jobs", "tests")
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
+MODULES_OF_A_LEVEL_MAX = 12
 VAGUE_NAMES = {"utils", "helpers", "common", "manager", "misc"}
 TOP_LEVEL = {
     "operator",
@@ -59,6 +63,41 @@ def test_a_function_has_at_most_50_lines() -> None:
         if lines > FUNCTION_LINES_MAX
     }
     assert long == {}
+
+
+def test_a_level_of_a_package_has_at_most_12_modules() -> None:
+    levels = Counter(
+        str(path.parent.relative_to(ROOT))
+        for path in modules()
+        if any(part.startswith("qss_") for part in path.relative_to(ROOT).parts)
+        and path.relative_to(ROOT).parts[:2] not in (("tests", "unit"),)
+        and path.name not in {"__init__.py", "__main__.py"}
+    )
+    full = {level: count for level, count in levels.items() if count > MODULES_OF_A_LEVEL_MAX}
+    assert full == {}
+
+
+@pytest.mark.parametrize("directory", CODE_DIRECTORIES)
+def test_the_tree_in_a_readme_is_the_tree_on_disk(directory: str) -> None:
+    on_disk = {
+        parent.relative_to(ROOT / directory)
+        for path in modules()
+        if path.is_relative_to(ROOT / directory)
+        for parent in (path.parent, *path.parent.parents)
+        if parent != ROOT / directory and parent.is_relative_to(ROOT / directory)
+    }
+    readme = (ROOT / directory / "README.md").read_text()
+    told = readme.partition("## The tree\n\n```text\n")[2].partition("```")[0]
+    assert set(folders_of(told)) == on_disk
+
+
+def folders_of(tree: str) -> Iterator[Path]:
+    """The folders that a tree names: a name ends with a slash, two spaces are one floor deeper."""
+    above: list[str] = []
+    for line in tree.splitlines():
+        name = line.split()[0]
+        above[(len(line) - len(line.lstrip())) // 2 :] = [name.rstrip("/")]
+        yield Path(*above)
 
 
 def test_no_directory_hides_a_package_of_another_name() -> None:

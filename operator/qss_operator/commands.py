@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qss_operator.local.cluster import POD_COMMAND
-from qss_operator.local.ports import moves
-from qss_operator.local.state import DEFAULT_STATE, StateDirectory
+from qss_operator.local.directory.ports import moves
+from qss_operator.local.directory.state import DEFAULT_STATE, StateDirectory
+from qss_operator.local.status.view import Output, show_statuses, statuses_table
 from qss_operator.local.stop import stop_stores
-from qss_operator.local.view import Output, show_statuses, statuses_table
 from qss_operator.planning.status import attention, is_ready, why
 
 if TYPE_CHECKING:

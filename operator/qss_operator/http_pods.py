@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import aiohttp
 
 from qss_core.errors import StoreError, UnreachableError
-from qss_core.losses import AcceptLossRequest
 from qss_core.model import PodAddress, PodName, StoreAssignment
-from qss_core.replica_reports import ReplicasReport
-from qss_core.wire import encode
+from qss_core.wire.losses import AcceptLossRequest
+from qss_core.wire.messages import encode
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.pod_answers import (
     AnswerSizes,
     PodAnswerError,

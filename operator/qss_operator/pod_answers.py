@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from qss_core.errors import StoreError
 from qss_core.quantities import shown_bytes
-from qss_core.replica_reports import ReplicasReport
-from qss_core.wire import Problem, decode, error_of
+from qss_core.wire.messages import Problem, decode, error_of
+from qss_core.wire.replica_reports import ReplicasReport
 
 REPORT_BYTES_MAX = 2 * 1024 * 1024  # 512 partitions, the most that a store has, need some 300 KiB.
 STORE_BYTES_MAX = 4 * 1024 * 1024

@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from qss_core.losses import AcceptLossRequest
 from qss_core.model import PodAddress, StoreAssignment, StoreName
-from qss_core.replica_reports import ReplicasReport
+from qss_core.wire.losses import AcceptLossRequest
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.model import ClusterState, Observation, StoreResource, StoreStatus
 
 

@@ -12,12 +12,12 @@ from enum import Enum
 from typing import Any, assert_never
 
 from qss_core.errors import StoreError, StoreTypeRefusedError
-from qss_core.losses import AcceptLossRequest
 from qss_core.model import Ordinal, Sequence, StoreName
-from qss_core.replica_reports import ReplicasReport
-from qss_operator.attempts import Attempts
+from qss_core.wire.losses import AcceptLossRequest
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.backoff import Attempts
 from qss_operator.errors import ConflictError, reason_of
-from qss_operator.planning.knowledge import Known, assess
+from qss_operator.planning.assignment_state import Known, assess
 from qss_operator.planning.model import (
     AcceptLoss,
     ClusterState,

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qss_spark.sink import StoreSink
-    from qss_spark.sinks import StoreSinks
+    from qss_spark.sink.store_sink import StoreSink
+    from qss_spark.sink.store_sinks import StoreSinks
 
 __all__ = ["StoreSink", "StoreSinks"]
 
@@ -12,11 +12,11 @@ __all__ = ["StoreSink", "StoreSinks"]
 def __getattr__(name: str) -> Any:
     """Loads Spark only for who writes: `qss` asks this package for its commands."""
     if name == "StoreSink":
-        from qss_spark.sink import StoreSink
+        from qss_spark.sink.store_sink import StoreSink
 
         return StoreSink
     if name == "StoreSinks":
-        from qss_spark.sinks import StoreSinks
+        from qss_spark.sink.store_sinks import StoreSinks
 
         return StoreSinks
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from qss_spark.demo.plays import PLAYS, Play
 from qss_spark.demo.processes import ProgramError
 from qss_spark.demo.run import run_demo
+from qss_spark.demo.scenarios import PLAYS, Play
 from qss_spark.flights import FlightsNotFoundError
-from qss_spark.java import JavaNotFoundError
+from qss_spark.java.runtime import JavaNotFoundError
 
 _NAMES = tuple(play.name for play in PLAYS)
 

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from qss_spark.flights import SCHEMA, WEATHER_SCHEMA, write_both, write_days
 from qss_spark.progress import ProgressLines
 from qss_spark.session import SHORT_RUN, local_session
-from qss_spark.sink import StoreSink
-from qss_spark.sinks import StoreSinks
+from qss_spark.sink.store_sink import StoreSink
+from qss_spark.sink.store_sinks import StoreSinks
 
 _WEEK = 7
 _PATTERN_SIGNS = frozenset("[]{}*?\\")

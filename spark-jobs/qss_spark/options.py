@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qss_client.http_sync import SyncHttp
-from qss_client.writing import Run
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import Run
 from qss_core.errors import MalformedRequestError, UnknownParameterError
 from qss_core.model import StoreDefinition, Wire
 from qss_core.positions import PositionJson
-from qss_core.wire import WriterOpened, decode, encode
+from qss_core.wire.messages import WriterOpened, decode, encode
 from qss_spark.rows import Columns
 
 ACCESS_OPTIONS = ("tokenFile", "caFile")

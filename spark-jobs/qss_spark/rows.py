@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qss_client.chunks import Slice, encode_slice
-from qss_client.layouts import SESSION_END, SESSION_START, TIME_COLUMNS, WINDOW_START
-from qss_client.vector_partitioning import partitions_of
+from qss_client.chunks.chunk import Slice, encode_slice
+from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, TIME_COLUMNS, WINDOW_START
+from qss_client.chunks.partitioning import partitions_of
 from qss_core.errors import MalformedRequestError, NullKeyError, StoreError
 from qss_core.model import Partitioner, StoreDefinition, StoreType
-from qss_core.serde_json import parse_json
-from qss_core.serdes import serde_of
+from qss_core.serdes.json import parse_json
+from qss_core.serdes.registry import serde_of
 from qss_spark.column_types import cast_column, check_kind
 from qss_spark.time_columns import (
     WINDOW,

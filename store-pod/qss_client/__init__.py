@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from qss_client.answers import (
+from qss_client.http.retries import RetryLimits
+from qss_client.reads.requests import ReadOptions
+from qss_client.reads.responses import (
     PartitionResult,
     Row,
     SessionRow,
@@ -10,8 +12,6 @@ from qss_client.answers import (
     VersionRow,
     WindowRow,
 )
-from qss_client.requests import ReadOptions
-from qss_client.retries import RetryLimits
 from qss_client.store import Store
 from qss_core.model import Isolation
 from qss_core.positions import Position

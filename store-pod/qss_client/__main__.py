@@ -1,6 +1,6 @@
 """`python -m qss_client` is the command `qss`."""
 
-from qss_client.cli import main
+from qss_client.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -5,9 +5,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from qss_client import operations, requests
 from qss_client.addresses import Urls, checked_name, find_urls
-from qss_client.answers import (
+from qss_client.http.async_http import AsyncHttp
+from qss_client.http.credentials import Token
+from qss_client.http.retries import RetryLimits
+from qss_client.reads import calls as operations
+from qss_client.reads import requests
+from qss_client.reads.async_session import AsyncSession
+from qss_client.reads.json_values import reader_of
+from qss_client.reads.requests import DEFAULTS, ReadOptions, keys_of
+from qss_client.reads.responses import (
     PartitionResult,
     Row,
     SessionRow,
@@ -15,14 +22,7 @@ from qss_client.answers import (
     VersionRow,
     WindowRow,
 )
-from qss_client.async_session import AsyncSession
-from qss_client.conversation import Conversation
-from qss_client.credentials import Token
-from qss_client.http_async import AsyncHttp
-from qss_client.json_values import reader_of
-from qss_client.requests import DEFAULTS, ReadOptions, keys_of
-from qss_client.retries import RetryLimits
-from qss_client.scans import (
+from qss_client.reads.scans import (
     Time,
     Timed,
     scan_keys,
@@ -31,9 +31,10 @@ from qss_client.scans import (
     scan_versions,
     scan_windows,
 )
-from qss_client.tables import AsyncFound, AsyncScanned
+from qss_client.reads.session import Conversation
+from qss_client.reads.tables import AsyncFound, AsyncScanned
 from qss_core.positions import Position
-from qss_core.wire import StoreMetadata
+from qss_core.wire.messages import StoreMetadata
 
 
 class AsyncStore:

@@ -5,9 +5,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from qss_client import operations, requests
 from qss_client.addresses import Urls, checked_name, find_urls
-from qss_client.answers import (
+from qss_client.http.credentials import Token
+from qss_client.http.retries import RetryLimits
+from qss_client.http.sync_http import SyncHttp
+from qss_client.reads import calls as operations
+from qss_client.reads import requests
+from qss_client.reads.json_values import reader_of
+from qss_client.reads.requests import DEFAULTS, ReadOptions, keys_of
+from qss_client.reads.responses import (
     PartitionResult,
     Row,
     SessionRow,
@@ -15,13 +21,7 @@ from qss_client.answers import (
     VersionRow,
     WindowRow,
 )
-from qss_client.conversation import Conversation
-from qss_client.credentials import Token
-from qss_client.http_sync import SyncHttp
-from qss_client.json_values import reader_of
-from qss_client.requests import DEFAULTS, ReadOptions, keys_of
-from qss_client.retries import RetryLimits
-from qss_client.scans import (
+from qss_client.reads.scans import (
     Time,
     Timed,
     scan_keys,
@@ -30,10 +30,11 @@ from qss_client.scans import (
     scan_versions,
     scan_windows,
 )
-from qss_client.session import Session
-from qss_client.tables import Found, Scanned
+from qss_client.reads.session import Conversation
+from qss_client.reads.sync_session import Session
+from qss_client.reads.tables import Found, Scanned
 from qss_core.positions import Position
-from qss_core.wire import StoreMetadata
+from qss_core.wire.messages import StoreMetadata
 
 
 class Store:

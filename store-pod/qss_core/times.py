@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from qss_core.errors import MalformedRequestError
-from qss_core.timed_keys import TIME_MAX
+from qss_core.formats.timed_keys import TIME_MAX
 
 TIME_MIN = -(2**63)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

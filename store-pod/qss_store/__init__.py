@@ -1,1 +1,17 @@
-"""The store pod: HTTP, reads, transactions, the replicated changelog and the RocksDB engine."""
+"""The store pod: it holds partitions of one store and answers for them over HTTP.
+
+Rooms by floor; imports go to lower floors only:
+
+    __main__                      reads the command line and starts the pod
+    http                          the three ports
+    reads, writes                 queries; batches
+    replicas                      the partitions of this pod, from assignment to visible state
+    storage                       RocksDB, families, placement of rows, views
+    transactions, access          the rules of batches; who may call
+    replication, runtime          the rules of the changelog; settings, clock, metrics
+
+A write comes in at `http.internal`, is staged by `writes.participant_service`, decided by
+`writes.coordinator_service` and applied by `replicas.replica` through `storage.apply`. A read
+comes in at `http.query`, is planned in `reads.plans`, admitted by `reads.routing.admission` and
+answered from a view that `replicas.views.current_view` published.
+"""

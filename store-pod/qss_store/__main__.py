@@ -13,40 +13,40 @@ import uvloop
 
 from qss_core.model import Ordinal, StoreName
 from qss_core.version import VERSION
-from qss_store import logs
-from qss_store.allocator import give_large_pieces_back
-from qss_store.arguments import (
+from qss_store.access.setup import protected
+from qss_store.access.tls import CertificateError
+from qss_store.http.connection.protocol import LISTENER_LIMITS, OPS_LIMITS
+from qss_store.http.internal.app import InternalApi, make_internal_app
+from qss_store.http.internal.writers import writer_routes
+from qss_store.http.ops import make_ops_app
+from qss_store.http.query.app import discovery_routes, make_query_app
+from qss_store.http.server import make_runner
+from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.pod import Pod
+from qss_store.runtime import log_format as logs
+from qss_store.runtime.clock import SystemClock
+from qss_store.runtime.command_line import (
     SettingError,
     parse_arguments,
     settings_from,
     unknown_settings,
 )
-from qss_store.batches import Batches
-from qss_store.clock import SystemClock
-from qss_store.comparison import Comparison
-from qss_store.coordination import Coordination
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.extensions import Extensions, load_extensions
-from qss_store.http.connections import LISTENER_LIMITS, OPS_LIMITS
-from qss_store.http.internal_app import InternalApi, make_internal_app
-from qss_store.http.listening import make_runner
-from qss_store.http.ops_app import make_ops_app
-from qss_store.http.query_app import discovery_routes, make_query_app
-from qss_store.http.writers import writer_routes
-from qss_store.libraries import LibraryError, check_libraries
-from qss_store.maintenance import Maintenance
-from qss_store.memory_limit import memory_limit, memory_of_machine
-from qss_store.memory_shares import with_shares
-from qss_store.metrics import Metrics
-from qss_store.migrator import Migrator
-from qss_store.open_files import connections_within, raise_open_files
-from qss_store.peers import Peers, PeerSession
-from qss_store.pod import Pod
-from qss_store.protection import protected
-from qss_store.request_memory import RequestMemory
-from qss_store.settings import Settings
-from qss_store.tls import CertificateError
-from qss_store.without_pandas import settle_without_pandas
+from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.peer_client import Peers, PeerSession
+from qss_store.runtime.plugins import Extensions, load_extensions
+from qss_store.runtime.process.allocator import give_large_pieces_back
+from qss_store.runtime.process.file_limits import connections_within, raise_open_files
+from qss_store.runtime.process.libraries import LibraryError, check_libraries
+from qss_store.runtime.process.memory_limit import memory_limit, memory_of_machine
+from qss_store.runtime.process.memory_shares import with_shares
+from qss_store.runtime.process.without_pandas import settle_without_pandas
+from qss_store.runtime.request_memory import RequestMemory
+from qss_store.runtime.settings import Settings
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.writes.coordinator_service import Coordination
+from qss_store.writes.participant_service import Batches
+from qss_store.writes.sequence_comparison import Comparison
+from qss_store.writes.sweeper import Maintenance
 
 _LOG = logging.getLogger("qss_store")
 

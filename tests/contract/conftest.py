@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qss_testing.stores import Cluster, make_definition, open_memory, open_rocksdb
+from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_rocksdb
 
 
 @pytest.fixture(params=["memory", "rocksdb"])

@@ -15,9 +15,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from qss_store.engine.base import CHANGELOG, FIXED_FAMILIES, META, Engine
-from qss_store.engine.memory import MemoryEngine
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.engine import CHANGELOG, FIXED_FAMILIES, META, Engine
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
 
 MakeEngine = Callable[[], Engine]
 ROWS = "rows"

@@ -10,30 +10,21 @@ import msgspec
 import pytest
 
 from qss_core.errors import CorruptionError, StoreTypeFailedError
-from qss_core.formats import Format
+from qss_core.formats.values import Format
 from qss_core.model import Isolation, PartitionId
-from qss_core.parameters import ReadOptions
-from qss_core.query_types import decode_query
-from qss_store.engine.base import META
-from qss_store.extensions import Extensions
-from qss_store.metrics import Metrics
-from qss_store.reads.cursors import Piece
-from qss_store.reads.index_plans import IndexPlan
-from qss_store.reads.json_rows import NdjsonRows
-from qss_store.reads.query_plans import plan_of
-from qss_store.reads.replicas import Reading, prepare_reading
-from qss_store.reads.row_scans import RowScan, open_scan
-from qss_store.reads.rows import Codec, codec_of
-from qss_testing.migrations import change_format, move_all, only_replica
-from qss_testing.own_stores import (
-    BY_VALUE,
-    NEXT_BY_VALUE,
-    ByValue,
-    NextByValue,
-    by_value,
-    check_index,
-)
-from qss_testing.stores import (
+from qss_core.queries.parameters import ReadOptions
+from qss_core.queries.types import decode_query
+from qss_store.reads.codec import Codec, codec_of
+from qss_store.reads.encode.json import NdjsonRows
+from qss_store.reads.plans.dispatch import plan_of
+from qss_store.reads.plans.indexes import IndexPlan
+from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.scans.cursors import Piece
+from qss_store.reads.scans.key_scan import RowScan, open_scan
+from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.plugins import Extensions
+from qss_store.storage.engine import META
+from qss_testing.pods.stores import (
     WRITER,
     Cluster,
     Put,
@@ -42,6 +33,15 @@ from qss_testing.stores import (
     open_memory,
     open_rocksdb,
     stage_rows,
+)
+from qss_testing.reference.migrations import change_format, move_all, only_replica
+from qss_testing.reference.own_stores import (
+    BY_VALUE,
+    NEXT_BY_VALUE,
+    ByValue,
+    NextByValue,
+    by_value,
+    check_index,
 )
 from qss_testing.waiting import wait_until_async
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qss_core.formats.timed_keys import TIME_MAX, encode_session_key, encode_window_key
 from qss_core.model import StoreType
-from qss_core.timed_keys import TIME_MAX, encode_session_key, encode_window_key
-from qss_store.reads.rows import BARE
-from qss_store.reads.timed_bounds import Bounds, make_filter, row_bounds
-from qss_store.reads.timed_plans import TimedPlan
+from qss_store.reads.codec import BARE
+from qss_store.reads.plans.times import TimedPlan
+from qss_store.reads.scans.time_bounds import Bounds, make_filter, row_bounds
 
 VECTORS = json.loads((Path(__file__).parent / "kafka-vectors.json").read_text())
 

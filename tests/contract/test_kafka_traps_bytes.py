@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 
 from qss_core.errors import MalformedBytesError
-from qss_core.formats import (
+from qss_core.formats.headers import encode_headers
+from qss_core.formats.values import (
     Format,
     Record,
     convert_row,
@@ -13,7 +14,6 @@ from qss_core.formats import (
     decode_value,
     encoder_of,
 )
-from qss_core.headers import encode_headers
 from qss_core.keys import prefix_upper_bound
 from qss_core.partitioning import partition_of
 from qss_core.positions import (
@@ -22,7 +22,7 @@ from qss_core.positions import (
     encode_position,
     unmet_components,
 )
-from qss_core.serdes import serde_of
+from qss_core.serdes.registry import serde_of
 from qss_core.varint import encode_varint
 from qss_testing.row_bytes import encode_row
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from qss_core.formats import Format
-from qss_store.engine.base import Engine
-from qss_store.engine.memory import MemoryEngine
-from qss_store.engine.migrating import MigratingSnapshot, Older
-from qss_store.engine.overlaid import NO_ROWS, OverlaidSnapshot
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_testing.migrations import STEP_ROWS, change_format, only_replica, shown
-from qss_testing.stores import Cluster, Put, commit_rows
+from qss_core.formats.values import Format
+from qss_store.storage.engine import Engine
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.views.converted import MigratingSnapshot, Older
+from qss_store.storage.views.overlaid import NO_ROWS, OverlaidSnapshot
+from qss_testing.pods.stores import Cluster, Put, commit_rows
+from qss_testing.reference.migrations import STEP_ROWS, change_format, only_replica, shown
 
 STORE: dict[str, Any] = {}
 NEWER, OLDER = "newer", "older"

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from qss_core.formats import Format, Record, decode_row, decode_value
-from qss_core.model import StoreType
-from qss_core.segments import segments_of
-from qss_core.spec import formats_of
-from qss_core.timed_keys import (
+from qss_core.formats.segments import segments_of
+from qss_core.formats.timed_keys import (
     decode_window_key,
     encode_session_key,
     encode_window_key,
     window_end,
 )
-from qss_store.replica import Replica
-from qss_testing.stores import (
+from qss_core.formats.values import Format, Record, decode_row, decode_value
+from qss_core.model import StoreType
+from qss_core.spec.resource import formats_of
+from qss_store.replicas.replica import Replica
+from qss_testing.pods.stores import (
     Cluster,
     Put,
     commit_rows,

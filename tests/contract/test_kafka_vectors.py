@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from qss_core.formats import (
+from qss_core.formats.headers import Headers, decode_headers, encode_headers
+from qss_core.formats.values import (
     Format,
     Record,
     convert_row,
@@ -15,12 +16,11 @@ from qss_core.formats import (
     decode_value,
     encoder_of,
 )
-from qss_core.headers import Headers, decode_headers, encode_headers
 from qss_core.partitioning import murmur2, partition_of
 from qss_core.positions import Position, decode_position, encode_position
-from qss_core.serdes import serde_of
+from qss_core.serdes.registry import serde_of
 from qss_core.varint import decode_varint, encode_varint
-from qss_testing.kafka_vectors import VECTORS, Vector
+from qss_testing.reference.kafka_vectors import VECTORS, Vector
 from qss_testing.row_bytes import encode_row
 
 # Keys of windows and sessions are in test_kafka_vectors_times, versions in test_kafka_versions.

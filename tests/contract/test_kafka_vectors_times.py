@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from qss_core.timed_keys import (
+from qss_core.formats.timed_keys import (
     SessionKey,
     WindowKey,
     decode_session_key,
@@ -14,8 +14,8 @@ from qss_core.timed_keys import (
     encode_window_key,
     window_end,
 )
-from qss_testing import kafka_keys
-from qss_testing.kafka_vectors import VECTORS, Vector
+from qss_testing.reference import kafka_keys
+from qss_testing.reference.kafka_vectors import VECTORS, Vector
 
 KINDS = frozenset(
     {

@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 
-from qss_core.formats import Format
+from qss_core.formats.values import Format
 from qss_core.model import PartitionId
-from qss_core.parameters import ReadOptions
 from qss_core.positions import Position
-from qss_store.reads.replicas import Reading, open_reading
-from qss_testing.kafka_vectors import VECTORS, Vector
-from qss_testing.kafka_versions import (
+from qss_core.queries.parameters import ReadOptions
+from qss_store.reads.routing.admission import Reading, open_reading
+from qss_testing.pods.stores import (
+    Cluster,
+    Put,
+    commit_rows,
+)
+from qss_testing.reference.kafka_vectors import VECTORS, Vector
+from qss_testing.reference.kafka_versions import (
     LATEST_SEGMENT,
     Version,
     decode_key,
@@ -21,12 +26,7 @@ from qss_testing.kafka_versions import (
     encode_latest,
     encode_segment,
 )
-from qss_testing.stores import (
-    Cluster,
-    Put,
-    commit_rows,
-)
-from qss_testing.versions import VERSIONED, stored_as_of, stored_between
+from qss_testing.reference.versions import VERSIONED, stored_as_of, stored_between
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE

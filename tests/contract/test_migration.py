@@ -9,13 +9,20 @@ from typing import Any
 import pytest
 
 from qss_core.errors import StoreError
-from qss_core.formats import Format, Record
+from qss_core.formats.timed_keys import encode_session_key, encode_window_key
+from qss_core.formats.values import Format, Record
 from qss_core.model import PartitionId, StoreType
-from qss_core.spec import formats_of
-from qss_core.timed_keys import encode_session_key, encode_window_key
-from qss_store.engine.memory import MemoryEngine
-from qss_store.engine.rocksdb import RocksDbEngine
-from qss_testing.migrations import (
+from qss_core.spec.resource import formats_of
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.storage.rocksdb import RocksDbEngine
+from qss_testing.pods.stores import (
+    Cluster,
+    Put,
+    commit_rows,
+    configuration,
+    make_definition,
+)
+from qss_testing.reference.migrations import (
     STEP_ROWS,
     FormatModel,
     change_format,
@@ -24,13 +31,6 @@ from qss_testing.migrations import (
     only_replica,
     shown,
     sources_of,
-)
-from qss_testing.stores import (
-    Cluster,
-    Put,
-    commit_rows,
-    configuration,
-    make_definition,
 )
 
 MINUTE = 60_000

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from qss_core.formats import Format, lost_between
+from qss_core.formats.values import Format, lost_between
+from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare
-from qss_operator.local.state import StateDirectory
 from qss_operator.planning.formats import lossy_message
 
 ROOT = Path(__file__).parents[2]

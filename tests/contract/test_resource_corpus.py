@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from qss_operator.validation import check_resource
+from qss_operator.resources.validation import check_resource
 
 HERE = Path(__file__).parent
 BAD = sorted((HERE / "bad_resources").glob("*.yaml"))

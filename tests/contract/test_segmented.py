@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qss_core.formats.segments import Segments, segments_of
+from qss_core.formats.timed_keys import TIME_MAX, encode_session_key, encode_window_key
 from qss_core.model import StoreDefinition, StoreType
-from qss_core.segments import Segments, segments_of
-from qss_core.timed_keys import TIME_MAX, encode_session_key, encode_window_key
-from qss_store.engine.base import Engine
-from qss_store.engine.memory import MemoryEngine
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.engine.segmented import SegmentedSnapshot
-from qss_testing.stores import make_definition
+from qss_store.storage.engine import Engine
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.views.segmented import SegmentedSnapshot
+from qss_testing.pods.stores import make_definition
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE

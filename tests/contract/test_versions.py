@@ -5,16 +5,16 @@ from random import Random  # noqa: TID251 the seed is the test's id.
 
 import pytest
 
-from qss_core.formats import Format
+from qss_core.formats.values import Format
 from qss_core.model import PartitionId
-from qss_core.parameters import ReadOptions
-from qss_store.reads.replicas import Reading, open_reading
-from qss_testing.stores import (
+from qss_core.queries.parameters import ReadOptions
+from qss_store.reads.routing.admission import Reading, open_reading
+from qss_testing.pods.stores import (
     Cluster,
     Put,
     commit_rows,
 )
-from qss_testing.versions import VERSIONED, Versions, stored_as_of, stored_between
+from qss_testing.reference.versions import VERSIONED, Versions, stored_as_of, stored_between
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE

@@ -18,11 +18,11 @@ from typing import Any
 import pyarrow as pa
 
 from qss_client import Store
-from qss_client.chunks import Slice, encode_slice
-from qss_client.http_sync import SyncHttp
-from qss_client.retries import RetryLimits
-from qss_client.vector_partitioning import partitions_of
-from qss_client.writing import commit, discover, open_writer, stage
+from qss_client.chunks.chunk import Slice, encode_slice
+from qss_client.chunks.partitioning import partitions_of
+from qss_client.http.retries import RetryLimits
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import commit, discover, open_writer, stage
 from qss_core.errors import StoreError
 
 BEGUN, STOP = Path("/tmp/begun"), Path("/tmp/stop")

@@ -17,8 +17,8 @@ from e2e.namespaces import fresh_namespace
 from e2e.releases import install
 from e2e.stores import is_ready, says, small_store
 from qss_client import Store
-from qss_client.http_sync import SyncHttp
-from qss_client.retries import RetryLimits
+from qss_client.http.retries import RetryLimits
+from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import StoreError
 from qss_testing.waiting import wait_until
 

@@ -15,11 +15,11 @@ from e2e.environment import CHART, ROOT
 from e2e.kubectl import Cluster, CommandError
 from e2e.stores import small_store
 from qss_core.model import StoreName
-from qss_core.spec import decode_spec
-from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set
+from qss_core.spec.resource import decode_spec
 from qss_operator.kubernetes.names import StoreNames
-from qss_operator.kubernetes.template import PodDefaults
-from qss_operator.validation import check_resource
+from qss_operator.kubernetes.objects.children import beside_pods, owner_of, stateful_set
+from qss_operator.kubernetes.objects.pod_template import PodDefaults
+from qss_operator.resources.validation import check_resource
 
 Object = dict[str, Any]
 CHECKOV = ROOT / ".checkov" / "bin" / "checkov"

@@ -9,7 +9,7 @@ import yaml
 
 from e2e.environment import CRD, ROOT
 from e2e.kubectl import Cluster, CommandError
-from qss_operator.validation import check_resource
+from qss_operator.resources.validation import check_resource
 
 CORPUS = ROOT / "tests" / "contract"
 BAD = sorted((CORPUS / "bad_resources").glob("*.yaml"))

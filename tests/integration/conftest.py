@@ -8,11 +8,11 @@ import aiohttp
 import pytest
 
 from qss_core.model import PartitionConfiguration
-from qss_store.extensions import NO_EXTENSIONS, Extensions
-from qss_store.settings import Settings
-from qss_testing.http import Api
-from qss_testing.pod_process import PodCluster
-from qss_testing.stores import Cluster, make_definition, open_memory, open_rocksdb
+from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import Api
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_rocksdb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
 def spark() -> "Iterator[SparkSession]":
     """The one Spark of this process: tasks may fail three times, results of 2 MiB are too large."""
     from qss_spark.session import local_session
-    from qss_testing.word_counts import SMALL
+    from qss_testing.writers.word_counts import SMALL
 
     settings = {"spark.master": "local[2,4]", "spark.driver.maxResultSize": "2m"}
     session = local_session("tests", configuration={**SMALL, **settings})

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from qss_client import Store
-from qss_client.http_sync import SyncHttp
-from qss_client.retries import RetryLimits
+from qss_client.http.retries import RetryLimits
+from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import (
     ForbiddenError,
     StoreError,
     UnauthenticatedError,
 )
-from qss_core.replica_reports import ReplicasReport
-from qss_core.wire import StoreMetadata
-from qss_testing.guarded import (
+from qss_core.wire.messages import StoreMetadata
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_testing.fakes.reviewer import Reviewer, make_token
+from qss_testing.pods.guarded import (
     BIRDS,
     BOTH,
     OPERATOR,
@@ -31,9 +32,8 @@ from qss_testing.guarded import (
     metric,
     rights,
 )
-from qss_testing.pod_process import PodCluster
-from qss_testing.reviewer import Reviewer, make_token
-from qss_testing.writer import Record, Writer
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import Record, Writer
 
 AT_ONCE = RetryLimits(deadline_s=0.0)
 KEYS = [f"k{number}" for number in range(20)]

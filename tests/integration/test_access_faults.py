@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from qss_client import Store
-from qss_client.retries import RetryLimits
+from qss_client.http.retries import RetryLimits
 from qss_core.errors import (
     AccessUnknownError,
     ForbiddenError,
     UnauthenticatedError,
 )
-from qss_testing.guarded import BOTH, READER, STORE, WRITER, get_json, guarded, metric, rights
-from qss_testing.pod_process import PodCluster, PodProcess
-from qss_testing.reviewer import Reviewer, make_token
+from qss_testing.fakes.reviewer import Reviewer, make_token
+from qss_testing.pods.guarded import BOTH, READER, STORE, WRITER, get_json, guarded, metric, rights
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
-from qss_testing.writer import Record, Writer
+from qss_testing.writers.writer import Record, Writer
 
 AT_ONCE = RetryLimits(deadline_s=0.0)
 

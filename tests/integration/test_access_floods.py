@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import AccessUnknownError
-from qss_store.access.review_places import OF_ADDRESS_MAX, REFUSED_BURST, REFUSED_PER_S
-from qss_testing.guarded import (
+from qss_store.access.review_limits import OF_ADDRESS_MAX, REFUSED_BURST, REFUSED_PER_S
+from qss_testing.fakes.reviewer import COMMON, Reviewer, make_token
+from qss_testing.pods.guarded import (
     OPERATOR,
     PODS,
     READER,
@@ -22,8 +23,7 @@ from qss_testing.guarded import (
     metric,
     rights,
 )
-from qss_testing.pod_process import PodCluster
-from qss_testing.reviewer import COMMON, Reviewer, make_token
+from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 
 PATH = f"/state/stores/{STORE}/k"

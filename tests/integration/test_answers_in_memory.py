@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 
 from qss_core.partitioning import partition_of
-from qss_store.http.connections import Connection
-from qss_store.settings import Settings
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import WINDOW
+from qss_store.http.connection.protocol import Connection
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import WINDOW
 from qss_testing.waiting import wait_until_async
 
 StartCluster = Callable[..., Awaitable[Cluster]]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from qss_testing.pod_process import PodCluster
-from qss_testing.writer import Record, Writer
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import Record, Writer
 
 TAKE_OVER = json.dumps({"queryId": "evil", "runId": "e", "openId": "e1", "takeOver": True})
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from qss_client import ReadOptions, RetryLimits, Row
-from qss_client.requests import PAGE_ROWS
+from qss_client.reads.requests import PAGE_ROWS
 from qss_core.errors import (
     DeadlineExceededError,
     MalformedRequestError,
@@ -21,10 +21,10 @@ from qss_core.errors import (
 )
 from qss_core.model import Partitioner
 from qss_core.positions import Position
-from qss_store.http.listening import make_runner, port_of
-from qss_testing.clients import AnyClient
-from qss_testing.pod_process import PodCluster
-from qss_testing.writer import Record, Writer, write_values
+from qss_store.http.server import make_runner, port_of
+from qss_testing.clients.clients import AnyClient
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import Record, Writer, write_values
 
 Connect = Callable[..., Awaitable[AnyClient]]
 TINY = RetryLimits(deadline_s=0.0)
@@ -139,7 +139,7 @@ async def test_pages_of_long_keys_are_those_of_short_ones(
         ("prefix", ("a",), {}),
     )
     short = [await getattr(client, name)(*given, **more) for name, given, more in asked]
-    monkeypatch.setattr("qss_client.requests.LINE_KEYS_MAX", 0)
+    monkeypatch.setattr("qss_client.reads.requests.LINE_KEYS_MAX", 0)
     for module in ("session", "async_session"):
         monkeypatch.setattr(f"qss_client.{module}.PAGE_ROWS", 7)
     assert [await getattr(client, name)(*given, **more) for name, given, more in asked] == short

@@ -7,9 +7,9 @@ import pytest
 
 from qss_client import ReadOptions
 from qss_core.errors import MalformedRequestError, StoreError
-from qss_testing.clients import AnyClient
-from qss_testing.pod_process import PodCluster
-from qss_testing.writer import write_values
+from qss_testing.clients.clients import AnyClient
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import write_values
 
 Connect = Callable[[], Awaitable[AnyClient]]
 

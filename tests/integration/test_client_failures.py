@@ -12,9 +12,9 @@ import pytest
 from qss_client import ReadOptions, RetryLimits
 from qss_core.errors import UnreachableError
 from qss_core.partitioning import partition_of
-from qss_testing.clients import AnyClient
-from qss_testing.pod_process import PodCluster, PodProcess
-from qss_testing.writer import write_values
+from qss_testing.clients.clients import AnyClient
+from qss_testing.pods.pod_process import PodCluster, PodProcess
+from qss_testing.writers.writer import write_values
 
 Connect = Callable[..., AnyClient]
 KEYS = [f"k{number}" for number in range(40)]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qss_client import ReadOptions, RetryLimits, SessionRow, WindowRow
-from qss_client.requests import PAGE_ROWS
+from qss_client.reads.requests import PAGE_ROWS
 from qss_core.errors import (
     MalformedRequestError,
     NotUpToBoundError,
@@ -15,9 +15,9 @@ from qss_core.errors import (
 )
 from qss_core.model import Partitioner
 from qss_core.positions import Position
-from qss_testing.clients import AnyClient
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import (
+from qss_testing.clients.clients import AnyClient
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import (
     KEYS,
     SESSION,
     SIZE_MS,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from qss_client import VersionRow
-from qss_client.cli import main
+from qss_client.cli.main import main
 from qss_core.errors import RangeReversedError, UnknownQueryTypeError
-from qss_testing.clients import AnyClient
-from qss_testing.qss_command import Finished
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import StartCluster
-from qss_testing.versions import VERSIONED
+from qss_testing.clients.clients import AnyClient
+from qss_testing.clients.qss_command import Finished
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import StartCluster
+from qss_testing.reference.versions import VERSIONED
 
 Connect = Callable[[Cluster], Awaitable[AnyClient]]
 Run = Callable[..., Awaitable[Finished]]
@@ -87,8 +87,8 @@ async def test_any_key_has_its_versions(
 async def test_a_history_of_pages_is_whole(
     start_cluster: StartCluster, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qss_client.session.PAGE_ROWS", 2)
-    monkeypatch.setattr("qss_client.async_session.PAGE_ROWS", 2)
+    monkeypatch.setattr("qss_client.reads.sync_session.PAGE_ROWS", 2)
+    monkeypatch.setattr("qss_client.reads.async_session.PAGE_ROWS", 2)
     client = await connect(await filled(start_cluster))
     for key in ("k1", "a/b", ""):
         assert await client.all("versions", key, order="ASCENDING") == versions_of(key)

@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from qss_testing.slow_sync import SlowSyncEngine
+from qss_testing.faults.slow_sync import SlowSyncEngine
+from qss_testing.pods.write_cluster import WriteCluster, write_cluster
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import WriteCluster, write_cluster
 
 POSITION = {"in": {str(partition): 10**9 for partition in range(1000)}}
 COMMIT_BYTES = 11 * 17_000

@@ -6,16 +6,16 @@ import msgspec
 import pytest
 
 from qss_core.errors import CorruptionError
-from qss_core.formats import Format
+from qss_core.formats.values import Format
 from qss_core.model import PartitionId, StoreSettings
-from qss_core.parameters import ReadOptions
-from qss_store.reads.replicas import open_reading
+from qss_core.queries.parameters import ReadOptions
+from qss_store.reads.routing.admission import open_reading
+from qss_store.replicas.volume.kept_files import Volume
 from qss_store.replication.entries import Barrier
-from qss_store.volume import Volume
-from qss_testing.damage import SPOILT, spoil, spoilt_cluster
-from qss_testing.rolled_back import values, write
-from qss_testing.stores import configuration
-from qss_testing.write_cluster import WriteCluster
+from qss_testing.faults.damage import SPOILT, spoil, spoilt_cluster
+from qss_testing.faults.rolled_back import values, write
+from qss_testing.pods.stores import configuration
+from qss_testing.pods.write_cluster import WriteCluster
 
 NEXT_FORMAT = Format.TimestampedWithHeaders
 

@@ -10,13 +10,13 @@ import pytest
 
 from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import PartitionId
-from qss_store.engine.base import Engine
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.reopening import Reopening
-from qss_store.unopened import Unopened
-from qss_testing.rolled_back import accept, cluster_of, losses, values, write
+from qss_store.replicas.opening.reopening import Reopening
+from qss_store.replicas.opening.unopened import Unopened
+from qss_store.storage.engine import Engine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_testing.faults.rolled_back import accept, cluster_of, losses, values, write
+from qss_testing.pods.write_cluster import WriteCluster
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import WriteCluster
 
 SPOILT = 1
 

@@ -6,8 +6,8 @@ import pytest
 
 from qss_core.errors import CorruptionError
 from qss_store.replication.entries import Barrier
-from qss_testing.damage import SPOILT, spoilt_cluster
-from qss_testing.rolled_back import accept, losses, write
+from qss_testing.faults.damage import SPOILT, spoilt_cluster
+from qss_testing.faults.rolled_back import accept, losses, write
 
 
 async def test_a_partition_that_takes_no_writes_is_told_and_its_loss_accepted(

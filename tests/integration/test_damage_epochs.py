@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from qss_testing.rolled_back import PARTITIONS, cluster_of, values, write
-from qss_testing.write_cluster import Chunks, WriteCluster
+from qss_testing.faults.rolled_back import PARTITIONS, cluster_of, values, write
+from qss_testing.pods.write_cluster import Chunks, WriteCluster
 
 
 @asynccontextmanager

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import NotReadyError, RolledBackError
-from qss_core.losses import AcceptLossRequest
 from qss_core.model import Epoch, PartitionId
-from qss_core.wire import encode
-from qss_testing.http import Answer
-from qss_testing.rolled_back import cluster_of, losses, rolled_back, values, write
-from qss_testing.write_cluster import WriteCluster
+from qss_core.wire.losses import AcceptLossRequest
+from qss_core.wire.messages import encode
+from qss_testing.clients.http import Answer
+from qss_testing.faults.rolled_back import cluster_of, losses, rolled_back, values, write
+from qss_testing.pods.write_cluster import WriteCluster
 
 SPOILT = 1
 

@@ -11,17 +11,17 @@ import yaml
 from rich.console import Console
 
 from qss_operator.local.processes import is_alive
-from qss_spark.demo.plays import AIRCRAFT_STATS
 from qss_spark.demo.processes import Cluster, ProgramError, jobs_directory
 from qss_spark.demo.run import Demo
-from qss_testing.qss_command import Qss, manifest
+from qss_spark.demo.scenarios import AIRCRAFT_STATS
+from qss_testing.clients.qss_command import Qss, manifest
 from qss_testing.waiting import wait_until
 
 EXPECTED = {f"N{number}": {"flights": number} for number in range(300)}
 JOB = """
 import sys
 sys.path.insert(0, {tests!r})
-from qss_testing.writer import write_values
+from qss_testing.writers.writer import write_values
 url, store = sys.argv[sys.argv.index("--url") + 1], sys.argv[sys.argv.index("--store") + 1]
 write_values(url, store, {rows!r})
 print('{{"batch": 0, "rows": 300, "seconds": 1.0}}')

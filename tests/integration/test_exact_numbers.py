@@ -6,10 +6,10 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from qss_client.cli import main
-from qss_testing.clients import AnyClient
-from qss_testing.pod_process import PodCluster
-from qss_testing.writer import Record, Writer
+from qss_client.cli.main import main
+from qss_testing.clients.clients import AnyClient
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import Record, Writer
 
 AMOUNT = "12345678901234567890.123456789"
 VALUE = f'{{"amount": {AMOUNT}, "far":1e400, "price":1.10, "id":{"7" * 5000}}}'

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from qss_core.model import Isolation, StoreType
-from qss_store.http import lane
-from qss_store.http.lane import Frame
-from qss_store.settings import Settings
-from qss_testing.packets import Connection, connected, get, post
-from qss_testing.stores import Cluster, Put
+from qss_store.http.query import fast_path as lane
+from qss_store.http.query.fast_path import Frame
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.packets import Connection, connected, get, post
+from qss_testing.pods.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 HOUR = 3_600_000

@@ -9,11 +9,17 @@ import pytest
 
 from qss_core.errors import BatchInProgressError, DiskFullError
 from qss_core.model import StoreSettings
-from qss_testing.gates import Gate
-from qss_testing.pod_process import PodCluster, PodProcess
-from qss_testing.process_writer import IMPATIENT, ProcessWriter, key_in, put_gates, sequences
-from qss_testing.small_disk import SmallDisk
+from qss_testing.faults.gates import Gate
+from qss_testing.faults.small_disk import SmallDisk
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
+from qss_testing.writers.process_writer import (
+    IMPATIENT,
+    ProcessWriter,
+    key_in,
+    put_gates,
+    sequences,
+)
 
 MIB = 1024 * 1024
 KEPT_FREE_BYTES = 32 * MIB  # A pod leaves that much to the machine.

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import StoreError
-from qss_testing.gates import Gate
-from qss_testing.pod_process import PodCluster
-from qss_testing.process_writer import IMPATIENT, ProcessWriter, put_gates, sequences
+from qss_testing.faults.gates import Gate
+from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
+from qss_testing.writers.process_writer import IMPATIENT, ProcessWriter, put_gates, sequences
 
 PODS = 3
 ENVIRONMENT = {

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from qss_core.partitioning import partition_of
-from qss_core.replica_reports import MigrationReport
-from qss_testing.pod_process import PodCluster, PodProcess
-from qss_testing.process_writer import ProcessWriter, key_in
+from qss_core.wire.replica_reports import MigrationReport
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
+from qss_testing.writers.process_writer import ProcessWriter, key_in
 
 ROWS = 6000
 PARTITIONS = 2

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from qss_client.writing import stage
+from qss_client.writes.batch import stage
 from qss_core.errors import StoreError
 from qss_core.model import StoreType
-from qss_store.engine.base import META
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.engine.versioned import VersionedSnapshot
-from qss_store.families import Families
+from qss_store.storage.column_families import Families
+from qss_store.storage.engine import META
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.views.versioned import VersionedSnapshot
 from qss_store.transactions.participant import Participant
-from qss_testing.pod_process import PodCluster
-from qss_testing.process_writer import IMPATIENT, PATIENT, ProcessWriter, sequences
-from qss_testing.stores import Put, slice_of
-from qss_testing.versions import Versions, stored_rows
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.stores import Put, slice_of
+from qss_testing.reference.versions import Versions, stored_rows
 from qss_testing.waiting import wait_until
+from qss_testing.writers.process_writer import IMPATIENT, PATIENT, ProcessWriter, sequences
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE

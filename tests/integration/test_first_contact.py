@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from qss_client import RetryLimits
-from qss_client.http_sync import SyncHttp
-from qss_client.writers import list_writers
-from qss_client.writing import WRITE_LIMITS, discover
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import WRITE_LIMITS, discover
+from qss_client.writes.writers import list_writers
 from qss_core.errors import StoreNotFoundError, UnreachableError
 from qss_spark import StoreSink
-from qss_spark.datasource import QueryableStateSource
-from qss_testing.clients import AnyClient
-from qss_testing.pod_process import PodCluster
-from qss_testing.ports import free_ports
-from qss_testing.qss_command import REAL_POD, Qss
+from qss_spark.source.datasource import QueryableStateSource
+from qss_testing.clients.clients import AnyClient
+from qss_testing.clients.qss_command import REAL_POD, Qss
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.ports import free_ports
 from qss_testing.waiting import wait_until
-from qss_testing.writer import write_values
+from qss_testing.writers.writer import write_values
 
 Connect = Callable[..., Awaitable[AnyClient]]
 NOBODY = "http://127.0.0.1:1"

@@ -8,11 +8,11 @@ import pytest
 
 from qss_client import RetryLimits, Store
 from qss_core.errors import DiskFullError
-from qss_testing.pod_process import PodCluster
-from qss_testing.qss_command import REAL_POD, STORE, Qss, manifest
-from qss_testing.small_disk import SmallDisk
+from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.faults.small_disk import SmallDisk
+from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
-from qss_testing.writer import write_values
+from qss_testing.writers.writer import write_values
 
 MIB = 1024 * 1024
 FULL = re.compile(r"no batch is taken: the volume has \d+(\.\d)? MiB free of 160 MiB, and 64 MiB")

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qss_client.chunks import encode_slice
-from qss_client.http_sync import SyncHttp
-from qss_client.writing import WRITE_LIMITS, Run, discover, open_writer
+from qss_client.chunks.chunk import encode_slice
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import WRITE_LIMITS, Run, discover, open_writer
 from qss_core.model import StoreType
-from qss_core.query_types import QUERY_TYPES
-from qss_testing.pod_process import PodCluster
-from qss_testing.timed_stores import SESSION, WINDOW
+from qss_core.queries.types import QUERY_TYPES
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.timed_stores import SESSION, WINDOW
 
 MANY = settings(
     max_examples=150,

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from qss_operator.kubernetes.api import KubernetesApi, connect
-from qss_operator.kubernetes.connection import KubeconfigError
-from qss_operator.kubernetes.errors import UnauthorizedError
-from qss_operator.kubernetes.event_rules import EventType, Subject
-from qss_operator.kubernetes.events import Events
-from qss_operator.kubernetes.kinds import CONFIG_MAPS, EVENTS, LEASES, STORES
-from qss_operator.kubernetes.lease import Leadership
-from qss_operator.kubernetes.lease_rules import LeaseSettings
-from qss_operator.kubernetes.requests import Object
-from qss_operator.kubernetes.retries import Patience
-from qss_testing.toy_api_server import ToyApiServer
+from qss_operator.kubernetes.api.client import KubernetesApi, connect
+from qss_operator.kubernetes.api.connection import KubeconfigError
+from qss_operator.kubernetes.api.errors import UnauthorizedError
+from qss_operator.kubernetes.api.kinds import CONFIG_MAPS, EVENTS, LEASES, STORES
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.api.retries import Patience
+from qss_operator.kubernetes.events.poster import Events
+from qss_operator.kubernetes.events.rules import EventType, Subject
+from qss_operator.kubernetes.leadership.lease import Leadership
+from qss_operator.kubernetes.leadership.lease_rules import LeaseSettings
+from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.waiting import wait_until_async
 
 QUICK = Patience(try_s=0.3, total_s=5.0, pause_s=0.001, pause_s_max=0.01)

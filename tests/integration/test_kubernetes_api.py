@@ -8,8 +8,8 @@ import pytest
 
 from qss_core.errors import StoreError
 from qss_operator.errors import ConflictError
-from qss_operator.kubernetes.api import KubernetesApi, connect
-from qss_operator.kubernetes.errors import (
+from qss_operator.kubernetes.api.client import KubernetesApi, connect
+from qss_operator.kubernetes.api.errors import (
     AlreadyExistsError,
     ApiUnavailableError,
     ForbiddenError,
@@ -19,10 +19,10 @@ from qss_operator.kubernetes.errors import (
     NotFoundError,
     ThrottledError,
 )
-from qss_operator.kubernetes.kinds import CONFIG_MAPS, NODES, STORES, TOKEN_REVIEWS
-from qss_operator.kubernetes.requests import Object
-from qss_operator.kubernetes.retries import Patience
-from qss_testing.toy_api_server import ToyApiServer
+from qss_operator.kubernetes.api.kinds import CONFIG_MAPS, NODES, STORES, TOKEN_REVIEWS
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.api.retries import Patience
+from qss_testing.fakes.toy_api_server import ToyApiServer
 
 QUICK = Patience(try_s=0.3, total_s=5.0, pause_s=0.001, pause_s_max=0.01)
 # Where a test counts what is asked: a large page may take a slow machine longer than QUICK waits.

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from qss_core.model import StoreType
-from qss_store.settings import Settings
-from qss_testing.lane_fuzz import Server, check
-from qss_testing.lane_requests import BODY_BYTES_MAX, KEYS, key_of, plan_of
-from qss_testing.stores import Cluster, Put, configuration
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.lane_fuzz import Server, check
+from qss_testing.clients.lane_requests import BODY_BYTES_MAX, KEYS, key_of, plan_of
+from qss_testing.pods.stores import Cluster, Put, configuration
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 

@@ -18,17 +18,17 @@ from jsonschema import Draft202012Validator
 from qss_client import Store
 from qss_core.errors import StoreError
 from qss_core.model import Epoch, Ordinal, StoreAssignment, StoreName
-from qss_core.wire import decode
-from qss_operator.crd import json_schema, resource_schema
+from qss_core.wire.messages import decode
 from qss_operator.errors import AlreadyRunningError, StartFailedError
 from qss_operator.local.cluster import end_leftovers
 from qss_operator.local.processes import ProcessId, identify, is_alive
 from qss_operator.local.run import RunningStores, running_stores, wait_until_ready
 from qss_operator.local.stop import stop_stores
 from qss_operator.planning.model import ConditionType, Endpoints, StoreStatus
-from qss_testing.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
+from qss_operator.resources.crd import json_schema, resource_schema
+from qss_testing.clients.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until_async
-from qss_testing.writer import write_values
+from qss_testing.writers.writer import write_values
 
 TIMEOUT_S = 60.0
 

@@ -12,9 +12,9 @@ from qss_client import Store
 from qss_core.model import Ordinal
 from qss_operator.local.run import running_stores
 from qss_operator.planning.model import ConditionType
-from qss_testing.qss_command import REAL_POD, STORE, Qss, manifest
+from qss_testing.clients.qss_command import REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until_async
-from qss_testing.writer import write_values
+from qss_testing.writers.writer import write_values
 
 TIMEOUT_S = 60.0
 KEYS = [f"k{number}" for number in range(20)]

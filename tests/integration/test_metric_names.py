@@ -11,11 +11,11 @@ import urllib3
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from qss_operator.kubernetes.health import Health, HealthLimits, serve_ops
+from qss_operator.kubernetes.leadership.health import Health, HealthLimits, serve_ops
 from qss_operator.metrics import OperatorMetrics
-from qss_testing.pod_process import PodCluster
-from qss_testing.process_writer import ProcessWriter
+from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
+from qss_testing.writers.process_writer import ProcessWriter
 
 FILES = Path(__file__).parents[2] / "charts" / "queryable-state" / "files"
 _NAME = re.compile(r"\bqss_[a-z_]+\b")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from qss_core.model import StoreType
-from qss_store.migrator import Migrator
-from qss_store.settings import Settings
-from qss_testing.http import Api
-from qss_testing.migrations import change_format, check_places
-from qss_testing.stores import Cluster, Put, configuration
-from qss_testing.timed_stores import pages
+from qss_store.replicas.migrator import Migrator
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import Api
+from qss_testing.pods.stores import Cluster, Put, configuration
+from qss_testing.pods.timed_stores import pages
+from qss_testing.reference.migrations import change_format, check_places
 from qss_testing.waiting import wait_until_async
 
 MINUTE = 60_000

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from qss_client.chunks import encode_slice
-from qss_client.http_sync import SyncHttp
+from qss_client.chunks.chunk import encode_slice
+from qss_client.http.sync_http import SyncHttp
 from qss_client.store import Store
-from qss_client.writing import commit, open_writer, stage
+from qss_client.writes.batch import commit, open_writer, stage
 from qss_core.partitioning import partition_of
 from qss_operator.local.cluster import POD_COMMAND
-from qss_testing.process_writer import PATIENT
-from qss_testing.qss_command import STORE, Qss, manifest
+from qss_testing.clients.qss_command import STORE, Qss, manifest
+from qss_testing.pods.write_cluster import table_of
 from qss_testing.waiting import wait_until
-from qss_testing.write_cluster import table_of
+from qss_testing.writers.process_writer import PATIENT
 
 KEYS = [f"word-{number}" for number in range(500)]
 

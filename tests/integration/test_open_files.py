@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from qss_client import Store
-from qss_testing.pod_process import PodCluster, PodProcess
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
-from qss_testing.writer import Record, Writer
+from qss_testing.writers.writer import Record, Writer
 
 
 def limit_files(pod: PodProcess, more: int | None) -> tuple[int, int]:

@@ -9,15 +9,15 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from qss_client.tables import ARROW, read_stream
+from qss_client.reads.tables import ARROW, read_stream
 from qss_core.model import StoreType
-from qss_core.parameters import PARAMETERS
 from qss_core.positions import Position, encode_token
-from qss_core.queries import BatchRequest, QueryRequest
-from qss_core.timed_parameters import OF_SESSIONS, OF_VERSIONS, OF_WINDOWS
-from qss_store.http.openapi import make_document
-from qss_testing.http import NDJSON, Answer, Api
-from qss_testing.stores import Cluster, Put
+from qss_core.queries.parameters import PARAMETERS
+from qss_core.queries.requests import BatchRequest, QueryRequest
+from qss_core.queries.timed_parameters import OF_SESSIONS, OF_VERSIONS, OF_WINDOWS
+from qss_store.http.query.openapi.document import make_document
+from qss_testing.clients.http import NDJSON, Answer, Api
+from qss_testing.pods.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from qss_store.http.openapi import make_document
-from qss_testing.stores import Cluster
+from qss_store.http.query.openapi.document import make_document
+from qss_testing.pods.stores import Cluster
 
 Command = list[str | Path]
 StartCluster = Callable[..., Awaitable[Cluster]]

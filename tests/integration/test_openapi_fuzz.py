@@ -23,11 +23,11 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from qss_core.model import StoreType
-from qss_store.http.openapi import make_document
-from qss_testing.http import Api
-from qss_testing.own_stores import BY_VALUE
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import SESSION, WINDOW
+from qss_store.http.query.openapi.document import make_document
+from qss_testing.clients.http import Api
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import SESSION, WINDOW
+from qss_testing.reference.own_stores import BY_VALUE
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

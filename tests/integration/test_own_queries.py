@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from qss_client import ReadOptions, Store
-from qss_client.http_sync import SyncHttp
+from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import MalformedRequestError, StoreError, UnknownQueryTypeError
-from qss_testing.extension_package import entry_points_of_guide, install, modules_of_guide
-from qss_testing.pod_process import PodCluster
-from qss_testing.qss_command import Qss
-from qss_testing.writer import Record, Writer
+from qss_testing.clients.qss_command import Qss
+from qss_testing.pods.extension_package import entry_points_of_guide, install, modules_of_guide
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import Record, Writer
 
 GROUP = "queryable_state.queries"
 PODS, PARTITIONS, KEYS = 2, 4, 3000

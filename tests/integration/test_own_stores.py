@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from qss_client import ReadOptions, Store
-from qss_client.http_sync import SyncHttp
-from qss_client.writing import commit, stage, write_batch
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import commit, stage, write_batch
 from qss_core.errors import (
     MalformedRequestError,
     StoreError,
@@ -19,14 +19,14 @@ from qss_core.errors import (
 )
 from qss_core.model import Isolation
 from qss_core.partitioning import partition_of
-from qss_core.replica_reports import ReplicasReport
-from qss_testing.extension_package import install_guide
-from qss_testing.own_store_pods import running
-from qss_testing.pod_process import PodCluster, PodProcess
-from qss_testing.process_writer import IMPATIENT
-from qss_testing.qss_command import Qss
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_testing.clients.qss_command import Qss
+from qss_testing.pods.extension_package import install_guide
+from qss_testing.pods.own_store_pods import running
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
-from qss_testing.writer import Record, Writer, slices
+from qss_testing.writers.process_writer import IMPATIENT
+from qss_testing.writers.writer import Record, Writer, slices
 
 ORIGINS = ["EWR", "JFK", "LGA", "ÅÄÖ", ""]
 Rows = dict[str, dict[str, Any]]

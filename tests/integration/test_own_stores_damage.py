@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import CorruptionError
-from qss_core.losses import AcceptLossRequest
 from qss_core.model import Epoch, PartitionId
-from qss_store.comparison import Comparison
-from qss_store.engine.rocksdb import RocksDbEngine
-from qss_store.loss_acceptance import LossAcceptance
-from qss_store.peers import Peers, PeerSession
-from qss_store.pod import Pod
+from qss_core.wire.losses import AcceptLossRequest
+from qss_store.replicas.pod import Pod
 from qss_store.replication.entries import Barrier
-from qss_store.settings import Settings
-from qss_testing.faulty_engine import Faults, SpoiltWhenTold
-from qss_testing.own_stores import BY_VALUE, NEXT_BY_VALUE, by_value
-from qss_testing.stores import Cluster, Put, commit_rows, open_rocksdb
+from qss_store.runtime.peer_client import Peers, PeerSession
+from qss_store.runtime.settings import Settings
+from qss_store.storage.rocksdb import RocksDbEngine
+from qss_store.writes.loss_acceptance import LossAcceptance
+from qss_store.writes.sequence_comparison import Comparison
+from qss_testing.faults.faulty_engine import Faults, SpoiltWhenTold
+from qss_testing.pods.stores import Cluster, Put, commit_rows, open_rocksdb
+from qss_testing.reference.own_stores import BY_VALUE, NEXT_BY_VALUE, by_value
 from qss_testing.waiting import wait_until_async
 
 WHOLE, SPOILT = PartitionId(0), PartitionId(1)

@@ -7,17 +7,17 @@ import pytest
 
 from qss_client import AsyncStore
 from qss_core.errors import UncommittedTooLargeError
-from qss_core.formats import Format
+from qss_core.formats.values import Format
 from qss_core.model import Isolation, PartitionId
-from qss_core.parameters import ReadOptions
-from qss_store.peers import PeerSession
-from qss_store.reads.peers import PeerReads
-from qss_store.reads.reader import Reader
-from qss_store.reads.replicas import Reading, prepare_reading
-from qss_store.settings import Settings
-from qss_testing.migrations import only_replica
-from qss_testing.own_stores import BY_VALUE, by_value
-from qss_testing.stores import STORE, Cluster, Put, open_rocksdb, stage_rows
+from qss_core.queries.parameters import ReadOptions
+from qss_store.reads.context import Reader
+from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.routing.peer_reads import PeerReads
+from qss_store.runtime.peer_client import PeerSession
+from qss_store.runtime.settings import Settings
+from qss_testing.pods.stores import STORE, Cluster, Put, open_rocksdb, stage_rows
+from qss_testing.reference.migrations import only_replica
+from qss_testing.reference.own_stores import BY_VALUE, by_value
 
 ZERO = PartitionId(0)
 

@@ -12,9 +12,9 @@ import yaml
 from qss_client import Store
 from qss_core.model import StoreName
 from qss_operator.local.cluster import POD_COMMAND
-from qss_testing.extension_package import install_guide, resource_of_guide
-from qss_testing.qss_command import Qss
-from qss_testing.writer import Record, Writer
+from qss_testing.clients.qss_command import Qss
+from qss_testing.pods.extension_package import install_guide, resource_of_guide
+from qss_testing.writers.writer import Record, Writer
 
 NAME = StoreName("aircraft")
 ROWS = {"N1": {"origin": "EWR"}, "N2": {"origin": "JFK"}, "N3": {"origin": "EWR"}}

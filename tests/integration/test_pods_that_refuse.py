@@ -12,11 +12,11 @@ from aiohttp import web
 
 from qss_core.errors import ForbiddenError
 from qss_core.model import Ordinal, PodAddress, PodName, StoreName
-from qss_core.replica_reports import ReplicasReport
-from qss_core.wire import encode, problem_of
+from qss_core.wire.messages import encode, problem_of
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.http_pods import HttpPods
-from qss_testing.certificates import Authority
-from qss_testing.ports import free_ports
+from qss_testing.pods.certificates import Authority
+from qss_testing.pods.ports import free_ports
 
 REPORT = ReplicasReport(
     store=StoreName("words"),

@@ -20,7 +20,7 @@ from qss_operator.errors import StartFailedError
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.processes import is_alive
 from qss_operator.local.run import RunningStores, wait_until_ready
-from qss_testing.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
+from qss_testing.clients.qss_command import FAKE_POD, REAL_POD, STORE, Qss, manifest
 from qss_testing.waiting import wait_until
 
 
@@ -194,7 +194,7 @@ def test_a_command_whose_part_is_not_installed_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['qss_operator.commands'] = None\n"
         "sys.argv = ['qss', 'up', 'x.yaml']\n"
-        "from qss_client.cli import main; main()"
+        "from qss_client.cli.main import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from qss_client.cli import write_what_cannot_be_shown_as_escapes
+from qss_client.cli.main import write_what_cannot_be_shown_as_escapes
 from qss_core.positions import Position, encode_token
-from qss_testing.pod_process import PodCluster
-from qss_testing.qss_command import REAL_POD, Qss
-from qss_testing.terminal import Terminal
-from qss_testing.writer import Record, Writer, write_values
+from qss_testing.clients.qss_command import REAL_POD, Qss
+from qss_testing.clients.terminal import Terminal
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import Record, Writer, write_values
 
 LONG = "x" * 300
 ROWS: dict[str, Any] = {

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import qss_client.cli_options
-import qss_client.cli_printing
-from qss_testing.pod_process import PodCluster
-from qss_testing.terminal import Terminal
-from qss_testing.writer import Record, Writer
+import qss_client.cli.options
+import qss_client.cli.printing
+from qss_testing.clients.terminal import Terminal
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import Record, Writer
 
 LONG = "x" * 300
 ROWS: dict[str, Any] = {
@@ -127,14 +127,14 @@ def test_a_scan_that_finds_nothing_is_no_failure(terminal: Terminal) -> None:
 def test_who_says_no_limit_is_told_of_more_rows(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (qss_client.cli_options, qss_client.cli_printing):
+    for module in (qss_client.cli.options, qss_client.cli.printing):
         monkeypatch.setattr(module, "ROWS_SHOWN", 3)
     some = terminal.run("scan", "words", "-o", "ndjson")
     assert (some.code, len(some.out.splitlines())) == (0, 3)
     assert some.err == "these are the first 3 rows: say --limit N for more\n"
     asked = terminal.run("scan", "words", "--limit", "3", "-o", "ndjson")
     assert (len(asked.out.splitlines()), asked.err) == (3, "")
-    monkeypatch.setattr(qss_client.cli_options, "ROWS_SHOWN", len(ROWS))
-    monkeypatch.setattr(qss_client.cli_printing, "ROWS_SHOWN", len(ROWS))
+    monkeypatch.setattr(qss_client.cli.options, "ROWS_SHOWN", len(ROWS))
+    monkeypatch.setattr(qss_client.cli.printing, "ROWS_SHOWN", len(ROWS))
     whole = terminal.run("scan", "words", "-o", "ndjson")
     assert (len(whole.out.splitlines()), whole.err) == (len(ROWS), "")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-import qss_client.cli_options
-import qss_client.cli_printing
-from qss_client.cli import main
-from qss_store.settings import Settings
-from qss_testing.qss_command import Finished
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import SESSION, WINDOW, StartCluster
+import qss_client.cli.options
+import qss_client.cli.printing
+from qss_client.cli.main import main
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.qss_command import Finished
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import SESSION, WINDOW, StartCluster
 
 Run = Callable[..., Awaitable[Finished]]
 NEW_YEAR_MS = 1_356_998_400_000
@@ -156,7 +156,7 @@ async def test_times_are_shown_in_one_piece_and_no_rows_by_their_columns(
 async def test_who_says_no_limit_is_told_of_more_windows_and_sessions(
     start_cluster: StartCluster, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (qss_client.cli_options, qss_client.cli_printing):
+    for module in (qss_client.cli.options, qss_client.cli.printing):
         monkeypatch.setattr(module, "ROWS_SHOWN", 1)
     for command, cluster in (
         ("windows", await windows(start_cluster)),

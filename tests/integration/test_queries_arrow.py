@@ -12,17 +12,17 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-import qss_client.async_session
-import qss_client.session
+import qss_client.reads.async_session
+import qss_client.reads.sync_session
 from qss_client import AsyncStore, Store
-from qss_client.operations import failed_keys
-from qss_client.requests import PAGE_ROWS
-from qss_client.tables import joined, read_stream
+from qss_client.reads.calls import failed_keys
+from qss_client.reads.requests import PAGE_ROWS
+from qss_client.reads.tables import joined, read_stream
 from qss_core.errors import StoreError
 from qss_core.model import StoreType
-from qss_core.serdes import serde_of
-from qss_testing.http import Api
-from qss_testing.stores import Cluster, Put
+from qss_core.serdes.registry import serde_of
+from qss_testing.clients.http import Api
+from qss_testing.pods.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
@@ -191,7 +191,7 @@ async def test_a_client_takes_tables_page_by_page(
 ) -> None:
     cluster = await start_cluster(3, value_serde="int64")
     await cluster.put([Put(b"k%03d" % n, n.to_bytes(8, "big"), n) for n in range(300)])
-    for module in (qss_client.session, qss_client.async_session):
+    for module in (qss_client.reads.sync_session, qss_client.reads.async_session):
         monkeypatch.setattr(module, "TABLE_ROWS", 120)
 
     def ask(limit: int | None) -> list[list[int]]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from qss_core.model import Partitioner
-from qss_store.http.media import ARROW
-from qss_store.settings import Settings
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster
+from qss_store.http.content_types import ARROW
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.pods.stores import Cluster
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
@@ -83,7 +83,7 @@ async def test_a_get_that_is_wrong(
     assert word in problem["detail"]
     assert "Traceback" not in problem["detail"]
     told = [record for record in caplog.records if record.name.startswith("qss")]
-    assert all(record.name == "qss_store.http.refusals" for record in told)
+    assert all(record.name == "qss_store.http.refusal_log" for record in told)
     asked = path.partition("?")[0].removeprefix("/state/stores/words/")
     assert not any(len(asked) > 3 and asked in record.getMessage() for record in told)
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from qss_core.positions import Position, encode_token
-from qss_store.settings import Settings
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import (
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import (
     KEYS,
     SESSION,
     STARTS,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from qss_client import AsyncStore
-from qss_client.cli import main
+from qss_client.cli.main import main
 from qss_core.model import Isolation, StoreType
-from qss_testing.http import Api
-from qss_testing.own_stores import BY_VALUE
-from qss_testing.stores import Cluster, Put
+from qss_testing.clients.http import Api
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.reference.own_stores import BY_VALUE
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

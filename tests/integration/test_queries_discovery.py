@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from qss_core.wire import Instance, KeyMetadata, StoreMetadata
-from qss_testing.http import Api
-from qss_testing.stores import Cluster, configuration
+from qss_core.wire.messages import Instance, KeyMetadata, StoreMetadata
+from qss_testing.clients.http import Api
+from qss_testing.pods.stores import Cluster, configuration
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

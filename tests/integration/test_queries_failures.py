@@ -10,10 +10,10 @@ import pytest
 from qss_core.errors import CorruptionError, NotActiveError
 from qss_core.model import PartitionConfiguration, PartitionId
 from qss_core.positions import Position, encode_token
-from qss_core.wire import encode, problem_of
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, configuration
-from qss_testing.strange_pods import http_answer, strange_pod
+from qss_core.wire.messages import encode, problem_of
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.fakes.strange_pods import http_answer, strange_pod
+from qss_testing.pods.stores import Cluster, configuration
 from qss_testing.waiting import wait_until_async
 
 StartCluster = Callable[..., Awaitable[Cluster]]

@@ -9,10 +9,10 @@ import pytest
 
 from qss_core.model import PartitionId
 from qss_core.text import decode_base64url, encode_base64url
-from qss_testing.http import Api
-from qss_testing.own_stores import BY_VALUE, by_value
-from qss_testing.stores import Cluster, Put, commit_rows, open_memory
-from qss_testing.timed_stores import WINDOW, window_puts
+from qss_testing.clients.http import Api
+from qss_testing.pods.stores import Cluster, Put, commit_rows, open_memory
+from qss_testing.pods.timed_stores import WINDOW, window_puts
+from qss_testing.reference.own_stores import BY_VALUE, by_value
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from qss_core.model import StoreType
-from qss_core.query_types import QUERY_TYPES
-from qss_testing.http import Api
-from qss_testing.own_stores import BY_VALUE
-from qss_testing.stores import Cluster, Put
+from qss_core.queries.types import QUERY_TYPES
+from qss_testing.clients.http import Api
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.reference.own_stores import BY_VALUE
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

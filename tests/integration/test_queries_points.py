@@ -16,9 +16,9 @@ from qss_core.positions import (
     encode_token,
     grown_token_bytes,
 )
-from qss_core.serdes import serde_of
-from qss_testing.http import Api
-from qss_testing.stores import Cluster, Put
+from qss_core.serdes.registry import serde_of
+from qss_testing.clients.http import Api
+from qss_testing.pods.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

@@ -8,9 +8,9 @@ import pytest
 
 from qss_core.model import StoreId
 from qss_core.positions import Position, encode_token
-from qss_store.settings import Settings
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, Put
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.pods.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

@@ -5,10 +5,10 @@ from urllib.parse import quote
 
 import pytest
 
-from qss_core.timed_keys import TIME_MAX
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import (
+from qss_core.formats.timed_keys import TIME_MAX
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import (
     KEYS,
     RETENTION_MS,
     SESSION,

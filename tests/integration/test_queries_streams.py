@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from qss_store.http.media import JSON
-from qss_store.reads.local import SCAN_ROWS_MAX
-from qss_store.settings import Settings
-from qss_testing.http import NDJSON, Api
-from qss_testing.slow_readers import open_stream
-from qss_testing.stores import Cluster
+from qss_store.http.content_types import JSON
+from qss_store.reads.scans.open_scan import SCAN_ROWS_MAX
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.faults.slow_readers import open_stream
+from qss_testing.pods.stores import Cluster
 from qss_testing.waiting import wait_until_async
 
 StartCluster = Callable[..., Awaitable[Cluster]]

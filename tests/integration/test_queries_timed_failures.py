@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from qss_core.model import PartitionConfiguration
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, Put, configuration
-from qss_testing.strange_pods import http_answer, strange_pod
-from qss_testing.timed_stores import (
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.fakes.strange_pods import http_answer, strange_pod
+from qss_testing.pods.stores import Cluster, Put, configuration
+from qss_testing.pods.timed_stores import (
     SIZE_MS,
     WINDOW,
     StartCluster,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from qss_core.model import Partitioner
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import (
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import (
     KEYS,
     SESSION,
     STARTS,

@@ -7,11 +7,11 @@ from urllib.parse import quote
 import pytest
 
 from qss_core.model import Partitioner
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, Put, configuration
-from qss_testing.strange_pods import http_answer, strange_pod
-from qss_testing.timed_stores import StartCluster, pages
-from qss_testing.versions import VERSIONED, Version, Versions
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.fakes.strange_pods import http_answer, strange_pod
+from qss_testing.pods.stores import Cluster, Put, configuration
+from qss_testing.pods.timed_stores import StartCluster, pages
+from qss_testing.reference.versions import VERSIONED, Version, Versions
 
 MakeApi = Callable[..., Api]
 PATH = "/state/versions/words"

@@ -6,13 +6,13 @@ from urllib.parse import quote
 
 import pytest
 
+from qss_core.formats.timed_keys import TIME_MAX
 from qss_core.model import Partitioner
 from qss_core.positions import Position, encode_token
-from qss_core.timed_keys import TIME_MAX
-from qss_store.settings import Settings
-from qss_testing.http import NDJSON, Api
-from qss_testing.stores import Cluster, Put
-from qss_testing.timed_stores import (
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import NDJSON, Api
+from qss_testing.pods.stores import Cluster, Put
+from qss_testing.pods.timed_stores import (
     KEYS,
     RETENTION_MS,
     SIZE_MS,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from qss_testing.http import Api
-from qss_testing.timed_stores import WINDOW, StartCluster, window_puts
+from qss_testing.clients.http import Api
+from qss_testing.pods.timed_stores import WINDOW, StartCluster, window_puts
 
 MakeApi = Callable[..., Api]
 WINDOWS = "/state/windows/words"

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from qss_testing.packets import connected, get
-from qss_testing.stores import Cluster
+from qss_testing.clients.packets import connected, get
+from qss_testing.pods.stores import Cluster
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 POINT = get("/state/stores/words/k1")

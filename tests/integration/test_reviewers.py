@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from qss_operator.kubernetes.api import KubernetesApi, connect
-from qss_operator.kubernetes.kinds import CLUSTER_ROLE_BINDINGS, STORES
-from qss_operator.kubernetes.review_accounts import NAMESPACE_MAX
-from qss_operator.kubernetes.reviewers import Reviewers
+from qss_operator.kubernetes.access.review_accounts import NAMESPACE_MAX
+from qss_operator.kubernetes.access.reviewers import Reviewers
+from qss_operator.kubernetes.api.client import KubernetesApi, connect
+from qss_operator.kubernetes.api.kinds import CLUSTER_ROLE_BINDINGS, STORES
 from qss_operator.kubernetes.stores import Stores
-from qss_testing.toy_api_server import ToyApiServer
-from qss_testing.toy_cluster import ToyCluster, surroundings_of
-from qss_testing.toy_objects import Object, Place
+from qss_testing.fakes.toy_api_server import ToyApiServer
+from qss_testing.fakes.toy_cluster import ToyCluster, surroundings_of
+from qss_testing.fakes.toy_objects import Object, Place
 from qss_testing.waiting import wait_until_async
 
 BINDING = "system-qss-store-pods"

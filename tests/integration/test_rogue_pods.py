@@ -12,10 +12,10 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from qss_core.errors import StoreError
-from qss_core.losses import LostReplica
 from qss_core.model import Ordinal, PartitionId, PodAddress, PodName, StoreId, StoreName
-from qss_core.replica_reports import ReplicasReport
-from qss_core.wire import Problem, encode
+from qss_core.wire.losses import LostReplica
+from qss_core.wire.messages import Problem, encode
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.http_pods import HttpPods
 from qss_operator.pod_answers import REPORT_BYTES_MAX, STORE_BYTES_MAX, TEXT_CHARS_MAX
 

@@ -12,10 +12,10 @@ import pytest
 from qss_client import ReadOptions, RetryLimits
 from qss_core.errors import UnreachableError
 from qss_core.partitioning import partition_of
-from qss_testing.clients import AnyClient
-from qss_testing.pod_process import PodCluster
-from qss_testing.qss_command import Qss
-from qss_testing.writer import write_values
+from qss_testing.clients.clients import AnyClient
+from qss_testing.clients.qss_command import Qss
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.writer import write_values
 
 KEYS = [f"k{number}" for number in range(8)]
 PARTITIONS = 4

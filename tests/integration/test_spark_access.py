@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from qss_client import Store
 from qss_core.errors import ForbiddenError
 from qss_spark import StoreSink
-from qss_testing.certificates import Authority
-from qss_testing.guarded import BOTH, READER, guarded, rights
-from qss_testing.pod_process import PodCluster
-from qss_testing.reviewer import Reviewer, make_token
-from qss_testing.streams import JsonStream
+from qss_testing.fakes.reviewer import Reviewer, make_token
+from qss_testing.pods.certificates import Authority
+from qss_testing.pods.guarded import BOTH, READER, guarded, rights
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.streams import JsonStream
 
 pytestmark = pytest.mark.spark
 

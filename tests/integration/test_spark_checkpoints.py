@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 
 from qss_client import Store
 from qss_spark import StoreSink
-from qss_testing import word_counts
-from qss_testing.pod_process import PodCluster
-from qss_testing.word_counts import Driver, write_words
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers import word_counts
+from qss_testing.writers.word_counts import Driver, write_words
 
 pytestmark = pytest.mark.spark
 

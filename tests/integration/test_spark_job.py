@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from qss_client import Store
-from qss_client.http_sync import SyncHttp
-from qss_client.writers import list_writers
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.writers import list_writers
 from qss_core.model import StoreType
 from qss_spark.demo.expected import (
     GAP_MS,
@@ -29,10 +29,10 @@ from qss_spark.demo.expected import (
     flights_weather_of,
     rotations_of,
 )
-from qss_spark.demo.plays import FLIGHTS_WEATHER, PLAYS, Play
 from qss_spark.demo.processes import jobs_directory
+from qss_spark.demo.scenarios import FLIGHTS_WEATHER, PLAYS, Play
 from qss_spark.flights import read_rows, read_weather, with_sources, write_days
-from qss_testing.pod_process import PodCluster
+from qss_testing.pods.pod_process import PodCluster
 
 pytestmark = pytest.mark.spark
 

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from qss_spark import StoreSink
-from qss_testing.pod_process import PodCluster, PodProcess
-from qss_testing.streams import JsonStream, held
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
+from qss_testing.writers.streams import JsonStream, held
 
 pytestmark = pytest.mark.spark
 

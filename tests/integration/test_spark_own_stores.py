@@ -10,10 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from qss_client import Store
 from qss_spark import StoreSink
-from qss_testing.extension_package import install_guide
-from qss_testing.own_store_pods import running
-from qss_testing.pod_process import PodCluster
-from qss_testing.streams import JsonStream
+from qss_testing.pods.extension_package import install_guide
+from qss_testing.pods.own_store_pods import running
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.streams import JsonStream
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from qss_spark import StoreSink
-from qss_spark.offset_log import OffsetLog
-from qss_testing.pod_process import PodCluster
-from qss_testing.streams import JsonStream, held, positions, run_query
+from qss_spark.sink.offset_log import OffsetLog
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.streams import JsonStream, held, positions, run_query
 
 pytestmark = pytest.mark.spark
 

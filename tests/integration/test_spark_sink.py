@@ -13,15 +13,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from qss_client import Store
-from qss_client.http_sync import SyncHttp
-from qss_client.writers import list_writers
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.writers import list_writers
 from qss_core.errors import MalformedRequestError, StoreNotFoundError
 from qss_spark import StoreSink
-from qss_spark.checkpoints import blind_hosts
-from qss_testing.pod_process import PodCluster
-from qss_testing.proxy import WriterProxy
-from qss_testing.streams import JsonStream, held, run_query
+from qss_spark.sink.checkpoints import blind_hosts
+from qss_testing.faults.proxy import WriterProxy
+from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
+from qss_testing.writers.streams import JsonStream, held, run_query
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from qss_client import Store
 from qss_core.errors import MalformedRequestError
 from qss_spark import StoreSink, StoreSinks
-from qss_testing.pod_process import PodCluster
-from qss_testing.streams import ForeachBatch, JsonStream
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.streams import ForeachBatch, JsonStream
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from qss_client import Store
 from qss_core.model import StoreType
 from qss_spark import StoreSink
-from qss_testing.pod_process import PodCluster
-from qss_testing.streams import JsonStream
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.streams import JsonStream
 
 pytestmark = pytest.mark.spark
 

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from qss_core.model import StoreType
 from qss_spark import StoreSink
-from qss_testing.pod_process import PodCluster
-from qss_testing.streams import JsonStream
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.writers.streams import JsonStream
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +28,7 @@ PROGRAM = """
 import sys
 from pyspark.sql import functions as F
 from qss_spark.session import local_session
-from qss_testing.word_counts import SMALL
+from qss_testing.writers.word_counts import SMALL
 
 words, windows = ({"url": url, "store": "words"} for url in sys.argv[1:])
 spark = local_session("words", configuration=SMALL)

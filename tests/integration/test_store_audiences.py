@@ -13,28 +13,28 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from qss_core.losses import AcceptLossRequest
 from qss_core.model import Ordinal, PodAddress, PodName, StoreAssignment, StoreName
-from qss_core.replica_reports import ReplicasReport
-from qss_core.wire import encode
+from qss_core.wire.losses import AcceptLossRequest
+from qss_core.wire.messages import encode
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.http_pods import HttpPods
-from qss_operator.kubernetes.api import connect
-from qss_operator.kubernetes.audiences import audiences_of as made_with
-from qss_operator.kubernetes.keeper import StoreKeeper
-from qss_operator.kubernetes.kinds import PODS, STATEFUL_SETS, STORES
+from qss_operator.kubernetes.access.audiences import audiences_of as made_with
+from qss_operator.kubernetes.access.pod_access import PodAccess
+from qss_operator.kubernetes.access.tokens import StoreTokens
+from qss_operator.kubernetes.api.client import connect
+from qss_operator.kubernetes.api.kinds import PODS, STATEFUL_SETS, STORES
 from qss_operator.kubernetes.names import StoreNames
-from qss_operator.kubernetes.pod_access import PodAccess
-from qss_operator.kubernetes.tokens import StoreTokens
+from qss_operator.kubernetes.store_loop import StoreKeeper
+from qss_store.access.setup import audiences_of
 from qss_store.access.tokens import Audiences, claims_of
-from qss_store.arguments import parse_arguments
-from qss_store.protection import audiences_of
-from qss_testing.control_world import STORE
-from qss_testing.guarded import OPERATOR, guarded, rights
-from qss_testing.pod_process import PodCluster
-from qss_testing.ports import free_ports
-from qss_testing.reviewer import AUDIENCE, COMMON, Reviewer, make_token
-from qss_testing.toy_api_server import ToyApiServer
-from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
+from qss_store.runtime.command_line import parse_arguments
+from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.reviewer import AUDIENCE, COMMON, Reviewer, make_token
+from qss_testing.fakes.toy_api_server import ToyApiServer
+from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
+from qss_testing.pods.guarded import OPERATOR, guarded, rights
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.ports import free_ports
 
 CHECKED = {"authentication": "ServiceAccount"}
 OWN = f"queryablestate.dev/{NAMESPACE}/{STORE}"

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from qss_operator.kubernetes.api import KubernetesApi
-from qss_operator.kubernetes.kinds import PODS, SERVICES, STATEFUL_SETS, STORES, Kind
+from qss_operator.kubernetes.api.client import KubernetesApi
+from qss_operator.kubernetes.api.kinds import PODS, SERVICES, STATEFUL_SETS, STORES, Kind
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watches import wait_for_stores
-from qss_testing.control_world import STORE
-from qss_testing.toy_cluster import NAMESPACE, ToyCluster, toy_cluster
-from qss_testing.toy_objects import Object
+from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.toy_cluster import NAMESPACE, ToyCluster, toy_cluster
+from qss_testing.fakes.toy_objects import Object
 from qss_testing.waiting import wait_until_async
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from qss_core.model import PodAddress, StoreName
-from qss_core.replica_reports import ReplicasReport
-from qss_operator.kubernetes.keeper import StoreKeeper
-from qss_operator.kubernetes.kinds import (
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.kubernetes.api.kinds import (
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
@@ -20,8 +19,9 @@ from qss_operator.kubernetes.kinds import (
     STATEFUL_SETS,
     STORES,
 )
-from qss_testing.control_world import STORE
-from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
+from qss_operator.kubernetes.store_loop import StoreKeeper
+from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
 
 
 @pytest.fixture

@@ -24,14 +24,14 @@ from hypothesis.stateful import (
 )
 
 from qss_core.model import StoreType
-from qss_testing.faulty_engine import Crash
-from qss_testing.http import Api
-from qss_testing.model_writer import ModelWriter, Puts
-from qss_testing.one_pod import OnePod
-from qss_testing.store_questions import Pages, ask_count, ask_points, ask_rows, ask_scan
-from qss_testing.store_reference import KEEPS, Reference
-from qss_testing.store_scans import PARTITION_OF, Question, scan_of
-from qss_testing.stores import Put, make_definition
+from qss_testing.clients.http import Api
+from qss_testing.faults.faulty_engine import Crash
+from qss_testing.pods.one_pod import OnePod
+from qss_testing.pods.stores import Put, make_definition
+from qss_testing.reference.store_questions import Pages, ask_count, ask_points, ask_rows, ask_scan
+from qss_testing.reference.store_reference import KEEPS, Reference
+from qss_testing.reference.store_scans import PARTITION_OF, Question, scan_of
+from qss_testing.writers.model_writer import ModelWriter, Puts
 
 EXAMPLES = {
     engine: int(os.environ.get("QSS_MODEL_EXAMPLES", usual))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from qss_core.model import StoreName
-from qss_operator.kubernetes.keeper import StoreKeeper
-from qss_operator.kubernetes.kinds import (
+from qss_operator.kubernetes.api.kinds import (
     EVENTS,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
@@ -16,9 +15,10 @@ from qss_operator.kubernetes.kinds import (
     SERVICES,
     STORES,
 )
-from qss_testing.control_world import STORE
-from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
-from qss_testing.toy_objects import Object
+from qss_operator.kubernetes.store_loop import StoreKeeper
+from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
+from qss_testing.fakes.toy_objects import Object
 
 QUOTA = "forbidden: exceeded quota: small, requested: cpu=100m"
 

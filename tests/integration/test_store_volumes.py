@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from qss_core.model import StoreId, StoreName
-from qss_operator.kubernetes.keeper import StoreKeeper
-from qss_operator.kubernetes.kinds import (
+from qss_operator.kubernetes.api.kinds import (
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
     PODS,
     STATEFUL_SETS,
     STORES,
 )
-from qss_testing.control_world import STORE
-from qss_testing.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
+from qss_operator.kubernetes.store_loop import StoreKeeper
+from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
 
 
 @pytest.fixture

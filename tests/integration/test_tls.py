@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from qss_client import Store
-from qss_client.cli import main
-from qss_client.http_sync import SyncHttp
-from qss_client.retries import RetryLimits
+from qss_client.cli.main import main
+from qss_client.http.retries import RetryLimits
+from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import CertificateRefusedError, UnreachableError
-from qss_testing.certificates import Authority, SecretVolume
-from qss_testing.clients import AnyClient
-from qss_testing.guarded import BOTH, guarded, rights
-from qss_testing.pod_process import PodCluster, PodProcess
-from qss_testing.reviewer import Reviewer, make_token
+from qss_testing.clients.clients import AnyClient
+from qss_testing.fakes.reviewer import Reviewer, make_token
+from qss_testing.pods.certificates import Authority, SecretVolume
+from qss_testing.pods.guarded import BOTH, guarded, rights
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
-from qss_testing.writer import Record, Writer
+from qss_testing.writers.writer import Record, Writer
 
 KEYS = [f"k{number}" for number in range(20)]
 LOOK_OFTEN = {"QSS_TLS_LOOK_INTERVAL_S": "0.05"}

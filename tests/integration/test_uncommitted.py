@@ -11,17 +11,17 @@ import msgspec
 import pytest
 
 from qss_client import AsyncStore, ReadOptions
-from qss_client.tables import read_stream
+from qss_client.reads.tables import read_stream
 from qss_core.model import Isolation, PartitionId, StoreType, WriterEpoch
-from qss_core.parameters import ReadOptions as Options
-from qss_core.wire import ChunkReference
-from qss_store.reads.replicas import prepare_reading
+from qss_core.queries.parameters import ReadOptions as Options
+from qss_core.wire.messages import ChunkReference
+from qss_store.reads.routing.admission import prepare_reading
 from qss_store.replication.entries import Abort
-from qss_store.settings import Settings
-from qss_testing.http import Api
-from qss_testing.qss_command import Qss
-from qss_testing.stores import Cluster, Put, commit_chunks, stage_rows
-from qss_testing.timed_stores import SESSION, WINDOW
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.http import Api
+from qss_testing.clients.qss_command import Qss
+from qss_testing.pods.stores import Cluster, Put, commit_chunks, stage_rows
+from qss_testing.pods.timed_stores import SESSION, WINDOW
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]

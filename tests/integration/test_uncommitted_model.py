@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from qss_core.formats import Format, splitter_of
+from qss_core.formats.segments import segments_of
+from qss_core.formats.values import Format, splitter_of
 from qss_core.model import Isolation, PartitionId, StoreType
-from qss_core.parameters import ReadOptions
-from qss_core.segments import segments_of
-from qss_store.engine.segmented import SegmentedSnapshot
-from qss_store.reads.replicas import Reading, open_reading, prepare_reading
-from qss_testing.store_reference import Rows
-from qss_testing.stores import Cluster, make_definition, open_memory, open_rocksdb
-from qss_testing.uncommitted_model import MINUTE, Model, in_format
+from qss_core.queries.parameters import ReadOptions
+from qss_store.reads.routing.admission import Reading, open_reading, prepare_reading
+from qss_store.storage.views.segmented import SegmentedSnapshot
+from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_rocksdb
+from qss_testing.reference.store_reference import Rows
+from qss_testing.reference.uncommitted_model import MINUTE, Model, in_format
 
 ENGINES = {"memory": open_memory, "rocksdb": open_rocksdb}
 SEEDS = range(2)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from qss_operator.kubernetes.api import connect
-from qss_operator.kubernetes.kinds import STORES
+from qss_operator.kubernetes.api.client import connect
+from qss_operator.kubernetes.api.kinds import STORES
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watch_thread import Seen, WatchThread
 from qss_operator.kubernetes.watches import CHILDREN, Watches
-from qss_testing.control_world import STORE
-from qss_testing.toy_cluster import NAMESPACE, SPEC, ToyCluster, surroundings_of, toy_cluster
-from qss_testing.toy_objects import Object, Place
+from qss_testing.fakes.control_world import STORE
+from qss_testing.fakes.toy_cluster import NAMESPACE, SPEC, ToyCluster, surroundings_of, toy_cluster
+from qss_testing.fakes.toy_objects import Object, Place
+from qss_testing.fakes.watched_api_server import WatchedApiServer
 from qss_testing.waiting import wait_until_async as until
-from qss_testing.watched_api_server import WatchedApiServer
 
 Told = list[tuple[str, str]]
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from qss_client.http_sync import SyncHttp
-from qss_client.writers import delete_writer, list_writers
-from qss_client.writing import WRITE_LIMITS, abort, commit, discover, open_writer
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import WRITE_LIMITS, abort, commit, discover, open_writer
+from qss_client.writes.writers import delete_writer, list_writers
 from qss_core.errors import StoreError, UnknownWriterError, WriterOpenError
-from qss_store.settings import Settings
-from qss_testing.pod_process import PodCluster
-from qss_testing.qss_command import Qss
-from qss_testing.set_clock import SetClock
-from qss_testing.stores import open_rocksdb
+from qss_store.runtime.settings import Settings
+from qss_testing.clients.qss_command import Qss
+from qss_testing.fakes.set_clock import SetClock
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.stores import open_rocksdb
+from qss_testing.pods.write_cluster import WriteCluster, decide, write_cluster
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import WriteCluster, decide, write_cluster
-from qss_testing.writer import Record
-from qss_testing.writer import Writer as SyncWriter
+from qss_testing.writers.writer import Record
+from qss_testing.writers.writer import Writer as SyncWriter
 
 ALIVE_S = 150.0
 WRITERS = "/changelog/stores/words/writers"

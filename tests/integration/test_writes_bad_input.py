@@ -10,14 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import HEADERS_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX
+from qss_client.chunks.chunk import HEADERS_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
 from qss_core.positions import COMPONENTS_MAX
-from qss_store.settings import Settings
-from qss_testing.stores import configuration
+from qss_store.runtime.settings import Settings
+from qss_testing.pods.stores import configuration
+from qss_testing.pods.write_cluster import (
+    WriteCluster,
+    chunk_of,
+    reference_of,
+    table_of,
+    write_cluster,
+)
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import WriteCluster, chunk_of, reference_of, table_of, write_cluster
 
 ROWS = {b"marker-key": b'"marker-value"'}
 
@@ -92,7 +98,7 @@ async def test_a_chunk_that_is_wrong(
     assert b"marker" not in answer.body
     assert cluster.staged() == set()
     told = [record for record in caplog.records if record.name.startswith("qss")]
-    assert all(record.name == "qss_store.http.refusals" for record in told)
+    assert all(record.name == "qss_store.http.refusal_log" for record in told)
     assert not any("marker" in record.getMessage() for record in told)
     (await writer.commit(epoch, 0, {})).json()
 

@@ -9,8 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from qss_client.batch_bodies import BATCH_MEDIA, CARRIED_BYTES_MAX, decode_batch, encode_batch
-from qss_client.chunks import encode_slice
+from qss_client.chunks.carried_batch import (
+    BATCH_MEDIA,
+    CARRIED_BYTES_MAX,
+    decode_batch,
+    encode_batch,
+)
+from qss_client.chunks.chunk import encode_slice
 from qss_core.errors import (
     BatchGapError,
     BatchMismatchError,
@@ -20,12 +25,18 @@ from qss_core.errors import (
     StoreError,
     TooLargeError,
 )
-from qss_core.wire import ChunkReference, CommitRequest
-from qss_testing.gates import Gate
-from qss_testing.pod_process import PodCluster
-from qss_testing.process_writer import IMPATIENT, ProcessWriter, key_in, put_gates, sequences
+from qss_core.wire.messages import ChunkReference, CommitRequest
+from qss_testing.faults.gates import Gate
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.write_cluster import table_of
 from qss_testing.waiting import wait_until
-from qss_testing.write_cluster import table_of
+from qss_testing.writers.process_writer import (
+    IMPATIENT,
+    ProcessWriter,
+    key_in,
+    put_gates,
+    sequences,
+)
 
 PODS = 3
 ENVIRONMENT = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from qss_client.batch_bodies import BATCH_MEDIA, encode_batch
-from qss_client.chunks import encode_slice
+from qss_client.chunks.carried_batch import BATCH_MEDIA, encode_batch
+from qss_client.chunks.chunk import encode_slice
 from qss_core.positions import (
     COMPONENTS_MAX,
     TOKEN_BYTES_MAX,
@@ -18,10 +18,10 @@ from qss_core.positions import (
     decode_token,
     grown_token_bytes,
 )
-from qss_core.serdes import serde_of
-from qss_core.wire import CommitRequest
-from qss_store.row_checks import RowChecks
-from qss_testing.write_cluster import WriteCluster, chunk_of, table_of, write_cluster
+from qss_core.serdes.registry import serde_of
+from qss_core.wire.messages import CommitRequest
+from qss_store.writes.row_validation import RowChecks
+from qss_testing.pods.write_cluster import WriteCluster, chunk_of, table_of, write_cluster
 
 ROWS = {b"marker-key": b'"marker-value"'}
 
@@ -79,7 +79,7 @@ async def test_a_job_goes_on_in_a_store_whose_position_is_too_large_already(
     writer = cluster.writer()
     epoch = await writer.epoch()
     (await writer.commit(epoch, 0, {}, position={"in": {"0": 1}})).json()
-    monkeypatch.setattr("qss_store.position_limits.TOKEN_BYTES_MAX", 10)
+    monkeypatch.setattr("qss_store.transactions.position_limits.TOKEN_BYTES_MAX", 10)
     (await writer.commit(epoch, 1, {}, position={"in": {"0": 2}})).json()
     more = await writer.commit(epoch, 2, {}, position={"in": {"0": 3, "1": 0}})
     more.problem(413, "LIMIT_EXCEEDED")
@@ -106,7 +106,7 @@ async def test_a_decided_batch_is_applied_whatever_its_pods_would_refuse_today(
     cluster: WriteCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that was decided before its coordinator's version had the check."""
-    monkeypatch.setattr("qss_store.row_checks._check_timestamps", lambda _: None)
+    monkeypatch.setattr("qss_store.writes.row_validation._check_timestamps", lambda _: None)
     rows = [
         encode_slice(partition, table_of(ROWS).append_column("timestamp", [[-5]]))
         for partition in range(4)

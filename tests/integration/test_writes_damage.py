@@ -10,16 +10,16 @@ import pytest
 
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_core.model import Epoch, Ordinal, PartitionId
-from qss_core.wire import partition_commit
-from qss_store.committing import APPLYING
-from qss_store.engine.base import CHANGELOG, META, PAYLOAD, Batch, Engine
-from qss_store.engine.files import newest_log
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_core.wire.messages import partition_commit
 from qss_store.replication.entries import Commit, Entry, encode_entry, encode_offset
-from qss_testing.faulty_engine import Faults, FaultyEngine
-from qss_testing.stores import open_memory, open_rocksdb
+from qss_store.storage.apply.commit_writer import APPLYING
+from qss_store.storage.database_files import newest_log
+from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_testing.faults.faulty_engine import Faults, FaultyEngine
+from qss_testing.pods.stores import open_memory, open_rocksdb
+from qss_testing.pods.write_cluster import Chunks, WriteCluster, Writer, decide, write_cluster
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import Chunks, WriteCluster, Writer, decide, write_cluster
 
 PARTITIONS = 3
 SPOILT = 1

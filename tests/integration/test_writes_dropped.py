@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import encode_slice
+from qss_client.chunks.chunk import encode_slice
 from qss_core.model import StoreType
-from qss_core.wire import ChunkReference
-from qss_testing.write_cluster import WriteCluster, table_of, write_cluster
+from qss_core.wire.messages import ChunkReference
+from qss_testing.pods.write_cluster import WriteCluster, table_of, write_cluster
 
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE

@@ -11,19 +11,24 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import Slice, encode_slice
+from qss_client.chunks.chunk import Slice, encode_slice
 from qss_core.errors import ChunkMismatchError, DiskFullError, error_from_wire
 from qss_core.model import Epoch, PartitionId, StoreSettings, WriterEpoch
-from qss_core.wire import CommitPartitionsRequest, CommitRequest, OpenWriterRequest, WriterOpened
-from qss_store.engine.base import CHANGELOG, PAYLOAD, Batch, Engine
+from qss_core.wire.messages import (
+    CommitPartitionsRequest,
+    CommitRequest,
+    OpenWriterRequest,
+    WriterOpened,
+)
 from qss_store.replication.entries import Abort, Barrier, Stage, decode_entry
-from qss_testing.faulty_cluster import FaultyNetwork, Services, make_assignment
-from qss_testing.faulty_engine import Faults, FaultyEngine
-from qss_testing.set_clock import SetClock
-from qss_testing.slow_sync import SlowSyncEngine
-from qss_testing.stores import open_memory, open_rocksdb
+from qss_store.storage.engine import CHANGELOG, PAYLOAD, Batch, Engine
+from qss_testing.fakes.set_clock import SetClock
+from qss_testing.faults.faulty_cluster import FaultyNetwork, Services, make_assignment
+from qss_testing.faults.faulty_engine import Faults, FaultyEngine
+from qss_testing.faults.slow_sync import SlowSyncEngine
+from qss_testing.pods.stores import open_memory, open_rocksdb
+from qss_testing.pods.write_cluster import write_cluster
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import write_cluster
 
 MIB = 1024 * 1024
 ASSIGNMENT = make_assignment(1, pods=1)

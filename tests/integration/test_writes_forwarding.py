@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from qss_testing.stores import configuration
-from qss_testing.write_cluster import WriteCluster, write_cluster
+from qss_testing.pods.stores import configuration
+from qss_testing.pods.write_cluster import WriteCluster, write_cluster
 
 ROWS = {b"k": b"v"}
 

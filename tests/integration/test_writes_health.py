@@ -11,16 +11,16 @@ import pytest
 import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
-from qss_client.chunks import encode_slice
-from qss_client.writing import Run, stage
+from qss_client.chunks.chunk import encode_slice
+from qss_client.writes.batch import Run, stage
 from qss_core.errors import StoreError
 from qss_core.model import Offset
-from qss_store.attention import REST_TICK_S
-from qss_testing.pod_process import PodCluster
-from qss_testing.process_writer import IMPATIENT, ProcessWriter
-from qss_testing.set_clock import SetClock
+from qss_store.runtime.loop_monitor import REST_TICK_S
+from qss_testing.fakes.set_clock import SetClock
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.write_cluster import table_of, write_cluster
 from qss_testing.waiting import wait_until
-from qss_testing.write_cluster import table_of, write_cluster
+from qss_testing.writers.process_writer import IMPATIENT, ProcessWriter
 
 PARTITIONS = 2
 STALL_S = 0.3

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from qss_core.model import StoreSettings
+from qss_testing.pods.write_cluster import WriteCluster, chunk_of, write_cluster
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import WriteCluster, chunk_of, write_cluster
 
 ROWS = {0: {b"k": b"v" * 600}}
 CHUNK = chunk_of(ROWS)

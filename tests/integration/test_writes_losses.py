@@ -8,9 +8,9 @@ import pytest
 
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError
 from qss_core.model import PartitionId
-from qss_store.engine.base import Engine
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_testing.rolled_back import (
+from qss_store.storage.engine import Engine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_testing.faults.rolled_back import (
     PARTITIONS,
     accept,
     cluster_of,
@@ -19,9 +19,9 @@ from qss_testing.rolled_back import (
     values,
     write,
 )
-from qss_testing.stores import open_rocksdb
+from qss_testing.pods.stores import open_rocksdb
+from qss_testing.pods.write_cluster import Chunks, decide, write_cluster
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import Chunks, decide, write_cluster
 
 
 async def test_a_participant_goes_on_where_its_loss_is_accepted(tmp_path: Path) -> None:

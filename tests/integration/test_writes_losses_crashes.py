@@ -7,18 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from qss_client.chunks import encode_slice
+from qss_client.chunks.chunk import encode_slice
 from qss_core.errors import CorruptionError, RolledBackError, StoreError
 from qss_core.model import WriterEpoch
-from qss_core.wire import CommitRequest
-from qss_store.commit_requests import references
-from qss_store.engine.base import PAYLOAD, Batch, Engine
+from qss_core.wire.messages import CommitRequest
 from qss_store.replication.entries import Decide
-from qss_testing.faulty_engine import Faults, FaultyEngine
-from qss_testing.rolled_back import PARTITIONS, accept, cluster_of, losses, values, write
-from qss_testing.stores import open_rocksdb
+from qss_store.storage.engine import PAYLOAD, Batch, Engine
+from qss_store.writes.commit_checks import references
+from qss_testing.faults.faulty_engine import Faults, FaultyEngine
+from qss_testing.faults.rolled_back import PARTITIONS, accept, cluster_of, losses, values, write
+from qss_testing.pods.stores import open_rocksdb
+from qss_testing.pods.write_cluster import (
+    Chunks,
+    Rows,
+    WriteCluster,
+    decide,
+    table_of,
+    write_cluster,
+)
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import Chunks, Rows, WriteCluster, decide, table_of, write_cluster
 
 STEPS_MAX = 50
 

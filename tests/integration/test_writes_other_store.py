@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from qss_core.model import StoreId
-from qss_testing.http import Answer
-from qss_testing.write_cluster import WriteCluster, Writer, chunk_of, write_cluster
+from qss_testing.clients.http import Answer
+from qss_testing.pods.write_cluster import WriteCluster, Writer, chunk_of, write_cluster
 
 Request = Callable[[Writer, int], Awaitable[Answer]]
 REQUESTS: dict[str, Request] = {

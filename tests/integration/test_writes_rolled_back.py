@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import RolledBackError
-from qss_store.completion import Completion
-from qss_testing.rolled_back import (
+from qss_store.replicas.completion import Completion
+from qss_testing.faults.rolled_back import (
     PARTITIONS,
     accept,
     cluster_of,

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from qss_core.model import PartitionId
-from qss_testing.http import Answer
-from qss_testing.stores import open_rocksdb
-from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import (
+from qss_testing.clients.http import Answer
+from qss_testing.pods.stores import open_rocksdb
+from qss_testing.pods.write_cluster import (
     Chunks,
     WriteCluster,
     Writer,
@@ -19,6 +18,7 @@ from qss_testing.write_cluster import (
     reference_of,
     write_cluster,
 )
+from qss_testing.waiting import wait_until_async
 
 A, B = {b"k": b"a"}, {b"k": b"b"}
 

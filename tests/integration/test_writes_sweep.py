@@ -9,14 +9,14 @@ import pytest
 
 from qss_core.errors import StaleEpochError
 from qss_core.model import Epoch, StoreSettings, WriterEpoch
-from qss_core.wire import ResolveRequest
-from qss_store.settings import Settings
+from qss_core.wire.messages import ResolveRequest
+from qss_store.runtime.settings import Settings
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.writers import ONE_OFF_RETENTION_MS
-from qss_testing.set_clock import SetClock
-from qss_testing.stores import open_rocksdb
+from qss_testing.fakes.set_clock import SetClock
+from qss_testing.pods.stores import open_rocksdb
+from qss_testing.pods.write_cluster import WriteCluster, Writer, decide, write_cluster
 from qss_testing.waiting import wait_until_async
-from qss_testing.write_cluster import WriteCluster, Writer, decide, write_cluster
 
 TIMEOUT_S = 10.0
 SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, open_batch_timeout_s=TIMEOUT_S)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import encode_slice
+from qss_client.chunks.chunk import encode_slice
+from qss_core.formats.timed_keys import encode_session_key, encode_window_key
 from qss_core.model import StoreType
-from qss_core.timed_keys import encode_session_key, encode_window_key
-from qss_core.wire import ChunkReference
-from qss_testing.write_cluster import WriteCluster, chunk_of, table_of, write_cluster
+from qss_core.wire.messages import ChunkReference
+from qss_testing.pods.write_cluster import WriteCluster, chunk_of, table_of, write_cluster
 
 MINUTE = 60_000
 ROWS = {b"k": b'"v"'}

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from qss_client.chunks import encode_slice
-from qss_client.http_sync import SyncHttp
-from qss_client.writing import open_writer, stage
+from qss_client.chunks.chunk import encode_slice
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import open_writer, stage
 from qss_core.model import Partitioner
-from qss_core.wire import ChunkReference, CommitRequest, encode
-from qss_testing.pod_process import PodCluster
+from qss_core.wire.messages import ChunkReference, CommitRequest, encode
+from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 
 

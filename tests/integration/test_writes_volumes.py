@@ -7,9 +7,9 @@ import pytest
 
 from qss_core.errors import CorruptionError
 from qss_core.model import StoreDefinition, StoreId
-from qss_core.wire import encode
-from qss_testing.stores import make_definition, open_rocksdb
-from qss_testing.write_cluster import WriteCluster, write_cluster
+from qss_core.wire.messages import encode
+from qss_testing.pods.stores import make_definition, open_rocksdb
+from qss_testing.pods.write_cluster import WriteCluster, write_cluster
 
 ROWS = {b"k": b"v"}
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from rocksdict import WriteBatch
 
-from qss_bench.bare import open_plain
-from qss_bench.load import run_load
+from qss_bench.loads.bare import open_plain
+from qss_bench.loads.load import run_load
+from qss_bench.loads.rows import HOUR_MS, Loader, load, make_keys, make_slices
 from qss_bench.reads import _head
 from qss_bench.report import Figure
-from qss_bench.rows import HOUR_MS, Loader, load, make_keys, make_slices
-from qss_client.chunks import read_rows
-from qss_client.http_sync import SyncHttp
-from qss_client.layouts import Layout, layout_of
-from qss_client.writing import stage
+from qss_client.chunks.chunk import read_rows
+from qss_client.chunks.chunk_schema import Layout, layout_of
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import stage
 from qss_core.model import StoreType
-from qss_testing.pod_process import PodCluster
+from qss_testing.pods.pod_process import PodCluster
 
 CHUNK_ROWS = 10_000
 CHUNKS = 60

@@ -7,11 +7,11 @@ from statistics import median
 
 import msgspec
 
-from qss_bench.load import run_load
+from qss_bench.loads.load import run_load
+from qss_bench.loads.rows import load, make_keys
 from qss_bench.reads import reopen
 from qss_bench.report import Figure
-from qss_bench.rows import load, make_keys
-from qss_testing.pod_process import PodCluster, PodProcess
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 from qss_testing.waiting import wait_until
 
 ROWS = 1_000_000

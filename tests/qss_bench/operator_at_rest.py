@@ -24,10 +24,10 @@ from e2e.environment import CRD
 from e2e.stores import is_ready, small_store
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, StoreAssignment, StoreName
-from qss_core.wire import decode, encode, problem_of
+from qss_core.wire.messages import decode, encode, problem_of
 from qss_operator.clock import SystemClock, micro_time_of
-from qss_operator.kubernetes.api import KubernetesApi, connect
-from qss_operator.kubernetes.kinds import (
+from qss_operator.kubernetes.api.client import KubernetesApi, connect
+from qss_operator.kubernetes.api.kinds import (
     CUSTOM_RESOURCE_DEFINITIONS,
     LEASES,
     NODES,
@@ -37,8 +37,8 @@ from qss_operator.kubernetes.kinds import (
     Kind,
 )
 from qss_operator.kubernetes.names import CHANGELOG_PORT, ORDINAL_LABEL, STORE_LABEL
-from qss_testing.fake_pod import FakePod
-from qss_testing.ports import free_ports
+from qss_testing.fakes.fake_pod import FakePod
+from qss_testing.pods.ports import free_ports
 
 COUNTS = (1, 50, 200)
 PODS_A_STORE = 3

@@ -6,12 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-from qss_bench.bare import fill, open_plain
-from qss_bench.load import run_load
+from qss_bench.loads.bare import fill, open_plain
+from qss_bench.loads.load import run_load
+from qss_bench.loads.rows import VALUE_BYTES, load, make_keys
 from qss_bench.report import Figure
-from qss_bench.rows import VALUE_BYTES, load, make_keys
-from qss_testing.pod_process import PodCluster
-from qss_testing.ports import free_ports
+from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.ports import free_ports
 from qss_testing.waiting import wait_until
 
 KEYS = 1_000_000
@@ -49,7 +49,7 @@ def measure_get(directory: Path, cluster: PodCluster, keys: list[bytes]) -> Figu
     """Requests a CPU second of the server, ours and bare, in turn."""
     port = free_ports(1)[0]
     bare = subprocess.Popen(
-        [sys.executable, "-m", "qss_bench.bare", str(directory / "plain"), str(port)]
+        [sys.executable, "-m", "qss_bench.loads.bare", str(directory / "plain"), str(port)]
     )
     try:
         wait_until(lambda: _listens(port))

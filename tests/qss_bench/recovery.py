@@ -7,16 +7,16 @@ from pathlib import Path
 
 from rocksdict import Rdict
 
-from qss_bench.bare import fill
+from qss_bench.loads.bare import fill
+from qss_bench.loads.rows import VALUE_BYTES, load, make_keys
 from qss_bench.report import Figure
-from qss_bench.rows import VALUE_BYTES, load, make_keys
-from qss_store.clock import SystemClock
-from qss_testing.pod_process import PodCluster
+from qss_store.runtime.clock import SystemClock
+from qss_testing.pods.pod_process import PodCluster
 
 KEYS = 1_000_000
 ROUNDS = 3
 _OPEN_PLAIN = (
-    "import sys, time; from qss_bench.bare import open_plain; started = time.perf_counter(); "
+    "import sys, time; from qss_bench.loads.bare import open_plain; started = time.perf_counter(); "
     "db = open_plain(sys.argv[1]); db.get(b'x'); print(time.perf_counter() - started)"
 )
 _OPEN_POD = (
@@ -80,9 +80,9 @@ def _timed(program: str, path: str) -> float:
 async def open_pod(volume: str) -> float:
     """Seconds from nothing to serving."""
     from qss_core.model import Ordinal, StoreName
-    from qss_store.engine.rocksdb import Budget, RocksDbEngine
-    from qss_store.metrics import Metrics
-    from qss_store.pod import Pod
+    from qss_store.replicas.pod import Pod
+    from qss_store.runtime.metrics import Metrics
+    from qss_store.storage.rocksdb import Budget, RocksDbEngine
 
     budget = Budget.of(cache_bytes=256 << 20, write_buffer_bytes=256 << 20)
     started = time.perf_counter()

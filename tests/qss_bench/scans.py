@@ -10,16 +10,16 @@ from statistics import median
 
 import pyarrow as pa
 
-from qss_bench.bare import fill, open_plain
+from qss_bench.loads.bare import fill, open_plain
+from qss_bench.loads.rows import VALUE_BYTES, load, make_keys
 from qss_bench.reads import reopen
 from qss_bench.report import Figure
-from qss_bench.rows import VALUE_BYTES, load, make_keys
-from qss_client.chunks import encode_slice
-from qss_client.http_sync import SyncHttp
-from qss_client.writing import WRITE_LIMITS, commit, discover, open_writer, stage
+from qss_client.chunks.chunk import encode_slice
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import WRITE_LIMITS, commit, discover, open_writer, stage
+from qss_core.formats.timed_keys import encode_window_key
 from qss_core.model import StoreType
-from qss_core.timed_keys import encode_window_key
-from qss_testing.pod_process import PodCluster, PodProcess
+from qss_testing.pods.pod_process import PodCluster, PodProcess
 
 ROWS = 100_000
 ROUNDS = 7

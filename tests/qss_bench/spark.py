@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from qss_bench.report import Figure
 from qss_spark import StoreSink
 from qss_spark.session import local_session
-from qss_testing.pod_process import PodCluster
+from qss_testing.pods.pod_process import PodCluster
 
 BATCH_ROWS = 200
 WARM_UP = 10

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from qss_bench.report import Figure
 from qss_spark.session import local_session
-from qss_testing.pod_process import PodCluster
+from qss_testing.pods.pod_process import PodCluster
 
 ROWS = 5_000_000
 VALUE_BYTES = 88  # With a key of 12 bytes a row has 100.

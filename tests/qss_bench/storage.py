@@ -4,11 +4,11 @@ import asyncio
 import os
 from pathlib import Path
 
+from qss_bench.loads.rows import HOUR_MS, VALUE_BYTES
 from qss_bench.report import Figure
-from qss_bench.rows import HOUR_MS, VALUE_BYTES
-from qss_core.formats import Format
+from qss_core.formats.values import Format
 from qss_core.model import StoreType
-from qss_testing.stores import Cluster, Put, make_definition, open_rocksdb
+from qss_testing.pods.stores import Cluster, Put, make_definition, open_rocksdb
 
 ROWS = 10_000
 HEADERS = (("source", b"flights-001.csv"), ("line", b"12345"))

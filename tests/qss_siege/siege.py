@@ -32,14 +32,14 @@ from qss_siege.witnesses import (
     watches,
     writing,
 )
-from qss_store.memory_shares import with_shares
-from qss_store.settings import Settings
-from qss_testing.certificates import Authority
-from qss_testing.guarded import BOTH, READER, STORE, WRITER, guarded, rights
-from qss_testing.pod_forge import TESTS
-from qss_testing.pod_process import PodCluster, PodProcess
-from qss_testing.reviewer import Reviewer, make_token
-from qss_testing.writer import Record, Writer
+from qss_store.runtime.process.memory_shares import with_shares
+from qss_store.runtime.settings import Settings
+from qss_testing.fakes.reviewer import Reviewer, make_token
+from qss_testing.pods.certificates import Authority
+from qss_testing.pods.guarded import BOTH, READER, STORE, WRITER, guarded, rights
+from qss_testing.pods.pod_forge import TESTS
+from qss_testing.pods.pod_process import PodCluster, PodProcess
+from qss_testing.writers.writer import Record, Writer
 
 PARTITIONS = 4
 

@@ -11,8 +11,8 @@ from typing import Self
 
 from qss_core.errors import StoreError
 from qss_siege.target import HOST, SMALL_BYTES, small_key
-from qss_testing.pod_process import PodProcess
-from qss_testing.writer import Record, Writer
+from qss_testing.pods.pod_process import PodProcess
+from qss_testing.writers.writer import Record, Writer
 
 PROBE_TIMEOUT_S = 5.0  # The pod template's.
 _PROBE_EACH_S = 1.0  # Oftener than any kubelet.

@@ -1,6 +1,6 @@
 """The row bytes of a record, in one call."""
 
-from qss_core.formats import TIMESTAMP_UNKNOWN, Format, Record, encoder_of
+from qss_core.formats.values import TIMESTAMP_UNKNOWN, Format, Record, encoder_of
 
 
 def encode_row(row_format: Format, record: Record) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import Slice, encode_slice
+from qss_client.chunks.chunk import Slice, encode_slice
 from qss_core.errors import (
     BatchClosedError,
     ChunkMissingError,
@@ -23,7 +23,7 @@ from qss_core.errors import (
     StaleWriterError,
     StoreError,
 )
-from qss_core.wire import (
+from qss_core.wire.messages import (
     AbortRequest,
     ChunkReference,
     CommitRequest,
@@ -32,7 +32,7 @@ from qss_core.wire import (
     error_of,
 )
 from qss_store.replication.entries import Stage
-from qss_testing.faulty_cluster import FaultyCluster, Services
+from qss_testing.faults.faulty_cluster import FaultyCluster, Services
 
 PARTITIONS = 4
 PODS = 3

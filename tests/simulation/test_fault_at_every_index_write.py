@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.opening import OpenEngine
-from qss_testing.batch_story import Story
-from qss_testing.faulty_engine import Crash, Faults, MemoryDisk, failing
-from qss_testing.own_stores import NEXT_BY_VALUE, check_index
-from qss_testing.plots import INDEXED_PLOT
+from qss_store.replicas.opening.open_database import OpenEngine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_testing.faults.faulty_engine import Crash, Faults, MemoryDisk, failing
+from qss_testing.reference.batch_story import Story
+from qss_testing.reference.own_stores import NEXT_BY_VALUE, check_index
+from qss_testing.reference.plots import INDEXED_PLOT
 from qss_testing.waiting import wait_until_async
 
 STEPS_MIN, STEPS_MAX = 8, 30

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qss_core.spec import formats_of
-from qss_store.replica import Replica
-from qss_testing.batch_story import Story
-from qss_testing.faulty_engine import Faults, MemoryDisk, failing
-from qss_testing.migrations import STEP_ROWS, check_places, sources_of
-from qss_testing.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT
-from qss_testing.stores import open_rocksdb
+from qss_core.spec.resource import formats_of
+from qss_store.replicas.replica import Replica
+from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
+from qss_testing.pods.stores import open_rocksdb
+from qss_testing.reference.batch_story import Story
+from qss_testing.reference.migrations import STEP_ROWS, check_places, sources_of
+from qss_testing.reference.plots import DUPLICATES_PLOT, KEY_VALUE_PLOT, SESSION_PLOT
 
 PLOTS = {
     "KeyValue": KEY_VALUE_PLOT,

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.opening import OpenEngine
-from qss_testing.batch_story import Story
-from qss_testing.faulty_engine import Faults, MemoryDisk, failing
-from qss_testing.plots import (
+from qss_store.replicas.opening.open_database import OpenEngine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
+from qss_testing.reference.batch_story import Story
+from qss_testing.reference.plots import (
     CARRIED_PLOT,
     DUPLICATES_PLOT,
     INDEXED_PLOT,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from qss_testing import planted, planted_lane
-from qss_testing.planted import Plant, plant
+from qss_testing.faults import planted, planted_lane
+from qss_testing.faults.planted import Plant, plant
 
 PLANTS = (*planted.PLANTS, *planted_lane.PLANTS)
 

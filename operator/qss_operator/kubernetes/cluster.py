@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from qss_core.model import StoreName
-from qss_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
-from qss_operator.kubernetes.live import LiveReads
-from qss_operator.kubernetes.missing_pods import MissingPods, Waits
+from qss_operator.kubernetes.access.pod_access import PodAccess
+from qss_operator.kubernetes.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from qss_operator.kubernetes.api.read_cache import LiveReads
 from qss_operator.kubernetes.names import StoreNames
-from qss_operator.kubernetes.nodes import Zones
-from qss_operator.kubernetes.pod_access import PodAccess
-from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of, wait_of
-from qss_operator.kubernetes.upkeep import Upkeep
-from qss_operator.kubernetes.volumes import largest_volume
+from qss_operator.kubernetes.objects.children_apply import Upkeep
+from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
+from qss_operator.kubernetes.objects.nodes import Zones
+from qss_operator.kubernetes.objects.pod_failure import silence_of, trouble_of, wait_of
+from qss_operator.kubernetes.objects.volumes import largest_volume
 from qss_operator.planning.model import ClusterState, Observation, PodState
 
 Object = dict[str, Any]

@@ -13,17 +13,17 @@ import aiohttp
 
 from qss_operator.clock import SystemClock
 from qss_operator.http_pods import HttpPods
-from qss_operator.kubernetes.api import KubernetesApi, connect
-from qss_operator.kubernetes.events import Events
-from qss_operator.kubernetes.health import Health, HealthLimits, serve_ops
-from qss_operator.kubernetes.keeper import Surroundings
-from qss_operator.kubernetes.lease import Leadership
-from qss_operator.kubernetes.lease_rules import LeaseSettings
-from qss_operator.kubernetes.reviewers import Reviewers
+from qss_operator.kubernetes.access.reviewers import Reviewers
+from qss_operator.kubernetes.api.client import KubernetesApi, connect
+from qss_operator.kubernetes.events.poster import Events
+from qss_operator.kubernetes.leadership.health import Health, HealthLimits, serve_ops
+from qss_operator.kubernetes.leadership.lease import Leadership
+from qss_operator.kubernetes.leadership.lease_rules import LeaseSettings
+from qss_operator.kubernetes.leadership.watchdog import Watchdog
 from qss_operator.kubernetes.rounds import Rounds
 from qss_operator.kubernetes.settings import OperatorSettings
+from qss_operator.kubernetes.store_loop import Surroundings
 from qss_operator.kubernetes.stores import Stores
-from qss_operator.kubernetes.watchdog import Watchdog
 from qss_operator.kubernetes.watches import Watches, wait_for_stores
 from qss_operator.metrics import OperatorMetrics
 

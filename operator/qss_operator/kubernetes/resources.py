@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 
 from qss_core.model import StoreName
-from qss_core.spec import decode_spec
-from qss_operator.crd import without_nulls
-from qss_operator.kubernetes.api import KubernetesApi
-from qss_operator.kubernetes.kinds import STORES
-from qss_operator.kubernetes.live import LiveReads
-from qss_operator.kubernetes.requests import Object
+from qss_core.spec.resource import decode_spec
+from qss_operator.kubernetes.api.client import KubernetesApi
+from qss_operator.kubernetes.api.kinds import STORES
+from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.requests import Object
 from qss_operator.planning.annotations import ADOPT_VOLUMES_ANNOTATION
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.planning.status import is_serving
-from qss_operator.unsupported import supported_spec
+from qss_operator.resources.crd import without_nulls
+from qss_operator.resources.support import supported_spec
 
 OnPublished = Callable[[StoreStatus | None, StoreStatus], None]
 

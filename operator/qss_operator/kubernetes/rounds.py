@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from qss_core.errors import Retry, StoreError
-from qss_operator.kubernetes.health import Health
+from qss_operator.kubernetes.leadership.health import Health
 
 ROUND_S = 120.0  # A pod may take 30 s for an answer, and there may be many.
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qss_operator.kubernetes.template import DEFAULT_USER, PodDefaults
+from qss_operator.kubernetes.objects.pod_template import DEFAULT_USER, PodDefaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ import asyncio
 import logging
 
 from qss_core.model import StoreName
-from qss_operator.kubernetes.keeper import StoreKeeper, Surroundings
-from qss_operator.kubernetes.kinds import STORES, Kind
+from qss_operator.kubernetes.access.reviewers import Reviewers
+from qss_operator.kubernetes.api.kinds import STORES, Kind
+from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.names import store_of
-from qss_operator.kubernetes.requests import Object
-from qss_operator.kubernetes.reviewers import Reviewers
+from qss_operator.kubernetes.store_loop import StoreKeeper, Surroundings
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import kopf
 
-from qss_operator.kubernetes.kinds import STORES, Kind
+from qss_operator.kubernetes.api.kinds import STORES, Kind
+from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.names import GROUP, STORE_LABEL
-from qss_operator.kubernetes.requests import Object
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from qss_core.errors import StoreError
-from qss_operator.kubernetes.errors import KindNotServedError
-from qss_operator.kubernetes.health import Health
-from qss_operator.kubernetes.kinds import (
+from qss_operator.kubernetes.api.errors import KindNotServedError
+from qss_operator.kubernetes.api.kinds import (
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
@@ -22,8 +21,9 @@ from qss_operator.kubernetes.kinds import (
     STORES,
     Kind,
 )
-from qss_operator.kubernetes.live import RESYNC_S, ReadApi
-from qss_operator.kubernetes.requests import Object
+from qss_operator.kubernetes.api.read_cache import RESYNC_S, ReadApi
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.leadership.health import Health
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watch_thread import Seen, WatchThread
 

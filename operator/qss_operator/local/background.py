@@ -7,10 +7,10 @@ from pathlib import Path
 
 from qss_core.model import StoreName
 from qss_operator.errors import AlreadyRunningError, StartFailedError
-from qss_operator.local.files import make_directory
+from qss_operator.local.directory.files import make_directory
+from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, telling_differences
 from qss_operator.local.run import RunningStores, wait_until_ready
-from qss_operator.local.state import StateDirectory
 from qss_operator.local.supervisor import last_line
 from qss_operator.planning.model import StoreStatus
 

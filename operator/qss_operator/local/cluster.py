@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from qss_core.model import Ordinal, PodAddress, PodName, StoreName
 from qss_operator.errors import StateDirectoryError
-from qss_operator.local.files import holds_files
-from qss_operator.local.ports import LOOPBACK, PodPorts, choose_ports, moves
+from qss_operator.local.directory.files import holds_files
+from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports, moves
+from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.processes import end_process
-from qss_operator.local.state import StateDirectory
 from qss_operator.local.supervisor import STOP_GRACE_S, PodSupervisor
 from qss_operator.planning.model import (
     ClusterState,

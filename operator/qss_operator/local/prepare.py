@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
-from qss_core.spec import StoreSpec, decode_spec
+from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError
-from qss_operator.local.state import StateDirectory
-from qss_operator.manifests import Manifest, read_manifests
+from qss_operator.local.directory.state import StateDirectory
 from qss_operator.planning.annotations import ADOPT_VOLUMES_ANNOTATION, how_to_restart
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
 from qss_operator.planning.model import ConditionType, StoreResource, StoreStatus
 from qss_operator.planning.status import STOPPED
-from qss_operator.unsupported import refuse_unsupported_locally
-from qss_operator.validation import validate_resource
+from qss_operator.resources.manifests import Manifest, read_manifests
+from qss_operator.resources.support import refuse_unsupported_locally
+from qss_operator.resources.validation import validate_resource
 
 Failure = TypeVar("Failure", bound=StoreError)
 

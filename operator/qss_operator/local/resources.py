@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from qss_core.model import StoreName
 from qss_operator.errors import ConflictError
-from qss_operator.local.state import StateDirectory
+from qss_operator.local.directory.state import StateDirectory
 from qss_operator.planning.model import StoreResource, StoreStatus
 
 

@@ -15,12 +15,12 @@ from qss_operator.clock import SystemClock
 from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
+from qss_operator.local.directory.state import HeldLock, StateDirectory
 from qss_operator.local.prepare import prepare, store, telling_differences
 from qss_operator.local.resources import LocalResources
 from qss_operator.local.rounds import run_rounds
-from qss_operator.local.state import HeldLock, StateDirectory
 from qss_operator.local.stop import mark_stopped
-from qss_operator.planning.knowledge import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
+from qss_operator.planning.assignment_state import NO_IN_SYNC_REPLICA, RETAINED_VOLUMES_FOUND
 from qss_operator.planning.losses import PARTITION_ROLLED_BACK
 from qss_operator.planning.model import ConditionType, StoreStatus
 from qss_operator.planning.obstacles import STORE_TYPE_REFUSED

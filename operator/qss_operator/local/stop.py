@@ -7,8 +7,8 @@ from qss_core.model import StoreName
 from qss_operator.clock import SystemClock
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.cluster import end_leftovers
+from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.processes import end_process
-from qss_operator.local.state import StateDirectory
 from qss_operator.planning.status import stopped_status
 
 _LOG = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from pathlib import Path
 from qss_core.model import Ordinal, StoreName
 from qss_operator.errors import StateDirectoryError
 from qss_operator.local.backoff import failures_after, restart_delay_s
-from qss_operator.local.files import make_directory
+from qss_operator.local.directory.files import make_directory
+from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.processes import identify, start_child
-from qss_operator.local.state import StateDirectory
 
 logger = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from qss_core.formats import Format, lost_between
+from qss_core.formats.values import Format, lost_between
 from qss_core.model import PodName
-from qss_core.replica_reports import ReplicaReport
-from qss_core.spec import StoreSpec
+from qss_core.spec.resource import StoreSpec
+from qss_core.wire.replica_reports import ReplicaReport
 from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
 
 LOSSY_MIGRATION_NOT_ALLOWED = "LossyMigrationNotAllowed"

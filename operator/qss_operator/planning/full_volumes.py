@@ -1,6 +1,6 @@
 """Volumes without the room that pods keep back: what is said of them. Pure."""
 
-from qss_operator.planning.knowledge import shown
+from qss_operator.planning.assignment_state import shown
 from qss_operator.planning.model import Observation
 
 VOLUME_FULL = "VolumeFull"

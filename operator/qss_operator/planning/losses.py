@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from qss_core.losses import DataLoss
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
-from qss_core.replica_reports import ReplicaReport, ReplicasReport
+from qss_core.wire.losses import DataLoss
+from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.annotations import how_to_annotate
 from qss_operator.planning.model import Observation
 

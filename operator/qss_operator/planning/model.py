@@ -16,8 +16,8 @@ from qss_core.model import (
     StoreName,
     Wire,
 )
-from qss_core.replica_reports import ReplicasReport
-from qss_core.spec import StoreSpec
+from qss_core.spec.resource import StoreSpec
+from qss_core.wire.replica_reports import ReplicasReport
 
 # --- The status, in exactly the CRD's shape.
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from qss_core.replica_reports import ReplicaReport
-from qss_operator.planning.knowledge import shown, troubles_of
+from qss_core.wire.replica_reports import ReplicaReport
+from qss_operator.planning.assignment_state import shown, troubles_of
 from qss_operator.planning.model import Observation, Trouble
 
 ASSIGNMENT_REFUSED = "AssignmentRefused"

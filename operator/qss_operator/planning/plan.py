@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 from qss_core.model import PartitionConfiguration, StoreAssignment
-from qss_core.replica_reports import ReplicasReport
-from qss_core.spec import definition_of, settings_of
-from qss_operator.planning.claims import told_of_unclear
-from qss_operator.planning.formats import with_decided_format
-from qss_operator.planning.knowledge import (
+from qss_core.spec.resource import definition_of, settings_of
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.planning.assignment_state import (
     Known,
     Unknown,
     assess,
@@ -18,6 +16,8 @@ from qss_operator.planning.knowledge import (
     store_claims,
     wanted_replicas,
 )
+from qss_operator.planning.disk_claims import told_of_unclear
+from qss_operator.planning.formats import with_decided_format
 from qss_operator.planning.losses import accepted_losses, to_accept
 from qss_operator.planning.model import (
     AcceptLoss,

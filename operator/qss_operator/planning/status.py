@@ -3,9 +3,7 @@
 import msgspec
 
 from qss_core.model import PartitionConfiguration
-from qss_operator.planning.formats import decide_format, migrating, progress_of
-from qss_operator.planning.full_volumes import VOLUME_FULL, full_volumes_message
-from qss_operator.planning.knowledge import (
+from qss_operator.planning.assignment_state import (
     ASSIGNMENT_UNKNOWN,
     CREATING,
     HIBERNATED,
@@ -27,6 +25,8 @@ from qss_operator.planning.knowledge import (
     shown,
     wanted_replicas,
 )
+from qss_operator.planning.formats import decide_format, migrating, progress_of
+from qss_operator.planning.full_volumes import VOLUME_FULL, full_volumes_message
 from qss_operator.planning.losses import (
     DATA_LOST,
     PARTITION_ROLLED_BACK,

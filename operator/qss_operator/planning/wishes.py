@@ -1,7 +1,7 @@
 """What the spec asks for and is not done, with the reason: it must not read as done. Pure."""
 
+from qss_operator.planning.assignment_state import scaling_message
 from qss_operator.planning.formats import LOSSY_MIGRATION_NOT_ALLOWED, migrating
-from qss_operator.planning.knowledge import scaling_message
 from qss_operator.planning.model import ConditionType, Observation, Trouble
 
 MOVES_NOT_SUPPORTED = "MovesNotSupported"

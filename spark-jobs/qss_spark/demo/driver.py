@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from qss_client.orphans import ending_with_its_parent
+from qss_client.kube.child_processes import ending_with_its_parent
 from qss_spark.demo.driver_program import ENDED
 from qss_spark.demo.processes import ProgramError
 

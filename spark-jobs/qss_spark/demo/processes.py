@@ -8,7 +8,7 @@ from collections import deque
 from pathlib import Path
 
 import qss_spark
-from qss_client.orphans import started
+from qss_client.kube.child_processes import started
 
 _CLUSTER_READY = "Ctrl-C stops"  # What `qss up` says once every store is.
 _START_TIMEOUT_S = 120.0

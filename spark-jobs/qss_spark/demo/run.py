@@ -19,17 +19,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from qss_client import Store
-from qss_spark.demo.asking import Answered, Asking
 from qss_spark.demo.driver import Driver
 from qss_spark.demo.expected import DIFFERENCES_SHOWN_MAX, Expected, differences
 from qss_spark.demo.interruptions import interrupt_on_polite_ends, uninterrupted
-from qss_spark.demo.plays import PLAYS, Part, Play
 from qss_spark.demo.processes import (
     Cluster,
     ProgramError,
     jobs_directory,
     run_qss,
 )
+from qss_spark.demo.query_load import Answered, Asking
+from qss_spark.demo.scenarios import PLAYS, Part, Play
 from qss_spark.flights import FLIGHTS
 
 _DONE = "verdict"

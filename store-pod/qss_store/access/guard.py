@@ -13,7 +13,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from qss_core.errors import AccessUnknownError
-from qss_store.access.passports import (
+from qss_store.access.decisions import (
     Admit,
     Ask,
     Known,
@@ -26,7 +26,7 @@ from qss_store.access.passports import (
     Verdict,
     judge,
 )
-from qss_store.access.review_places import ReviewPlaces
+from qss_store.access.review_limits import ReviewPlaces
 from qss_store.access.reviews import (
     ACCESS_REVIEWS,
     TOKEN_REVIEWS,
@@ -47,9 +47,9 @@ from qss_store.access.tokens import (
     token_of,
     why_invalid,
 )
-from qss_store.clock import Clock
-from qss_store.metrics import AccessMetrics
-from qss_store.settings import Settings
+from qss_store.runtime.clock import Clock
+from qss_store.runtime.metrics import AccessMetrics
+from qss_store.runtime.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_S = 1.0  # Between questions to an API server that does not answer.

@@ -1,1 +1,16 @@
-"""The pod's three listeners: handlers parse, call and encode."""
+"""The pod's listeners: they parse a request, call `reads` or `writes`, and encode the answer.
+
+`server` opens the three ports. The query port (`query`) answers readers, the internal port
+(`internal`) writers, other pods and the operator, the ops port (`ops`) the kubelet and
+Prometheus. `discovery` is served on the first two.
+
+A request passes, in this order: `connection` (is there room for the connection, is the head
+small enough, does the client read), `query.fast_path` for plain GETs, and for all others
+aiohttp and `middleware`: metrics, limits of requests and bodies, errors as problem documents.
+`browsers` refuses web pages of other origins, `access` asks the guard whether the caller has
+the route's right, and `refusal_log` logs refusals without keys and tokens.
+
+`path_keys` reads keys from raw paths, `content_types` chooses the answer's type by `Accept`,
+`large_answers` writes what does not fit into a connection's buffer, and `responses` makes
+answers and the headers of requests to other pods.
+"""

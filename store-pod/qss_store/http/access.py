@@ -5,7 +5,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from qss_store.access.guard import Guard
 from qss_store.access.rights import Requirement, requirement_of
-from qss_store.http.shell import route_of
+from qss_store.http.middleware import route_of
 
 
 def access_middlewares(guard: Guard | None) -> list[Middleware]:

@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from qss_core.errors import ForbiddenError
 from qss_store.access.guard import Guard
-from qss_store.settings import Settings
+from qss_store.runtime.settings import Settings
 
 # No public name server answers for names of one word, and for these.
 _OWN_ENDINGS = (".localhost", ".svc", ".svc.cluster.local")

@@ -16,16 +16,16 @@ from qss_core.model import (
     StoreType,
     Wire,
 )
-from qss_core.parameters import KEY_METADATA_PARAMETERS, options_of, parse_parameters
 from qss_core.positions import PositionJson
-from qss_core.wire import Instance, KeyMetadata, StoreMetadata, metadata_of
-from qss_store.http.answers import json_response
-from qss_store.http.keys import key_text
-from qss_store.pod import Pod
-from qss_store.reads.plans import key_of_text, partition_of_key
-from qss_store.reads.rows import codec_of
-from qss_store.replica import Replica
-from qss_store.reports import state_of
+from qss_core.queries.parameters import KEY_METADATA_PARAMETERS, options_of, parse_parameters
+from qss_core.wire.messages import Instance, KeyMetadata, StoreMetadata, metadata_of
+from qss_store.http.path_keys import key_text
+from qss_store.http.responses import json_response
+from qss_store.reads.codec import codec_of
+from qss_store.reads.plans.keys import key_of_text, partition_of_key
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.report import state_of
 
 
 class StoreSummary(Wire, frozen=True, kw_only=True):

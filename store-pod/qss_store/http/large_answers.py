@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from qss_store.http.connections import let_little_wait
-from qss_store.http.shell import MEMORY
-from qss_store.request_memory import RequestMemory
+from qss_store.http.connection.protocol import let_little_wait
+from qss_store.http.middleware import MEMORY
+from qss_store.runtime.request_memory import RequestMemory
 
 _LOG = logging.getLogger(__name__)
 LARGE_BYTES = 64 * 1024  # What a connection may have in its buffer, as its place is counted.

@@ -1,1 +1,3 @@
-"""The changelog of a partition: its entries and the pure rules by which it grows and is cut."""
+"""The changelog of one partition: `entries` has its entries and their bytes, `log` the pure rules
+by which it grows, becomes applicable, and is cut.
+"""

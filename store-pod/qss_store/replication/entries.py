@@ -13,9 +13,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from qss_core.errors import CorruptionError, MalformedRequestError
-from qss_core.losses import BatchesHeld
 from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
-from qss_core.wire import CarriedRows, Decision, PartitionCommit, decode, encode
+from qss_core.wire.losses import BatchesHeld
+from qss_core.wire.messages import CarriedRows, Decision, PartitionCommit, decode, encode
 
 _VERSION = 1
 _HEAD = struct.Struct(">BBQQQ")

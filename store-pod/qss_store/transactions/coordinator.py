@@ -15,9 +15,9 @@ from qss_core.errors import (
     TooManyWritersError,
     UnknownWriterError,
 )
-from qss_core.losses import BatchesHeld
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
-from qss_core.wire import ChunkReference, Decision, OpenWriterRequest, decode, encode
+from qss_core.wire.losses import BatchesHeld
+from qss_core.wire.messages import ChunkReference, Decision, OpenWriterRequest, decode, encode
 from qss_store.replication.entries import (
     CloseWriter,
     Complete,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from qss_core.positions import BATCH_TOPICS, Component, Position
-from qss_core.wire import decode
+from qss_core.wire.messages import decode
 
 Components = frozenset[Component]
 _READ = b"read/"

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from qss_core.losses import DataLoss, LastBatch
 from qss_core.model import Epoch
 from qss_core.positions import Position
-from qss_core.wire import Decision, PartitionCommit
+from qss_core.wire.losses import DataLoss, LastBatch
+from qss_core.wire.messages import Decision, PartitionCommit
 from qss_store.transactions.batch_positions import batch_topic
 from qss_store.transactions.participant_state import AppliedBatch
 

@@ -16,10 +16,10 @@ from qss_core.errors import (
     OutOfOrderError,
     SequenceTakenError,
 )
-from qss_core.losses import BatchesHeld, DataLoss, LastBatch
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.positions import Position
-from qss_core.wire import CarriedRows, ChunkReference, PartitionCommit, decode, encode
+from qss_core.wire.losses import BatchesHeld, DataLoss, LastBatch
+from qss_core.wire.messages import CarriedRows, ChunkReference, PartitionCommit, decode, encode
 from qss_store.replication.entries import Abort, Stage
 from qss_store.transactions.batch_positions import (
     batch_topic,

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from qss_core.losses import DataLoss, LastBatch
 from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
 from qss_core.positions import PositionJson
-from qss_core.wire import decode
+from qss_core.wire.losses import DataLoss, LastBatch
+from qss_core.wire.messages import decode
 
 STATE = b"participant"
 LAST = b"last/"  # By writer.

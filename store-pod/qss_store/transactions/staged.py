@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from qss_core.chunk_ids import decode_chunk_id
 from qss_core.errors import StaleWriterError
+from qss_core.formats.timed_keys import SEQUENCE_MAX
 from qss_core.model import Offset, WriterEpoch
-from qss_core.timed_keys import SEQUENCE_MAX
-from qss_core.wire import CarriedRows, decode
+from qss_core.wire.chunk_ids import decode_chunk_id
+from qss_core.wire.messages import CarriedRows, decode
 from qss_store.replication.entries import Abort, Stage
 from qss_store.transactions.participant_state import AppliedBatch
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from qss_core.losses import LastBatch
 from qss_core.model import Sequence, Wire, WriterEpoch
-from qss_core.wire import ChunkReference, encode
+from qss_core.wire.losses import LastBatch
+from qss_core.wire.messages import ChunkReference, encode
 
 UNKNOWN = ""
 ONE_OFF_RETENTION_MS = 7 * 24 * 3600 * 1000

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from qss_client.answers import (
+from qss_client.reads.responses import (
     PartitionResult,
     Row,
     StateQueryResult,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qss_client.chunks import (
+from qss_client.chunks.chunk import (
     HEADERS_BYTES_MAX,
     KEY_BYTES_MAX,
     VALUE_BYTES_MAX,
@@ -17,8 +17,8 @@ from qss_client.chunks import (
     encode_slice,
     read_rows,
 )
-from qss_client.layouts import schema_of
-from qss_client.vector_partitioning import murmur2, partitions_of, partitions_of_list
+from qss_client.chunks.chunk_schema import schema_of
+from qss_client.chunks.partitioning import murmur2, partitions_of, partitions_of_list
 from qss_core.errors import (
     MalformedBytesError,
     MalformedRequestError,

@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from qss_client.cli_tables import table_lines
+from qss_client.cli.tables import table_lines
 
 HEADINGS = ["KEY", "TIMESTAMP", "VALUE"]
 TIME = "2013-01-01T00:00:00Z"

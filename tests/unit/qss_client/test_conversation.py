@@ -7,11 +7,17 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from qss_client.addresses import checked_urls
-from qss_client.conversation import Conversation
-from qss_client.requests import DEFAULTS, ReadOptions, count_request, get_request, many_request
+from qss_client.reads.requests import (
+    DEFAULTS,
+    ReadOptions,
+    count_request,
+    get_request,
+    many_request,
+)
+from qss_client.reads.session import Conversation
 from qss_core.errors import MalformedBytesError, MalformedRequestError
 from qss_core.positions import Position, decode_token, encode_token
-from qss_testing.pod_process import PodCluster
+from qss_testing.pods.pod_process import PodCluster
 
 SEEN = Position.of({"in": {0: 5, 1: 7}})
 ASKED = Position.of({"in": {0: 9, 1: 3}, "other": {0: 1}})

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from qss_client import credentials
-from qss_client.credentials import Credentials, TokenFile, trusted_by
+from qss_client.http import credentials
+from qss_client.http.credentials import Credentials, TokenFile, trusted_by
 from qss_core.errors import CertificateRefusedError, MalformedRequestError, UnauthenticatedError
 
 

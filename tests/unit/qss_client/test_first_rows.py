@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from qss_client import operations
-from qss_client.answers import SessionRow, WindowRow
-from qss_client.conversation import Conversation
-from qss_client.http_answer import HttpAnswer
-from qss_client.requests import DEFAULTS
+from qss_client.http.answer import HttpAnswer
+from qss_client.reads import calls as operations
+from qss_client.reads.requests import DEFAULTS
+from qss_client.reads.responses import SessionRow, WindowRow
+from qss_client.reads.session import Conversation
 from qss_core.model import StoreType
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
 
 STORE = "http://words:1"
 

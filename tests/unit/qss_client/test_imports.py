@@ -9,7 +9,7 @@ import qss_client
 
 
 def test_the_command_line_imports_no_library_that_it_does_not_use() -> None:
-    program = "import sys, qss_client.cli_queries; print(*{*sys.argv[1:]} & {*sys.modules})"
+    program = "import sys, qss_client.cli.queries; print(*{*sys.argv[1:]} & {*sys.modules})"
     slow = ["aiohttp", "pyarrow", "numpy", "pandas", "kubernetes"]
     done = subprocess.run(
         [sys.executable, "-c", program, *slow], capture_output=True, text=True, check=True

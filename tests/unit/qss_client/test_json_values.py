@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from qss_client.answers import read_query_answer, row_of
-from qss_client.json_values import JsonReader, read_decimals, read_json, read_raw, reader_of
+from qss_client.reads.json_values import JsonReader, read_decimals, read_json, read_raw, reader_of
+from qss_client.reads.responses import read_query_answer, row_of
 from qss_core.errors import MalformedRequestError, StoreError
 
 EXACT = b'{"amount":12345678901234567890.123456789,"far":1e400,"price":1.10,"text":"\\u00e9"}'

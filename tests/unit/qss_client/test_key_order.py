@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from qss_client import Row
-from qss_client.key_order import merge_by_key
-from qss_core.serdes import serde_of
+from qss_client.reads.key_order import merge_by_key
+from qss_core.serdes.registry import serde_of
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from qss_client.cli_options import Place, open_store
-from qss_client.kubectl import KubectlError, KubernetesPlace, forwarded
-from qss_client.on_kubernetes import store_on_kubernetes
+from qss_client.cli.options import Place, open_store
+from qss_client.kube.connection import store_on_kubernetes
+from qss_client.kube.kubectl import KubectlError, KubernetesPlace, forwarded
 from qss_core.errors import (
     MalformedRequestError,
     StoreNotFoundError,
@@ -32,7 +32,7 @@ exec sleep 60
 """
 HOLDS = """
 import sys
-from qss_client.kubectl import KubernetesPlace, forwarded
+from qss_client.kube.kubectl import KubernetesPlace, forwarded
 with forwarded(KubernetesPlace(namespace="shop", store="words")) as found:
     print(found.url, flush=True)
     sys.stdin.read()

@@ -5,13 +5,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import Slice, decode_chunk, encode_slice
-from qss_client.layouts import Layout, layout_of
+from qss_client.chunks.chunk import Slice, decode_chunk, encode_slice
+from qss_client.chunks.chunk_schema import Layout, layout_of
 from qss_core.errors import MalformedRequestError
+from qss_core.formats.timed_keys import TIME_MAX
 from qss_core.model import StoreType
 from qss_core.partitioning import partition_of
-from qss_core.timed_keys import TIME_MAX
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
 
 KEY_VALUE = Layout()
 WINDOW = Layout(StoreType.WINDOW)

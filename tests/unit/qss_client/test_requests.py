@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from qss_client.requests import (
+from qss_client.reads.requests import (
     DEFAULTS,
     LINE_KEYS_MAX,
     PATH_KEY_BYTES_MAX,
@@ -18,12 +18,12 @@ from qss_client.requests import (
     page_request,
     query_request,
 )
-from qss_client.scans import scan_keys
+from qss_client.reads.scans import scan_keys
 from qss_core.errors import MalformedRequestError, NullKeyError
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
 from qss_core.positions import Position, encode_token
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
 
 WORDS = make_definition(12)
 EVERYTHING = ReadOptions(

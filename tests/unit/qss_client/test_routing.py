@@ -2,8 +2,8 @@
 
 import pytest
 
-from qss_client.retries import Again, RetryLimits, after_failure, no_answer, still_trying
-from qss_client.routing import active_of
+from qss_client.http.retries import Again, RetryLimits, after_failure, no_answer, still_trying
+from qss_client.reads.routing import active_of
 from qss_core.errors import (
     BatchInProgressError,
     KeyNotFoundError,
@@ -14,8 +14,8 @@ from qss_core.errors import (
     UnreachableError,
 )
 from qss_core.model import PartitionId
-from qss_core.wire import metadata_of
-from qss_testing.pod_process import PodCluster
+from qss_core.wire.messages import metadata_of
+from qss_testing.pods.pod_process import PodCluster
 
 LIMITS = RetryLimits(deadline_s=10.0, first_wait_s=0.1, longest_wait_s=1.0)
 

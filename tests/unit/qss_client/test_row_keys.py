@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qss_client.row_keys import sequences_after, session_row_keys, window_row_keys
-from qss_core.timed_keys import (
+from qss_client.chunks.row_keys import sequences_after, session_row_keys, window_row_keys
+from qss_core.formats.timed_keys import (
     SEQUENCE_MAX,
     TIME_MAX,
     encode_session_key,

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from qss_client.answers import SessionRow, WindowRow, session_row_of, window_row_of
-from qss_client.requests import DEFAULTS, PATH_KEY_BYTES_MAX, HttpRequest, ReadOptions
-from qss_client.scans import Timed, one_request, scan_sessions, scan_windows
+from qss_client.reads.requests import DEFAULTS, PATH_KEY_BYTES_MAX, HttpRequest, ReadOptions
+from qss_client.reads.responses import SessionRow, WindowRow, session_row_of, window_row_of
+from qss_client.reads.scans import Timed, one_request, scan_sessions, scan_windows
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
 
 WORDS = make_definition(12)
 

@@ -1,6 +1,6 @@
 """When a wait for an answer is told."""
 
-from qss_client.telling import TELL_AGAIN_S, Awaited, Telling
+from qss_client.http.wait_warnings import TELL_AGAIN_S, Awaited, Telling
 
 
 def test_a_wait_is_told_after_2_s_and_then_every_5_s() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from qss_client.writing import WRITE_LIMITS, discover, open_writer
+from qss_client.writes.batch import WRITE_LIMITS, discover, open_writer
 from qss_core.errors import MalformedRequestError
-from qss_testing.pod_process import PodCluster
+from qss_testing.pods.pod_process import PodCluster
 
 NOBODY: Any = None  # Where a request would be sent.
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from qss_core.chunk_ids import (
+from qss_core.errors import MalformedRequestError
+from qss_core.model import WriterEpoch
+from qss_core.wire.chunk_ids import (
     ChunkId,
     decode_chunk_id,
     encode_chunk_id,
     name_attempt,
     name_group,
 )
-from qss_core.errors import MalformedRequestError
-from qss_core.model import WriterEpoch
 
 EPOCH = WriterEpoch(3)
 

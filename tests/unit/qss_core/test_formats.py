@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qss_core.errors import MalformedBytesError, MalformedRequestError
-from qss_core.formats import (
+from qss_core.formats.headers import Headers
+from qss_core.formats.values import (
     Format,
     Record,
     convert_row,
@@ -17,7 +18,6 @@ from qss_core.formats import (
     encoder_of,
     lost_between,
 )
-from qss_core.headers import Headers
 from qss_testing.row_bytes import encode_row
 
 WITH_TIMESTAMP = {Format.Timestamped, Format.TimestampedWithHeaders}

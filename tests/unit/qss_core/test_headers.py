@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qss_core.errors import MalformedBytesError
-from qss_core.headers import Headers, decode_headers, encode_headers
+from qss_core.formats.headers import Headers, decode_headers, encode_headers
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=70)
 HEADERS = st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=80)), max_size=5).map(tuple)

@@ -9,7 +9,8 @@ from qss_core.errors import (
     UnknownParameterError,
 )
 from qss_core.model import Isolation
-from qss_core.parameters import (
+from qss_core.positions import Position, encode_token
+from qss_core.queries.parameters import (
     PARAMETERS,
     POINT_PARAMETERS,
     SCAN_PARAMETERS,
@@ -21,9 +22,8 @@ from qss_core.parameters import (
     order_of,
     parse_parameters,
 )
-from qss_core.positions import Position, encode_token
-from qss_core.queries import BatchRequest
-from qss_core.query_types import Order
+from qss_core.queries.requests import BatchRequest
+from qss_core.queries.types import Order
 
 
 def options(query_string: str) -> ReadOptions:

@@ -15,7 +15,7 @@ from qss_core.errors import (
 )
 from qss_core.errors import UnknownQueryTypeError as UnknownType
 from qss_core.model import PodName
-from qss_core.queries import (
+from qss_core.queries.requests import (
     Failure,
     PartitionAnswer,
     QueryRequest,
@@ -25,7 +25,7 @@ from qss_core.queries import (
     error_of_failure,
     failure_of,
 )
-from qss_core.query_types import (
+from qss_core.queries.types import (
     QUERY_TYPES,
     KeyQuery,
     Order,

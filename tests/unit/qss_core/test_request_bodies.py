@@ -3,8 +3,8 @@
 import pytest
 
 from qss_core.errors import MalformedRequestError
-from qss_core.queries import BatchRequest, QueryRequest
-from qss_core.request_bodies import decode_request
+from qss_core.queries.requests import BatchRequest, QueryRequest
+from qss_core.wire.bodies import decode_request
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qss_core.errors import MalformedBytesError, MalformedRequestError
-from qss_core.serdes import LIST_DEPTH_MAX, SERDE_NAMES, serde_of
+from qss_core.serdes.registry import LIST_DEPTH_MAX, SERDE_NAMES, serde_of
 
 NO_SURROGATES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON_VALUES = st.recursive(

@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from qss_core.errors import MalformedRequestError
-from qss_core.formats import Format
+from qss_core.formats.values import Format
 from qss_core.model import Partitioner, StoreDefinition, StoreId, StoreName, StoreType
 from qss_core.quantities import (
     parse_duration_ms,
     parse_kubernetes_bytes,
     parse_quantity_bytes,
 )
-from qss_core.spec import (
+from qss_core.spec.resource import (
     StoreSpec,
     decode_spec,
     default_format,
@@ -25,7 +25,7 @@ from qss_core.spec import (
     formats_of,
     settings_of,
 )
-from qss_core.wire import decode, encode
+from qss_core.wire.messages import decode, encode
 
 CRD_FILE = Path(__file__).parents[3] / "crds" / "queryablestatestores.yaml"
 MINIMAL: dict[str, Any] = {

@@ -3,7 +3,7 @@
 import pytest
 
 from qss_core.errors import MalformedRequestError
-from qss_core.timed_keys import TIME_MAX
+from qss_core.formats.timed_keys import TIME_MAX
 from qss_core.times import Times, time_of_json, time_of_text, time_text, time_writer
 
 

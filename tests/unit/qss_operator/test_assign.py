@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qss_core.model import Ordinal, PartitionId
-from qss_operator.planning.assign import Placement, Site, first_configurations, place
+from qss_operator.planning.placement import Placement, Site, first_configurations, place
 
 Case = tuple[int, list[Site], int]
 

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
-from qss_operator.planning.claims import Claim, told_of_unclear
-from qss_operator.planning.knowledge import (
+from qss_operator.planning.assignment_state import (
     ASSIGNMENT_UNKNOWN,
     NO_IN_SYNC_REPLICA,
     Known,
     Unknown,
     assess,
 )
+from qss_operator.planning.disk_claims import Claim, told_of_unclear
 from qss_operator.planning.model import (
     ConditionStatus,
     ConditionType,
@@ -22,7 +22,7 @@ from qss_operator.planning.model import (
     SendAssignment,
 )
 from qss_operator.planning.plan import plan
-from qss_testing.control_world import World, configuration, resource_of, spec_of
+from qss_testing.fakes.control_world import World, configuration, resource_of, spec_of
 
 P0 = PartitionId(0)
 

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from qss_core.replica_reports import MigrationReport
-from qss_core.spec import decode_spec
+from qss_core.spec.resource import decode_spec
+from qss_core.wire.replica_reports import MigrationReport
 from qss_operator.planning.formats import decide_format
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType
 from qss_operator.planning.plan import plan
-from qss_testing.control_world import World, resource_of, spec_of
+from qss_testing.fakes.control_world import World, resource_of, spec_of
 
 ROWS = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}}
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from qss_core.replica_reports import FullVolume
+from qss_core.wire.replica_reports import FullVolume
 from qss_operator.planning.model import ConditionType
 from qss_operator.planning.status import attention, status_of
-from qss_testing.control_world import NOW, World, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
 
 MIB = 1024 * 1024
 

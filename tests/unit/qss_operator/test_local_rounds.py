@@ -9,7 +9,7 @@ from qss_operator.errors import ConflictError
 from qss_operator.local.rounds import run_rounds
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_operator.reconcile import Intervals, StoreReconciler
-from qss_testing.control_world import STORE, World, resource_of, spec_of
+from qss_testing.fakes.control_world import STORE, World, resource_of, spec_of
 
 
 @dataclass(kw_only=True)

@@ -10,13 +10,13 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_operator.errors import AlreadyRunningError, InvalidResourceError, StateDirectoryError
 from qss_operator.local.backoff import failures_after, restart_delay_s
-from qss_operator.local.files import read_yaml, write_yaml
-from qss_operator.local.ports import LOOPBACK, PodPorts, choose_ports, is_free
+from qss_operator.local.directory.files import read_yaml, write_yaml
+from qss_operator.local.directory.ports import LOOPBACK, PodPorts, choose_ports, is_free
+from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.prepare import prepare, store
 from qss_operator.local.resources import LocalResources
-from qss_operator.local.state import StateDirectory
 from qss_operator.planning.model import StoreStatus
-from qss_testing.control_world import STORE, resource_of
+from qss_testing.fakes.control_world import STORE, resource_of
 
 MANIFEST = """
 apiVersion: queryablestate.dev/v1alpha1

@@ -8,7 +8,7 @@ from qss_core.model import Sequence
 from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
-from qss_testing.control_world import NOW, World, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
 
 
 def running_store() -> World:

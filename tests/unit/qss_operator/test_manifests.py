@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qss_operator.errors import InvalidResourceError
-from qss_operator.manifests import read_manifests
+from qss_operator.resources.manifests import read_manifests
 
 
 def written(directory: Path, text: str, name: str = "stores.yaml") -> Path:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from qss_core.model import Ordinal, StoreId
-from qss_operator.planning.knowledge import (
+from qss_operator.planning.assignment_state import (
     ASSIGNMENT_UNKNOWN,
     RETAINED_VOLUMES_FOUND,
     Known,
@@ -19,7 +19,7 @@ from qss_operator.planning.knowledge import (
 from qss_operator.planning.model import PublishAssignment, SendAssignment, SetReplicas, StoreStatus
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import starting_status, stopped_status
-from qss_testing.control_world import NOW, UID, World, configuration, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, UID, World, configuration, resource_of, spec_of
 
 OLDER = StoreId("another-store")
 

@@ -7,11 +7,11 @@ import pytest
 
 from qss_core.errors import StaleEpochError, StoreTypeRefusedError, WrongStoreError
 from qss_core.model import Ordinal, PodAddress, StoreAssignment
-from qss_core.replica_reports import ReplicasReport
+from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.errors import InvalidResourceError, StartFailedError
 from qss_operator.planning.model import ConditionType, Observation, StoreResource, StoreStatus
 from qss_operator.reconcile import Intervals, StoreReconciler
-from qss_testing.control_world import STORE, World, resource_of
+from qss_testing.fakes.control_world import STORE, World, resource_of
 
 
 def reconciler_of(world: World, intervals: Intervals | None = None) -> StoreReconciler:

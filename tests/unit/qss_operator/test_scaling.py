@@ -11,7 +11,7 @@ from qss_operator.planning.model import (
 )
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import is_ready, is_serving, status_of
-from qss_testing.control_world import NOW, World, resource_of, spec_of
+from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
 
 
 def running(**spec: Any) -> World:

@@ -7,12 +7,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from qss_core.model import Ordinal, StoreId
-from qss_core.replica_reports import IndexReport
-from qss_operator.crd import json_schema, resource_schema
-from qss_operator.planning.assign import Site, first_configurations, place
+from qss_core.wire.replica_reports import IndexReport
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
+from qss_operator.planning.placement import Site, first_configurations, place
 from qss_operator.planning.status import starting_status, status_of, stopped_status
-from qss_testing.control_world import NOW, World, resource_of, spec_of
+from qss_operator.resources.crd import json_schema, resource_schema
+from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
 
 LATER = "2026-11-21T12:00:09Z"
 

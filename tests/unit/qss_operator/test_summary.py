@@ -3,7 +3,7 @@
 import pytest
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
-from qss_operator.local.summary import ranges, summary_of
+from qss_operator.local.status.summary import ranges, summary_of
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 
 

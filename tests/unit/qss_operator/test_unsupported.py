@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from qss_core.spec import StoreSpec, decode_spec
+from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_operator.errors import UnsupportedError
-from qss_operator.unsupported import refuse_unsupported_locally, supported_spec
+from qss_operator.resources.support import refuse_unsupported_locally, supported_spec
 
 ROWS = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}}
 NO_ACCESS_CONTROL = {"authentication": "None"}

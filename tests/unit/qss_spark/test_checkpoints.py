@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from qss_spark.checkpoints import make_look, not_shared
+from qss_spark.sink.checkpoints import make_look, not_shared
 
 
 def test_an_executor_tells_whether_it_sees_the_drivers_directory(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from qss_spark.class_archive import ClassArchive, class_archive, with_archive
-from qss_spark.class_training import TrainingError, make, takes_archives
+from qss_spark.java.jvm_cds import ClassArchive, class_archive, with_archive
+from qss_spark.jvm_cds_training import TrainingError, make, takes_archives
 
 JAVA = """#!/bin/sh
 echo 'openjdk version "{version}"' >&2

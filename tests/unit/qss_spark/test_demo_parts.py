@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 from qss_operator.local.processes import identify, is_alive
-from qss_spark.demo.asking import Answered, Asking
 from qss_spark.demo.driver import STARTS_IN_VAIN_MAX, Driver
-from qss_spark.demo.plays import PLAYS
 from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
+from qss_spark.demo.query_load import Answered, Asking
 from qss_spark.demo.run import Display, as_typed
+from qss_spark.demo.scenarios import PLAYS
 from qss_spark.flights import FLIGHTS
 from qss_testing.waiting import wait_until
 

@@ -7,7 +7,7 @@ import pytest
 
 from qss_core.errors import MalformedRequestError
 from qss_core.positions import Position
-from qss_spark.positions import read_offsets
+from qss_spark.sink.positions import read_offsets
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1767225600000,"conf":{}}'
 

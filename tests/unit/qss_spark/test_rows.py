@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import Slice, read_rows
+from qss_client.chunks.chunk import Slice, read_rows
 from qss_core.errors import MalformedRequestError, NullKeyError
 from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
-from qss_core.serdes import serde_of
+from qss_core.serdes.registry import serde_of
 from qss_spark.rows import Columns, RowEncoder, serialize, split
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
 
 UUID = "6f8f2b0e-52f6-4c6f-8d5e-0b1c2d3e4f50"
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -9,9 +9,9 @@ import pytest
 from qss_core.errors import MalformedRequestError, RangeReversedError
 from qss_core.model import StoreDefinition, StoreType
 from qss_spark.options import Access
-from qss_spark.reader import StoreReader, schema_of
 from qss_spark.rows import Columns, RowEncoder
-from qss_testing.stores import make_definition
+from qss_spark.source.reader import StoreReader, schema_of
+from qss_testing.pods.stores import make_definition
 
 HOUR = 3_600_000
 WINDOW = make_definition(type=StoreType.WINDOW, value_serde="int64")

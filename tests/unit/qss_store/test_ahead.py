@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qss_store.reads.ahead import RowsAhead
+from qss_store.reads.scans.read_ahead import RowsAhead
 
 Rows = list[tuple[bytes, bytes]]
 BYTES_MAX = 100

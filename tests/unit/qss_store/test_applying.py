@@ -3,16 +3,21 @@
 import pyarrow as pa
 import pytest
 
-from qss_client.chunks import encode_slice
-from qss_core.formats import Format
+from qss_client.chunks.chunk import encode_slice
+from qss_core.formats.values import Format
 from qss_core.model import StoreType
-from qss_store.applying import PLACED_BYTES_MAX, SLICE_BYTES_MAX, SLICE_ROWS_MAX, store_slices
-from qss_store.engine.memory import MemoryEngine
-from qss_store.families import Families
-from qss_store.places import StoreRows
-from qss_store.placing import placing_of
+from qss_store.storage.apply.row_slices import (
+    PLACED_BYTES_MAX,
+    SLICE_BYTES_MAX,
+    SLICE_ROWS_MAX,
+    store_slices,
+)
+from qss_store.storage.column_families import Families
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.storage.placement.placed import StoreRows
+from qss_store.storage.placement.rows import placing_of
 from qss_store.transactions.commit_plan import CommitPlan
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
 
 MINUTE = 60_000
 PLAN = CommitPlan(

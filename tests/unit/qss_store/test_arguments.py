@@ -2,14 +2,14 @@
 
 import pytest
 
-from qss_store.arguments import (
+from qss_store.access.setup import identities_of
+from qss_store.runtime.command_line import (
     SettingError,
     api_server_url,
     parse_arguments,
     settings_from,
     unknown_settings,
 )
-from qss_store.protection import identities_of
 
 PLAIN = ["--store", "words", "--ordinal", "0", "--data-dir", "/data"]
 ACCESS = [

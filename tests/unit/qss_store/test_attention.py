@@ -1,6 +1,6 @@
 """How often a pod looks at its event loop."""
 
-from qss_store.attention import AWAKE_S, REST_TICK_S, WORK_TICK_S, Attention
+from qss_store.runtime.loop_monitor import AWAKE_S, REST_TICK_S, WORK_TICK_S, Attention
 
 
 def test_a_pod_that_works_is_looked_at_often_and_one_that_rests_seldom() -> None:

@@ -14,14 +14,14 @@ from qss_core.model import (
     StoreSettings,
     WriterEpoch,
 )
-from qss_store.changelog import Changelog
-from qss_store.committing import APPLIED
-from qss_store.engine import files
-from qss_store.engine.base import CHANGELOG, META, Engine
-from qss_store.engine.memory import MemoryEngine
-from qss_store.recent import RecentEntries, RecentRows
+from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.views.decoded_rows import RecentEntries, RecentRows
 from qss_store.replication.entries import Abort, encode_offset
-from qss_testing.set_clock import SetClock
+from qss_store.storage import database_files as files
+from qss_store.storage.apply.commit_writer import APPLIED
+from qss_store.storage.engine import CHANGELOG, META, Engine
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_testing.fakes.set_clock import SetClock
 
 POD = Ordinal(0)
 ABORT = Abort(writer="w", generation=1, batch=0, writer_epoch=WriterEpoch(0))

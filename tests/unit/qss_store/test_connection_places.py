@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from qss_store.http.connection_places import ConnectionPlaces
+from qss_store.http.connection.limits import ConnectionPlaces
 
 
 @dataclass(eq=False)

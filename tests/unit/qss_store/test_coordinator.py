@@ -12,7 +12,7 @@ from qss_core.errors import (
     UnknownWriterError,
 )
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
-from qss_core.wire import ChunkReference, Decision, OpenWriterRequest
+from qss_core.wire.messages import ChunkReference, Decision, OpenWriterRequest
 from qss_store.replication.entries import (
     CloseWriter,
     Complete,

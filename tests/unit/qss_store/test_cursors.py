@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from qss_core.errors import MalformedCursorError
 from qss_core.model import PartitionId, Sequence, StoreId
 from qss_core.text import decode_base64url, encode_base64url
-from qss_store.reads.cursors import Piece, bounds_after, decode_cursor, encode_cursor
-from qss_store.reads.plans import ScanPlan
-from qss_store.reads.rows import BARE, codec_of
-from qss_testing.stores import make_definition
+from qss_store.reads.codec import BARE, codec_of
+from qss_store.reads.plans.keys import ScanPlan
+from qss_store.reads.scans.cursors import Piece, bounds_after, decode_cursor, encode_cursor
+from qss_testing.pods.stores import make_definition
 
 CODEC = codec_of(make_definition(8))
 PLAN = ScanPlan(b"a", b"m", reverse=False, shape=BARE)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from qss_store.heavy_turns import HeavyTurns
+from qss_store.runtime.heavy_turns import HeavyTurns
 
 
 class Time:

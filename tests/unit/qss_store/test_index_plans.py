@@ -6,15 +6,15 @@ import pytest
 
 from qss_core.errors import MalformedBytesError, MalformedCursorError, UnknownQueryTypeError
 from qss_core.model import PartitionId, Sequence
-from qss_core.query_types import IndexQuery, Order
-from qss_store.extensions import Extensions
-from qss_store.indexing import indexing_of
-from qss_store.reads.cursors import Piece, decode_cursor, encode_cursor
-from qss_store.reads.index_plans import IndexPlan, plan_index_query
-from qss_store.reads.rows import Codec, codec_of
-from qss_store.reads.timed_rows import row_key_of_line
-from qss_testing.own_stores import BY_VALUE, NEXT_BY_VALUE, by_value
-from qss_testing.stores import make_definition
+from qss_core.queries.types import IndexQuery, Order
+from qss_store.reads.codec import Codec, codec_of
+from qss_store.reads.encode.timed_rows import row_key_of_line
+from qss_store.reads.plans.indexes import IndexPlan, plan_index_query
+from qss_store.reads.scans.cursors import Piece, decode_cursor, encode_cursor
+from qss_store.runtime.plugins import Extensions
+from qss_store.storage.index_keys import indexing_of
+from qss_testing.pods.stores import make_definition
+from qss_testing.reference.own_stores import BY_VALUE, NEXT_BY_VALUE, by_value
 
 
 class Typed:

@@ -18,9 +18,9 @@ from qss_core.errors import (
     StoreTypeRefusedError,
 )
 from qss_core.model import StoreDefinition
-from qss_core.serdes import serde_of
-from qss_store.extensions import Extensions, _load_all
-from qss_store.indexing import (
+from qss_core.serdes.registry import serde_of
+from qss_store.runtime.plugins import Extensions, _load_all
+from qss_store.storage.index_keys import (
     INDEX_KEY_BYTES_MAX,
     INDEX_KEYS_MAX,
     INDEXES_MAX,
@@ -28,8 +28,8 @@ from qss_store.indexing import (
     Indexing,
     indexing_of,
 )
-from qss_testing.own_stores import OWN, by_value, guides_extensions
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
+from qss_testing.reference.own_stores import OWN, by_value, guides_extensions
 
 NUMBERS = {
     "int16": st.integers(-(2**15), 2**15 - 1),

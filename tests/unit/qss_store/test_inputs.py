@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qss_core.model import Offset, Sequence, WriterEpoch
-from qss_core.wire import PartitionCommit
+from qss_core.wire.messages import PartitionCommit
 from qss_store.transactions.participant import Participant
 
 STORED: dict[bytes, bytes] = {}

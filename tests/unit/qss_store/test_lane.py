@@ -2,8 +2,8 @@
 
 import pytest
 
-from qss_store.http import timed
-from qss_store.http.lane import Head, parse_head
+from qss_store.http.query import timed
+from qss_store.http.query.fast_path import Head, parse_head
 
 
 @pytest.mark.parametrize(

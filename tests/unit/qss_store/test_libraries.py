@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from qss_store.libraries import LibraryError, check_libraries
+from qss_store.runtime.process.libraries import LibraryError, check_libraries
 
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from qss_core.errors import MalformedRequestError, WrongStoreError
-from qss_store.http.refusals import RefusalLog
+from qss_store.http.refusal_log import RefusalLog
 
 
 class Seconds:

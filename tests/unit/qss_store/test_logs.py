@@ -6,7 +6,12 @@ import logging
 import pytest
 
 from qss_core.errors import CorruptionError, MalformedRequestError
-from qss_store.logs import JsonFormatter, TextFormatter, tell_unexpected, told_exception
+from qss_store.runtime.log_format import (
+    JsonFormatter,
+    TextFormatter,
+    tell_unexpected,
+    told_exception,
+)
 
 ROW = "".join(("SEC", "RET"))  # Not to be found in a line of code.
 

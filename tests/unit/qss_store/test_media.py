@@ -4,7 +4,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from qss_core.errors import NotAcceptableError
-from qss_store.http.media import JSON, NDJSON, negotiate
+from qss_store.http.content_types import JSON, NDJSON, negotiate
 
 OFFERED = (JSON, NDJSON)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from qss_store.memory_limit import memory_limit, memory_of_machine
-from qss_store.memory_shares import with_shares
-from qss_store.settings import Settings
+from qss_store.runtime.process.memory_limit import memory_limit, memory_of_machine
+from qss_store.runtime.process.memory_shares import with_shares
+from qss_store.runtime.settings import Settings
 
 MIB = 1024 * 1024
 

@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from qss_store.open_files import connections_within, raise_open_files
+from qss_store.runtime.process.file_limits import connections_within, raise_open_files
 
 
 @pytest.fixture

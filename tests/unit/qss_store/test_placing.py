@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qss_core.model import StoreDefinition, StoreType
-from qss_core.timed_keys import (
+from qss_core.formats.timed_keys import (
     SEQUENCE_MAX,
     WindowKey,
     decode_version_key,
     decode_window_key,
     encode_window_key,
 )
-from qss_store.engine.memory import MemoryEngine
-from qss_store.families import Families
-from qss_store.places import Placed, Placing
-from qss_store.placing import placing_of
+from qss_core.model import StoreDefinition, StoreType
+from qss_store.storage.column_families import Families
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.storage.placement.placed import Placed, Placing
+from qss_store.storage.placement.rows import placing_of
 from qss_store.transactions.commit_plan import CommitPlan
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
 
 MINUTE = 60_000
 PLAN = CommitPlan(

@@ -13,9 +13,11 @@ from qss_core.errors import (
 )
 from qss_core.model import Partitioner, PartitionId, StoreType
 from qss_core.partitioning import partition_of
-from qss_core.query_types import decode_query
-from qss_store.reads.index_plans import IndexPlan
-from qss_store.reads.plans import (
+from qss_core.queries.types import decode_query
+from qss_store.reads.codec import BARE, FULL, TIMESTAMPED, Codec, codec_of
+from qss_store.reads.plans.dispatch import plan_of
+from qss_store.reads.plans.indexes import IndexPlan
+from qss_store.reads.plans.keys import (
     CountPlan,
     Plan,
     PointPlan,
@@ -23,10 +25,8 @@ from qss_store.reads.plans import (
     partition_of_key,
     plan_scan,
 )
-from qss_store.reads.query_plans import plan_of
-from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, codec_of
-from qss_store.reads.timed_plans import TimedPlan
-from qss_testing.stores import make_definition
+from qss_store.reads.plans.times import TimedPlan
+from qss_testing.pods.stores import make_definition
 
 
 def codec(**members: object) -> Codec:

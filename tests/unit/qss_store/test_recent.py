@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from qss_core.model import Offset
-from qss_store.recent import CHUNK_BYTES_MAX, RecentRows
+from qss_store.replicas.views.decoded_rows import CHUNK_BYTES_MAX, RecentRows
 
 FIRST, SECOND = Offset(1), Offset(2)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from qss_core.errors import OverloadedError, TooLargeError
-from qss_store.position_limits import check_position_json
-from qss_store.request_memory import RequestMemory
+from qss_store.runtime.request_memory import RequestMemory
+from qss_store.transactions.position_limits import check_position_json
 
 
 def test_what_others_have_is_not_there() -> None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from qss_core.errors import StoreError
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
 
 
 def test_files_can_be_opened_again_while_somebody_holds_the_closed_engine(tmp_path: Path) -> None:

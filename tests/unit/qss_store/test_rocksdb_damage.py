@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import CorruptionError
-from qss_store.engine.base import PassingError
-from qss_store.engine.rocksdb import Budget, RocksDbEngine
-from qss_store.engine.rocksdb_scans import translated
+from qss_store.storage.engine import PassingError
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb_iterators import translated
 
 ROWS = 20_000
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from qss_core.errors import MalformedRequestError
-from qss_core.serdes import serde_of
-from qss_store.row_checks import RowChecks, check_column
+from qss_core.serdes.registry import serde_of
+from qss_store.writes.row_validation import RowChecks, check_column
 
 WHOLE: dict[str, Any] = {
     "bytes": b"\xff",

@@ -9,26 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qss_core.errors import MalformedBytesError, MalformedRequestError
-from qss_core.formats import Format, Record
-from qss_core.model import StoreType
-from qss_core.serdes import SERDE_NAMES
-from qss_core.timed_keys import (
+from qss_core.formats.timed_keys import (
     STILL_VALID,
     TIME_MAX,
     encode_session_key,
     encode_version_key,
     encode_window_key,
 )
+from qss_core.formats.values import Format, Record
+from qss_core.model import StoreType
+from qss_core.serdes.registry import SERDE_NAMES
 from qss_core.times import Times
-from qss_store.http.arrow import ArrowEncoder
-from qss_store.reads.json_rows import JsonRows, NdjsonRows
-from qss_store.reads.plans import ScanPlan
-from qss_store.reads.query_plans import RowsPlan
-from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
-from qss_store.reads.timed_plans import TimedPlan
-from qss_store.reads.timed_rows import make_writer
+from qss_store.http.query.arrow import ArrowEncoder
+from qss_store.reads.codec import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
+from qss_store.reads.encode.json import JsonRows, NdjsonRows
+from qss_store.reads.encode.timed_rows import make_writer
+from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.plans.keys import ScanPlan
+from qss_store.reads.plans.times import TimedPlan
+from qss_testing.pods.stores import make_definition
 from qss_testing.row_bytes import encode_row
-from qss_testing.stores import make_definition
 
 FORMATS = {
     StoreType.KEY_VALUE: (Format.Plain, Format.Timestamped, Format.TimestampedWithHeaders),

@@ -9,11 +9,11 @@ from qss_core.errors import (
     UnreachableError,
 )
 from qss_core.model import Ordinal, PartitionId, PodAddress, PodName
-from qss_core.parameters import ReadOptions
-from qss_store.clock import SystemClock
-from qss_store.reads.scatter import Answers, scatter
-from qss_store.reads.turns import Turn
-from qss_testing.stores import configuration
+from qss_core.queries.parameters import ReadOptions
+from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.scatter import Answers, scatter
+from qss_store.runtime.clock import SystemClock
+from qss_testing.pods.stores import configuration
 
 PODS = [
     PodAddress(ordinal=Ordinal(number), name=PodName(f"words-{number}"), query="", changelog="")

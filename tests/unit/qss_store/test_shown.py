@@ -6,7 +6,7 @@ import pytest
 
 from qss_core.errors import DiskFullError, NotReadyError, StoreError
 from qss_core.model import Sequence
-from qss_store.shown import Shown
+from qss_store.replicas.views.current_view import Shown
 
 
 async def test_who_waits_is_told_that_nothing_will_be_shown() -> None:

@@ -1,7 +1,7 @@
 """Which staged slices readers of uncommitted rows see."""
 
 from qss_core.model import Offset, Sequence, WriterEpoch
-from qss_core.wire import ChunkReference, PartitionCommit
+from qss_core.wire.messages import ChunkReference, PartitionCommit
 from qss_store.replication.entries import Abort, Stage
 from qss_store.transactions.participant import Participant
 from qss_store.transactions.staged import Clocks, StagedChunk, visible_chunks

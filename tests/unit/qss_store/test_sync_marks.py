@@ -8,10 +8,10 @@ import pytest
 
 from qss_core.errors import NotReadyError
 from qss_core.model import Offset, PartitionId, StoreId
-from qss_store.replica import Replica
-from qss_store.sync_marks import SyncMarks
-from qss_store.syncs import Syncs
-from qss_store.volume import SyncMark, Volume
+from qss_store.replicas.group_sync import Syncs
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.volume.kept_files import SyncMark, Volume
+from qss_store.replicas.volume.sync_marks import SyncMarks
 
 ZERO, STORE_ID = PartitionId(0), StoreId("id")
 

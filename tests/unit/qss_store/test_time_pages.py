@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qss_store.reads.time_pages import TimePage
-from qss_store.reads.timed_bounds import TimeOrder
+from qss_store.reads.scans.time_bounds import TimeOrder
+from qss_store.reads.scans.time_page import TimePage
 
 
 def order(number: int) -> TimeOrder:

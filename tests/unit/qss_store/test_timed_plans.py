@@ -12,21 +12,21 @@ from qss_core.errors import (
     StoreError,
     UnknownQueryTypeError,
 )
+from qss_core.formats.timed_keys import TIME_MAX
 from qss_core.model import StoreType
-from qss_core.query_types import decode_query
-from qss_core.timed_keys import TIME_MAX
+from qss_core.queries.types import decode_query
 from qss_core.times import Times
-from qss_store.reads.plans import CountPlan
-from qss_store.reads.query_plans import QueryPlan, plan_of
-from qss_store.reads.rows import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
-from qss_store.reads.timed_plans import (
+from qss_store.reads.codec import BARE, FULL, TIMESTAMPED, Codec, Shape, codec_of
+from qss_store.reads.plans.dispatch import QueryPlan, plan_of
+from qss_store.reads.plans.keys import CountPlan
+from qss_store.reads.plans.times import (
     TimedPlan,
     plan_session,
     plan_sessions,
     plan_window,
     plan_windows,
 )
-from qss_testing.stores import make_definition
+from qss_testing.pods.stores import make_definition
 
 FORMATS = ("Plain", "Timestamped", "TimestampedWithHeaders", "PlainWithHeaders")
 

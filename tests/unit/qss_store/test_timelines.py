@@ -5,7 +5,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qss_store.timelines import MARK, Change, Put, Replaced, Write, change_of
+from qss_store.storage.placement.version_history import (
+    MARK,
+    Change,
+    Put,
+    Replaced,
+    Write,
+    change_of,
+)
 
 TIMES = st.integers(0, 12)
 VALUES = st.sampled_from([b"", b"x", b"y", None])

@@ -13,9 +13,9 @@ from qss_core.errors import (
     UnreachableError,
 )
 from qss_core.model import Ordinal, PodAddress, PodName
-from qss_core.parameters import ReadOptions, Scope
-from qss_store.reads.turns import Turn
-from qss_testing.stores import configuration
+from qss_core.queries.parameters import ReadOptions, Scope
+from qss_store.reads.routing.replica_router import Turn
+from qss_testing.pods.stores import configuration
 
 PODS = [
     PodAddress(ordinal=Ordinal(number), name=PodName(f"words-{number}"), query="", changelog="")

@@ -3,7 +3,7 @@
 import pytest
 
 from qss_core.errors import StoreError
-from qss_store.uncommitted_memory import UncommittedMemory, bytes_of
+from qss_store.replicas.views.uncommitted_memory import UncommittedMemory, bytes_of
 
 
 def test_partitions_of_a_pod_share_the_memory() -> None:

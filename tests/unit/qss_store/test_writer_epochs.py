@@ -3,7 +3,7 @@
 import msgspec
 
 from qss_core.model import Epoch, WriterEpoch
-from qss_core.wire import decode, encode
+from qss_core.wire.messages import decode, encode
 from qss_store.replication.entries import OpenWriter
 from qss_store.transactions.coordinator import Coordinator
 

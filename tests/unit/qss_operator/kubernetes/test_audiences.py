@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from qss_operator.kubernetes.audiences import PodAudiences, audiences_of, next_audiences
+from qss_operator.kubernetes.access.audiences import PodAudiences, audiences_of, next_audiences
 
 OWN, COMMON = "queryablestate.dev/shop/words", "queryablestate.dev"
 OLDER = PodAudiences(takes=COMMON, shows=COMMON)

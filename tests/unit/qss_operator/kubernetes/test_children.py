@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from qss_core.spec import AccessSpec
-from qss_operator.kubernetes.children import beside_pods, owner_of, stateful_set
+from qss_core.spec.resource import AccessSpec
 from qss_operator.kubernetes.names import STORE_LABEL, TEMPLATE_ANNOTATION, StoreNames
-from qss_operator.kubernetes.template import PodDefaults, pod_template
-from qss_testing.control_world import STORE, spec_of
+from qss_operator.kubernetes.objects.children import beside_pods, owner_of, stateful_set
+from qss_operator.kubernetes.objects.pod_template import PodDefaults, pod_template
+from qss_testing.fakes.control_world import STORE, spec_of
 
 NAMES = StoreNames(namespace="shop", store=STORE)
 DEFAULTS = PodDefaults(image="store:1", operator_service_account="system/operator")

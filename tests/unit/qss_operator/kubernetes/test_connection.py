@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from kubernetes.aio.client import Configuration
 
-from qss_operator.kubernetes.connection import KubeconfigError, Source, find_source
+from qss_operator.kubernetes.api.connection import KubeconfigError, Source, find_source
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from qss_core.errors import Retry, StoreError
 from qss_operator.errors import ConflictError
-from qss_operator.kubernetes.errors import (
+from qss_operator.kubernetes.api.errors import (
     AlreadyExistsError,
     ApiUnavailableError,
     ForbiddenError,
@@ -20,8 +20,8 @@ from qss_operator.kubernetes.errors import (
     UnauthorizedError,
     error_of,
 )
-from qss_operator.kubernetes.kinds import PODS
-from qss_operator.kubernetes.requests import get_request
+from qss_operator.kubernetes.api.kinds import PODS
+from qss_operator.kubernetes.api.requests import get_request
 
 UNREADABLE = (
     "unable to convert unstructured object to apps/v1, Kind=StatefulSet: quantities must match "

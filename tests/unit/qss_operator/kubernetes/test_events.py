@@ -8,8 +8,11 @@ from itertools import count
 import pytest
 
 from qss_core.errors import StoreError
-from qss_operator.kubernetes.errors import ForbiddenError, NotFoundError
-from qss_operator.kubernetes.event_rules import (
+from qss_operator.kubernetes.api.errors import ForbiddenError, NotFoundError
+from qss_operator.kubernetes.api.kinds import STORES, Kind
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.events.poster import Events
+from qss_operator.kubernetes.events.rules import (
     EventLimits,
     EventMemory,
     EventType,
@@ -17,10 +20,7 @@ from qss_operator.kubernetes.event_rules import (
     Subject,
     bounded,
 )
-from qss_operator.kubernetes.events import Events
-from qss_operator.kubernetes.kinds import STORES, Kind
-from qss_operator.kubernetes.requests import Object
-from qss_testing.virtual_time import LoopClock, run_in_virtual_time
+from qss_testing.fakes.virtual_time import LoopClock, run_in_virtual_time
 
 WORDS = Subject(kind=STORES, namespace="shop", name="words", uid="u1")
 OTHER = Subject(kind=STORES, namespace="n", name="w", uid="u2")

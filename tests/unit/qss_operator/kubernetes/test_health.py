@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from qss_operator.kubernetes.health import Health, HealthLimits, serve_ops
+from qss_operator.kubernetes.leadership.health import Health, HealthLimits, serve_ops
 from qss_operator.metrics import OperatorMetrics
 
 

@@ -11,18 +11,18 @@ import pytest
 
 from qss_core.errors import StoreError
 from qss_operator.errors import ConflictError
-from qss_operator.kubernetes.errors import (
+from qss_operator.kubernetes.api.errors import (
     AlreadyExistsError,
     ApiUnavailableError,
     ForbiddenError,
     NotFoundError,
 )
-from qss_operator.kubernetes.kinds import Kind
-from qss_operator.kubernetes.lease import Leadership
-from qss_operator.kubernetes.lease_rules import LeaseSettings
-from qss_operator.kubernetes.requests import Object
-from qss_testing.toy_objects import Place, RefusalError, ToyObjects
-from qss_testing.virtual_time import LoopClock, run_in_virtual_time
+from qss_operator.kubernetes.api.kinds import Kind
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.leadership.lease import Leadership
+from qss_operator.kubernetes.leadership.lease_rules import LeaseSettings
+from qss_testing.fakes.toy_objects import Place, RefusalError, ToyObjects
+from qss_testing.fakes.virtual_time import LoopClock, run_in_virtual_time
 
 PLACE = Place("coordination.k8s.io", "qss", "leases", "operator", None)
 ERRORS: dict[str, type[StoreError]] = {

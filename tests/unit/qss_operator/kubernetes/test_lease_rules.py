@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from qss_operator.clock import micro_time_of, time_of
-from qss_operator.kubernetes.lease_rules import (
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.leadership.lease_rules import (
     LeaseSettings,
     MakeLease,
     TakeLease,
@@ -16,7 +17,6 @@ from qss_operator.kubernetes.lease_rules import (
     released_lease,
     taken_lease,
 )
-from qss_operator.kubernetes.requests import Object
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=5, microseconds=7)

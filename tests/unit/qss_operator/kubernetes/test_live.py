@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from qss_operator.kubernetes.kinds import PODS, STORES, Kind
-from qss_operator.kubernetes.live import LiveReads
-from qss_operator.kubernetes.requests import Object
+from qss_operator.kubernetes.api.kinds import PODS, STORES, Kind
+from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.requests import Object
 
 
 class Server:

@@ -1,7 +1,7 @@
 """Which changes of a status become events."""
 
-from qss_operator.kubernetes.event_rules import EventType
-from qss_operator.kubernetes.news import news_of
+from qss_operator.kubernetes.events.rules import EventType
+from qss_operator.kubernetes.events.status_events import news_of
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
 
 YES, NO = ConditionStatus.TRUE, ConditionStatus.FALSE

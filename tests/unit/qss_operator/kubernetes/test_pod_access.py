@@ -7,11 +7,11 @@ import pytest
 
 from qss_core.errors import StoreError
 from qss_core.model import StoreName
-from qss_operator.kubernetes.errors import ForbiddenError
-from qss_operator.kubernetes.kinds import Kind
+from qss_operator.kubernetes.access.pod_access import PodAccess, TlsSecretError, authority_of
+from qss_operator.kubernetes.access.tokens import StoreTokens, TokenRequestError
+from qss_operator.kubernetes.api.errors import ForbiddenError
+from qss_operator.kubernetes.api.kinds import Kind
 from qss_operator.kubernetes.names import StoreNames
-from qss_operator.kubernetes.pod_access import PodAccess, TlsSecretError, authority_of
-from qss_operator.kubernetes.tokens import StoreTokens, TokenRequestError
 
 NAMES = StoreNames(namespace="shop", store=StoreName("words"), scheme="https")
 OWN, COMMON = "queryablestate.dev/shop/words", "queryablestate.dev"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from qss_operator.kubernetes.pod_trouble import silence_of, trouble_of, wait_of
+from qss_operator.kubernetes.objects.pod_failure import silence_of, trouble_of, wait_of
 
 
 def pod(phase: str = "Pending", **members: Any) -> dict[str, Any]:

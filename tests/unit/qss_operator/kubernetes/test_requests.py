@@ -2,7 +2,7 @@
 
 import pytest
 
-from qss_operator.kubernetes.kinds import (
+from qss_operator.kubernetes.api.kinds import (
     CONFIG_MAPS,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -10,7 +10,7 @@ from qss_operator.kubernetes.kinds import (
     STORES,
     TOKEN_REVIEWS,
 )
-from qss_operator.kubernetes.requests import (
+from qss_operator.kubernetes.api.requests import (
     Selectors,
     apply_request,
     create_request,

@@ -6,16 +6,16 @@ import pytest
 
 from qss_core.errors import StoreError
 from qss_operator.errors import ConflictError
-from qss_operator.kubernetes.errors import (
+from qss_operator.kubernetes.api.errors import (
     ApiUnavailableError,
     ForbiddenError,
     GoneError,
     InvalidError,
     ThrottledError,
 )
-from qss_operator.kubernetes.kinds import PODS
-from qss_operator.kubernetes.requests import get_request
-from qss_operator.kubernetes.retries import Failure, Patience, pause_before_retry
+from qss_operator.kubernetes.api.kinds import PODS
+from qss_operator.kubernetes.api.requests import get_request
+from qss_operator.kubernetes.api.retries import Failure, Patience, pause_before_retry
 
 SAFE = get_request(PODS, "shop", "words-0")
 UNSAFE = replace(SAFE, is_repeatable=False)

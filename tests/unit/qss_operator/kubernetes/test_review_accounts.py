@@ -2,7 +2,7 @@
 
 import msgspec
 
-from qss_operator.kubernetes.review_accounts import ALL_MAX, Account, left_out, within_limits
+from qss_operator.kubernetes.access.review_accounts import ALL_MAX, Account, left_out, within_limits
 
 NOBODY: frozenset[Account] = frozenset()
 

@@ -1,6 +1,6 @@
 """Restarts after a change of the template: one at a time, and never more than can be spared."""
 
-from qss_operator.kubernetes.rollout import PAUSED, ROLLING_UPDATE, Candidate, plan_rollout
+from qss_operator.kubernetes.objects.rollout import PAUSED, ROLLING_UPDATE, Candidate, plan_rollout
 from qss_operator.planning.model import ConditionStatus
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from qss_operator.kubernetes.health import Health, HealthLimits
+from qss_operator.kubernetes.leadership.health import Health, HealthLimits
 from qss_operator.kubernetes.rounds import Rounds, RoundTooLongError, within
 
 

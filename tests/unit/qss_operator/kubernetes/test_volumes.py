@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from qss_operator.kubernetes.volumes import RESIZING, largest_volume, plan_growth
+from qss_operator.kubernetes.objects.volumes import RESIZING, largest_volume, plan_growth
 from qss_operator.planning.model import ConditionStatus
 from qss_operator.planning.wishes import RESIZE_REFUSED
 

@@ -2,7 +2,7 @@
 
 import threading
 
-from qss_operator.kubernetes.watchdog import Watchdog
+from qss_operator.kubernetes.leadership.watchdog import Watchdog
 
 
 def test_a_lease_that_ran_out_is_lost_without_the_event_loop() -> None:

@@ -11,15 +11,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from qss_core.errors import AccessUnknownError, ForbiddenError, StoreError, UnauthenticatedError
 from qss_store.access.guard import Guard
-from qss_store.access.review_places import OF_STRANGERS_MAX
+from qss_store.access.review_limits import OF_STRANGERS_MAX
 from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError, encode_token_review
 from qss_store.access.rights import Identities, Requirement, Right
 from qss_store.access.tokens import Audiences
-from qss_store.clock import SystemClock
-from qss_store.metrics import AccessMetrics
-from qss_store.settings import Settings
-from qss_testing.reviewer import AUDIENCE, make_token
-from qss_testing.virtual_time import run_in_virtual_time
+from qss_store.runtime.clock import SystemClock
+from qss_store.runtime.metrics import AccessMetrics
+from qss_store.runtime.settings import Settings
+from qss_testing.fakes.reviewer import AUDIENCE, make_token
+from qss_testing.fakes.virtual_time import run_in_virtual_time
 
 OURS = Identities(store="words", namespace="shop", pods="pods", operator="operator")
 READ = Requirement(rights=(Right.QUERY,))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from qss_core.errors import ForbiddenError, UnauthenticatedError
-from qss_store.access.passports import (
+from qss_store.access.decisions import (
     Admit,
     Ask,
     Passport,
@@ -19,7 +19,7 @@ from qss_store.access.passports import (
 )
 from qss_store.access.reviews import Account
 from qss_store.access.rights import Identities, Requirement, Right
-from qss_store.settings import Settings
+from qss_store.runtime.settings import Settings
 
 SETTINGS = Settings(access_positive_s=60, access_negative_s=10, access_grace_s=600)
 OURS = Identities(

@@ -1,6 +1,6 @@
 """Who has a place for the review of a token that nobody knows."""
 
-from qss_store.access.review_places import (
+from qss_store.access.review_limits import (
     AT_ONCE_MAX,
     OF_ADDRESS_MAX,
     OF_STRANGERS_MAX,

@@ -13,7 +13,7 @@ from qss_store.access.tokens import (
     refusal_text,
     why_invalid,
 )
-from qss_testing.reviewer import make_token
+from qss_testing.fakes.reviewer import make_token
 
 
 @pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER  abc "])

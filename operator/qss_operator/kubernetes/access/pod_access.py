@@ -1,0 +1,158 @@
+"""How the operator shows the pods who it is, and sees who they are."""
+
+import base64
+import binascii
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from qss_core.audiences import own_audience
+from qss_core.errors import Retry, StoreError
+from qss_core.model import PodAddress
+from qss_operator.kubernetes.access.audiences import audiences_of, is_pod_of, template_of
+from qss_operator.kubernetes.access.tokens import StoreTokens
+from qss_operator.kubernetes.api.errors import ForbiddenError
+from qss_operator.kubernetes.api.kinds import SECRETS
+from qss_operator.kubernetes.api.read_cache import ReadApi
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.names import StoreNames
+
+_SECRET_READ_EVERY_S = 60.0
+
+
+class TlsSecretError(StoreError):
+    """The Secret with the store's certificate is missing, or not what it should be."""
+
+    code, http_status, retry = "TLS_SECRET", 409, Retry.NEVER
+
+
+class PodAccess:
+    """The tokens and the trust for calls to one store's pods (what HttpPods asks).
+
+    A pod of the store's StatefulSet is shown a token for the store's own audience. One that was
+    made before stores had audiences of their own is shown one for `common`, while the StatefulSet
+    names it and the store checks its callers. Other pods are shown nothing, whatever their labels.
+    """
+
+    def __init__(
+        self,
+        names: StoreNames,
+        tokens: StoreTokens,
+        common: str,
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        """Knows no pod yet."""
+        self._names = names
+        self._tokens = tokens
+        self._own = own_audience(names.namespace, names.store)
+        self._common = common
+        self._monotonic_s = monotonic_s
+        self._takes: dict[str, str] = {}  # By pod.
+        # Uids of pods: a set that is made again for larger volumes leaves them without an owner.
+        self._known: set[str] = set()
+        self._names_common = False
+        self._context: ssl.SSLContext | None = None
+        self._authority: str | None = None
+        self._read_at_s: float | None = None
+
+    def headers(self, pod: PodAddress) -> dict[str, str]:
+        """Who calls; nothing where the pod asks nobody, or for a token that is not its store's."""
+        audience = self._takes.get(pod.name)
+        token = None if audience is None else self._tokens.of(audience)
+        return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def saw(self, pods: Mapping[str, Object], stateful_set: Object | None) -> None:
+        """The pods as they are now, by name: what each takes stands in its command line."""
+        if stateful_set is not None:
+            template = template_of(stateful_set)
+            self._names_common = template is not None and self._common in (
+                template.takes,
+                template.shows,
+                template.peers,
+            )
+        own = {
+            name: pod
+            for name, pod in pods.items()
+            if pod["metadata"]["uid"] in self._known
+            or (stateful_set is not None and is_pod_of(pod, stateful_set))
+        }
+        self._known = {pod["metadata"]["uid"] for pod in own.values()}
+        found = {name: audiences_of(pod.get("spec") or {}) for name, pod in own.items()}
+        allowed = {self._own, self._common} if self._names_common else {self._own}
+        self._takes = {
+            name: one.takes
+            for name, one in found.items()
+            if one is not None and one.takes in allowed
+        }
+
+    def tls(self, pod: PodAddress) -> dict[str, Any]:
+        """Arguments of a request: pods are called by their IP, and known by their name."""
+        if self._context is None:
+            return {}
+        host = urlsplit(self._names.address(pod.ordinal).changelog).hostname
+        return {"ssl": self._context, "server_hostname": host}
+
+    async def refresh_tokens(
+        self,
+        pods: Mapping[str, Object],
+        stateful_set: Object | None,
+        *,
+        checks_callers: bool,
+    ) -> None:
+        """Has the tokens that these pods take. Raises TokenRequestError.
+
+        Whatever a pod's command line says, it gets no token that another store takes; the common
+        one opens stores whose pods were not restarted yet.
+        """
+        self.saw(pods, stateful_set)
+        taken = set(self._takes.values())
+        wanted = {*taken, self._own} if checks_callers else taken - {self._common}
+        await self._tokens.refresh(wanted)
+
+    async def refresh(self, api: ReadApi, secret_name: str | None) -> None:
+        """Reads the authority of the store's certificate, from time to time.
+
+        Raises TlsSecretError where the Secret is not there, may not be read or has no certificate.
+        """
+        if secret_name is None:
+            self._context = self._authority = self._read_at_s = None
+            return
+        now_s = self._monotonic_s()
+        if self._read_at_s is not None and now_s - self._read_at_s < _SECRET_READ_EVERY_S:
+            return
+        try:
+            found = await api.find(SECRETS, self._names.namespace, secret_name)
+        except ForbiddenError as error:
+            raise TlsSecretError(
+                f"the operator may not read the Secret {secret_name}: add {secret_name} to the "
+                f"chart's value tls.secretNames, and upgrade the release ({error.message})"
+            ) from error
+        authority = authority_of(found, secret_name)
+        if authority != self._authority:
+            self._context = _context_of(authority, secret_name)
+            self._authority = authority
+        self._read_at_s = now_s
+
+
+def authority_of(secret: Object | None, name: str) -> str:
+    """The PEM of who signed the certificate; a certificate without `ca.crt` vouches for itself."""
+    if secret is None:
+        raise TlsSecretError(
+            f"the Secret {name} does not exist: make it with tls.crt, tls.key and ca.crt"
+        )
+    data = secret.get("data") or {}
+    missing = [key for key in ("tls.crt", "tls.key") if not data.get(key)]
+    if missing:
+        raise TlsSecretError(f"the Secret {name} has no {' and no '.join(missing)}")
+    try:
+        return base64.b64decode(data.get("ca.crt") or data["tls.crt"], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise TlsSecretError(f"the Secret {name} holds no PEM: {error}") from error
+
+
+def _context_of(authority: str, name: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cadata=authority)
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsSecretError(f"the Secret {name} holds no certificate: {error}") from error

@@ -1,0 +1,299 @@
+"""The Kubernetes API: objects as plain dicts, typed errors, deadlines, retries where they are safe.
+
+Nothing is cached: each answer is the server's own, of now.
+"""
+
+import asyncio
+import logging
+import random  # noqa: TID251 `connect` is a shell: it draws.
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from qss_core.errors import StoreError
+from qss_operator.clock import SystemClock, UtcClock
+from qss_operator.kubernetes.api.connection import Answer, Connection, find_source
+from qss_operator.kubernetes.api.errors import (
+    AlreadyExistsError,
+    ApiUnavailableError,
+    GoneError,
+    ListTooLongError,
+    NotFoundError,
+    UnauthorizedError,
+    error_of,
+)
+from qss_operator.kubernetes.api.kinds import Kind
+from qss_operator.kubernetes.api.requests import (
+    ApiRequest,
+    Object,
+    Selectors,
+    apply_request,
+    create_request,
+    delete_request,
+    get_request,
+    list_request,
+    merge_patch_request,
+    replace_request,
+    token_request,
+)
+from qss_operator.kubernetes.api.retries import Failure, Patience, pause_before_retry
+
+logger = logging.getLogger(__name__)
+
+_PAGE_LENGTH = 250
+_LIST_LENGTH_MAX = 20_000
+
+# The verb of a Role, the plural, the status (or "timeout", "unreachable") and the seconds it took.
+RequestObserver = Callable[[str, str, str, float], None]
+Objects = list[Object]
+
+
+class KubernetesApi:
+    """One cluster's API server."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        clock: UtcClock,
+        sleep: Callable[[float], Awaitable[None]],
+        chance: Callable[[], float],
+        patience: Patience | None = None,
+        on_request: RequestObserver | None = None,
+    ) -> None:
+        """`chance` draws from 0 to 1; `on_request` hears of every try."""
+        self._connection = connection
+        self._clock = clock
+        self._sleep = sleep
+        self._chance = chance
+        self._patience = patience or Patience()
+        self._on_request = on_request
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Object:
+        """The object; raises NotFoundError."""
+        return await self._send(get_request(kind, namespace, name))
+
+    async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
+        """The object, or None: only where the API server itself says that it does not exist."""
+        try:
+            return await self.get(kind, namespace, name)
+        except NotFoundError:
+            return None
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        label_selector: str | None = None,
+        *,
+        field_selector: str | None = None,
+    ) -> Objects:
+        """All objects of a namespace, or of all, as of one moment. Items do not say their kind."""
+        selectors = Selectors(labels=label_selector, fields=field_selector)
+        try:
+            return await self._pages(kind, namespace, selectors)
+        except GoneError:
+            # The pages took longer than the server remembers. Only once: a list that never ends
+            # in time must say so.
+            return await self._pages(kind, namespace, selectors)
+
+    async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object:
+        """Make the object, which is returned as it is stored.
+
+        Raises AlreadyExistsError. With `may_be_own` an earlier try may have made it: the caller
+        reads the object and knows its own work by what it holds (a label, the owner, the spec).
+        """
+        return await self._send(create_request(kind, namespace, body))
+
+    async def create_token(
+        self, namespace: str, account: str, audience: str, life_s: int
+    ) -> Object:
+        """A TokenRequest for a service account, answered; nothing is stored."""
+        return await self._send(token_request(namespace, account, audience, life_s))
+
+    async def apply(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        body: Object,
+        *,
+        force: bool = True,
+        subresource: str | None = None,
+    ) -> Object:
+        """Have these fields, whoever wrote them before; makes the object if there is none.
+
+        With `metadata.resourceVersion` and `metadata.uid` only that version is changed, and with
+        the uid alone only that object: ConflictError otherwise, also where it was deleted.
+        """
+        return await self._send(apply_request(kind, namespace, body, subresource, force=force))
+
+    async def merge_patch(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        patch: Object,
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        """Change these fields; null removes one, a list replaces the whole list.
+
+        Without `metadata.resourceVersion` the last one wins, and it is not sent again once the
+        server may have seen it.
+        """
+        return await self._send(merge_patch_request(kind, namespace, name, patch, subresource))
+
+    async def replace(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        body: Object,
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        """Replace the version that `metadata.resourceVersion` names; ConflictError otherwise.
+
+        Also where a try that was thought lost had succeeded: read again in either case.
+        """
+        return await self._send(replace_request(kind, namespace, name, body, subresource))
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: str | None = None,
+        grace_period_s: int | None = None,
+    ) -> bool:
+        """Ask for the deletion, which finalizers may delay; whether there was such an object.
+
+        ConflictError if it is not the one of that uid or version.
+        """
+        request = delete_request(
+            kind,
+            namespace,
+            name,
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            grace_period_s=grace_period_s,
+        )
+        try:
+            await self._send(request)
+        except NotFoundError:
+            return False
+        return True
+
+    async def _pages(self, kind: Kind, namespace: str | None, selectors: Selectors) -> Objects:
+        items: Objects = []
+        rest: str | None = None
+        while True:
+            request = list_request(kind, namespace, selectors, _PAGE_LENGTH, rest)
+            page = await self._send(request)
+            items += page.get("items") or []
+            rest = page.get("metadata", {}).get("continue")
+            if not rest:
+                return items
+            if len(items) >= _LIST_LENGTH_MAX:
+                raise ListTooLongError(f"{request}: more than {_LIST_LENGTH_MAX} objects")
+
+    async def _send(self, request: ApiRequest) -> Object:
+        """Tries until it succeeds, cannot, or the time is up."""
+        deadline_s = self._clock.monotonic_s() + self._patience.total_s
+        tries = 0
+        is_renewed = False
+        while True:
+            tries += 1
+            try:
+                left_s = deadline_s - self._clock.monotonic_s()
+                return await self._try(request, max(0.0, min(self._patience.try_s, left_s)))
+            except UnauthorizedError:
+                # The token was replaced; the server did nothing, so any request may go again.
+                if is_renewed:
+                    raise
+                is_renewed = True
+                await self._renew_credentials(request, deadline_s)
+                continue
+            except StoreError as error:
+                left_s = deadline_s - self._clock.monotonic_s()
+                failure = Failure(error=error, tries=tries, left_s=left_s)
+                pause_s = pause_before_retry(failure, request, self._patience, self._chance())
+                if pause_s is None:
+                    raise _last(error, tries) from error.__cause__
+                logger.debug("again in %.3f s: %s", pause_s, error.message)
+            await self._sleep(pause_s)
+
+    async def _renew_credentials(self, request: ApiRequest, deadline_s: float) -> None:
+        """A kubeconfig's credentials may come from a program, which takes its time."""
+        try:
+            async with asyncio.timeout(max(0.0, deadline_s - self._clock.monotonic_s())):
+                await self._connection.renew_credentials()
+        except TimeoutError as error:
+            message = f"{request}: no new credentials in time"
+            raise ApiUnavailableError(message, is_untouched=True) from error
+
+    async def _try(self, request: ApiRequest, timeout_s: float) -> Object:
+        started_s = self._clock.monotonic_s()
+        code = "unreachable"
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await self._connection.exchange(request)
+            code = str(answer.status)
+        except TimeoutError as error:
+            code = "timeout"
+            message = f"{request}: no answer within {timeout_s:.1f} s"
+            raise ApiUnavailableError(message) from error
+        finally:
+            if self._on_request is not None:
+                seconds = self._clock.monotonic_s() - started_s
+                self._on_request(request.verb, request.kind.plural, code, seconds)
+        return _object_of(answer, request)
+
+
+def _object_of(answer: Answer, request: ApiRequest) -> Object:
+    if not 200 <= answer.status < 300:
+        raise error_of(answer.status, answer.body, request, answer.retry_after)
+    try:
+        return msgspec.json.decode(answer.body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = f"{request}: an answer that is no object: {error}"
+        raise ApiUnavailableError(message) from error
+
+
+def _last(error: StoreError, tries: int) -> StoreError:
+    """The error of a call, which knows what that of a try does not."""
+    if isinstance(error, AlreadyExistsError) and tries > 1:
+        return AlreadyExistsError(error.message, may_be_own=True)
+    return error
+
+
+@asynccontextmanager
+async def connect(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    patience: Patience | None = None,
+    on_request: RequestObserver | None = None,
+) -> AsyncIterator[KubernetesApi]:
+    """The cluster of this pod, or of a kubeconfig; raises KubeconfigError where there is neither.
+
+    Nothing is sent yet: that the server answers is for the first call to find out.
+    """
+    connection = await Connection.open(find_source(kubeconfig, context))
+    try:
+        yield KubernetesApi(
+            connection,
+            clock=SystemClock(),
+            sleep=asyncio.sleep,
+            chance=random.random,
+            patience=patience,
+            on_request=on_request,
+        )
+    finally:
+        await connection.close()

@@ -1,0 +1,121 @@
+"""Live reads that are repeated only when a watch said that something changed, or after a while.
+
+Nothing is ever planned from a watch's own copy: a watch may be late, or silent. It only says that
+the last answer of the API server is out of date. So a store at rest costs no request at all, and a
+watch that forgets something costs `resync_s`.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from qss_operator.kubernetes.api.kinds import STORES, Kind
+from qss_operator.kubernetes.api.requests import Object
+
+RESYNC_S = 600.0
+
+
+class ReadApi(Protocol):
+    """What a KubernetesApi does for readers."""
+
+    async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
+        """The object, or None where it does not exist."""
+        ...
+
+    async def list(
+        self, kind: Kind, namespace: str | None, label_selector: str | None = None
+    ) -> list[Object]:
+        """All objects with these labels."""
+        ...
+
+
+@dataclass(slots=True)
+class _Answer:
+    objects: list[Object]
+    read_at_s: float
+
+
+class LiveReads:
+    """What the API server answered last about one store and its children."""
+
+    def __init__(
+        self,
+        api: ReadApi,
+        namespace: str,
+        store: str,
+        selector: str,
+        *,
+        monotonic_s: Callable[[], float],
+        on_missed: Callable[[str], None] = lambda _: None,
+        resync_s: float = RESYNC_S,
+    ) -> None:
+        """Nothing is read yet; `on_missed` hears of a kind that changed without news of a watch."""
+        self._api = api
+        self._namespace = namespace
+        self._store = store
+        self._selector = selector
+        self._monotonic_s = monotonic_s
+        self._on_missed = on_missed
+        self._resync_s = resync_s
+        self._answers: dict[Kind, _Answer] = {}
+        self._news: Counter[Kind] = Counter()  # What is news during a read makes it old.
+
+    def changed(self, kind: Kind, name: str, version: str | None) -> bool:
+        """A watch saw an object in this version (None: deleted); whether that was news."""
+        answer = self._answers.get(kind)
+        if answer is not None and _versions(answer.objects).get(name) == version:
+            return False
+        self.forget(kind)
+        return True
+
+    def forget(self, kind: Kind) -> None:
+        """Read this kind anew the next time."""
+        self._news[kind] += 1
+        self._answers.pop(kind, None)
+
+    def forget_all(self) -> None:
+        """Read everything anew the next time."""
+        for kind in list(self._answers):
+            self.forget(kind)
+
+    def written(self, kind: Kind, written: Object) -> None:
+        """An object as the API server answered it to a write of our own."""
+        answer = self._answers.get(kind)
+        if answer is not None:
+            name = written["metadata"]["name"]
+            answer.objects = [one for one in answer.objects if one["metadata"]["name"] != name]
+            answer.objects.append(written)
+
+    async def store(self) -> Object | None:
+        """The resource."""
+        found = await self._read(STORES, self._find_store)
+        return found[0] if found else None
+
+    async def children(self, kind: Kind) -> dict[str, Object]:
+        """The store's children of a kind, by name."""
+        found = await self._read(
+            kind, lambda: self._api.list(kind, self._namespace, self._selector)
+        )
+        return {one["metadata"]["name"]: one for one in found}
+
+    async def _read(self, kind: Kind, ask: Callable[[], Awaitable[list[Object]]]) -> list[Object]:
+        answer = self._answers.get(kind)
+        if answer is not None and self._monotonic_s() - answer.read_at_s <= self._resync_s:
+            return answer.objects
+        before, started_s = self._news[kind], self._monotonic_s()
+        objects = await ask()
+        if self._news[kind] != before:
+            return objects
+        if answer is not None and _versions(answer.objects) != _versions(objects):
+            self._on_missed(kind.plural)
+        self._answers[kind] = _Answer(objects, started_s)
+        return objects
+
+    async def _find_store(self) -> list[Object]:
+        found = await self._api.find(STORES, self._namespace, self._store)
+        return [found] if found is not None else []
+
+
+def _versions(objects: list[Object]) -> dict[str, str | None]:
+    return {one["metadata"]["name"]: one["metadata"].get("resourceVersion") for one in objects}

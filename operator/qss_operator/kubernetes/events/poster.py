@@ -1,0 +1,118 @@
+"""Posts events about objects: what comes again is counted, and nobody waits for an event.
+
+A failure to post is logged, and is never the caller's: events are for people, not for decisions.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from qss_core.errors import StoreError
+from qss_operator.clock import UtcClock
+from qss_operator.kubernetes.api.errors import NotFoundError
+from qss_operator.kubernetes.api.kinds import EVENTS, Kind
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.events.rules import (
+    EventLimits,
+    EventMemory,
+    EventType,
+    Happening,
+    Subject,
+    again_patch,
+    bounded,
+    event_of,
+)
+
+logger = logging.getLogger(__name__)
+
+_QUEUE_LENGTH_MAX = 256
+
+
+class EventApi(Protocol):
+    """What a KubernetesApi does for events."""
+
+    async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object:
+        """Make the object."""
+        ...
+
+    async def merge_patch(
+        self, kind: Kind, namespace: str | None, name: str, patch: Object
+    ) -> Object:
+        """Change these fields; raises NotFoundError."""
+        ...
+
+
+class Events:
+    """The events of one operator process."""
+
+    def __init__(
+        self,
+        api: EventApi,
+        *,
+        reporter: str,
+        clock: UtcClock,
+        token: Callable[[], str],
+        limits: EventLimits | None = None,
+    ) -> None:
+        """`reporter` is this process; `token` draws a part of a name that was never there."""
+        self._api = api
+        self._reporter = reporter
+        self._clock = clock
+        self._token = token
+        self._memory = EventMemory(limits or EventLimits())
+        self._queue: asyncio.Queue[Happening] = asyncio.Queue(_QUEUE_LENGTH_MAX)
+        self._is_failing = False
+
+    def post(self, subject: Subject, type_: EventType, reason: str, message: str) -> None:
+        """Returns at once; under a flood the newest events are left out."""
+        said = bounded(message)
+        happening = Happening(subject=subject, type=type_, reason=reason, message=said)
+        try:
+            self._queue.put_nowait(happening)
+        except asyncio.QueueFull:
+            logger.debug("%s: no room for the event %s: %s", subject.name, reason, message)
+
+    async def run(self) -> None:
+        """Posts what comes, until cancelled."""
+        while True:
+            happening = await self._queue.get()
+            try:
+                await self._post(happening)
+                self._is_failing = False
+            except StoreError as error:
+                self._failed(error)
+            except Exception:
+                logger.exception("an event was not posted: %s", happening)
+            finally:
+                self._queue.task_done()
+
+    async def drain(self) -> None:
+        """Returns when all that was posted so far has been tried."""
+        await self._queue.join()
+
+    async def _post(self, happening: Happening) -> None:
+        now_s = self._clock.monotonic_s()
+        posted = self._memory.again(happening, now_s)
+        if not self._memory.may_post(happening.subject, now_s):
+            # A repetition is counted all the same, and told with the next one that may be.
+            logger.debug("too many events of %s: %s", happening.subject.name, happening.reason)
+            return
+        namespace = happening.subject.namespace
+        if posted is not None:
+            try:
+                patch = again_patch(posted, self._clock.utc())
+                await self._api.merge_patch(EVENTS, namespace, posted.name, patch)
+            except NotFoundError:
+                self._memory.forget(happening)
+            else:
+                return
+        event = event_of(happening, self._token(), self._reporter, self._clock.utc())
+        await self._api.create(EVENTS, namespace, event)
+        self._memory.made(happening, event["metadata"]["name"], now_s)
+
+    def _failed(self, error: StoreError) -> None:
+        # Once until it works again: a missing permission would fill the log.
+        log = logger.debug if self._is_failing else logger.warning
+        log("an event was not posted: %s", error)
+        self._is_failing = True

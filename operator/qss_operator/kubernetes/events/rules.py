@@ -1,0 +1,172 @@
+"""The rules of events: what is the same event again, how many a store may have, what one says.
+
+Memory is bounded: what did not come again for longest is forgotten first.
+"""
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from qss_operator.clock import time_of
+from qss_operator.kubernetes.api.kinds import EVENTS, Kind
+from qss_operator.kubernetes.api.requests import FIELD_MANAGER, Object
+
+_MESSAGE_BYTES_MAX = 1024  # The API server counts bytes.
+_REASON = re.compile("[A-Z][A-Za-z0-9]{0,127}")
+_NAME_LENGTH_MAX = 253
+
+
+class EventType(StrEnum):
+    """Kubernetes knows no others."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLimits:
+    """How far events are folded, and how many an object may have."""
+
+    same_within_s: float = 600.0
+    a_minute: int = 10
+    remembered_max: int = 2000
+    objects_max: int = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The object that events are about."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """Something that happened to an object."""
+
+    subject: Subject
+    type: EventType
+    reason: str
+    message: str
+
+    def __post_init__(self) -> None:
+        assert _REASON.fullmatch(self.reason), f"no CamelCase: {self.reason}"
+        assert len(self.message.encode()) <= _MESSAGE_BYTES_MAX, "an unbounded message"
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """The same for what is the same event."""
+        return self.subject.uid, self.type, self.reason, self.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """An event that the API server has; `count` includes what it was not told yet."""
+
+    name: str
+    count: int
+    last_s: float
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    filled_s: float
+
+
+class EventMemory:
+    """What was posted lately, and how much each object may still post."""
+
+    def __init__(self, limits: EventLimits) -> None:
+        """Nothing was posted."""
+        self._limits = limits
+        self._posted: OrderedDict[tuple[str, str, str, str], Posted] = OrderedDict()
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def again(self, happening: Happening, now_s: float) -> Posted | None:
+        """The event that this is once more, counted; None if it is a new one."""
+        posted = self._posted.get(happening.key)
+        if posted is None or now_s - posted.last_s > self._limits.same_within_s:
+            return None
+        counted = replace(posted, count=posted.count + 1, last_s=now_s)
+        self._remember(happening, counted)
+        return counted
+
+    def made(self, happening: Happening, name: str, now_s: float) -> None:
+        """A new event was stored."""
+        self._remember(happening, Posted(name=name, count=1, last_s=now_s))
+
+    def forget(self, happening: Happening) -> None:
+        """The API server has it no longer: events live for an hour there."""
+        self._posted.pop(happening.key, None)
+
+    def may_post(self, subject: Subject, now_s: float) -> bool:
+        """Takes one of the object's tokens, which come back evenly within a minute."""
+        full = float(self._limits.a_minute)
+        bucket = self._buckets.get(subject.uid)
+        if bucket is None:
+            bucket = self._buckets[subject.uid] = _Bucket(full, now_s)
+        self._buckets.move_to_end(subject.uid)
+        while len(self._buckets) > self._limits.objects_max:
+            self._buckets.popitem(last=False)
+        bucket.tokens = min(full, bucket.tokens + (now_s - bucket.filled_s) * full / 60)
+        bucket.filled_s = now_s
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _remember(self, happening: Happening, posted: Posted) -> None:
+        self._posted[happening.key] = posted
+        self._posted.move_to_end(happening.key)
+        while len(self._posted) > self._limits.remembered_max:
+            self._posted.popitem(last=False)
+
+
+def event_of(happening: Happening, token: str, reporter: str, now: datetime) -> Object:
+    """A new event; `token` makes its name one of its own."""
+    subject = happening.subject
+    time = time_of(now)
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {
+            "name": f"{subject.name[: _NAME_LENGTH_MAX - len(token) - 1]}.{token}",
+            "namespace": subject.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": subject.kind.api_version,
+            "kind": subject.kind.kind,
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "uid": subject.uid,
+        },
+        "type": happening.type.value,
+        "reason": happening.reason,
+        "message": happening.message,
+        "source": {"component": FIELD_MANAGER},
+        "reportingComponent": FIELD_MANAGER,
+        "reportingInstance": reporter[:128],
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }
+
+
+def again_patch(posted: Posted, now: datetime) -> Object:
+    """What a merge patch says of an event that came again."""
+    return {"count": posted.count, "lastTimestamp": time_of(now)}
+
+
+def bounded(message: str) -> str:
+    """A message that the API server takes."""
+    encoded = message.encode()
+    if len(encoded) <= _MESSAGE_BYTES_MAX:
+        return message
+    # Cut between characters, not inside one.
+    return encoded[: _MESSAGE_BYTES_MAX - 3].decode(errors="ignore") + "..."

@@ -1,0 +1,4 @@
+"""One operator acts at a time: `lease` takes and renews the Lease by the pure rules of
+`lease_rules`, `watchdog` ends a process that lost it, `health` tells the kubelet whether the
+process works.
+"""

@@ -1,0 +1,338 @@
+"""Keeps a store's children as they should be: applied, restarted when old, volumes grown.
+
+Each round starts from what is there now; a round that was cut short is done again by the next.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from qss_core.model import Ordinal
+from qss_core.spec.resource import StoreSpec
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.backoff import Attempts
+from qss_operator.errors import NameTakenError
+from qss_operator.kubernetes.access.audiences import (
+    PodAudiences,
+    audiences_of,
+    is_pod_of,
+    next_audiences,
+    own_of,
+    template_of,
+)
+from qss_operator.kubernetes.api.client import KubernetesApi
+from qss_operator.kubernetes.api.errors import ForbiddenError, InvalidError
+from qss_operator.kubernetes.api.kinds import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
+    Kind,
+)
+from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.requests import FIELD_MANAGER
+from qss_operator.kubernetes.names import StoreNames, store_of
+from qss_operator.kubernetes.objects.children import (
+    beside_pods,
+    owner_of,
+    stateful_set,
+    storage_text,
+)
+from qss_operator.kubernetes.objects.pod_template import PodDefaults, template_hash
+from qss_operator.kubernetes.objects.rollout import candidate_of, plan_rollout
+from qss_operator.kubernetes.objects.volumes import (
+    doomed_finding,
+    growth_refused,
+    plan_growth,
+)
+from qss_operator.kubernetes.resources import unsupported_lines
+from qss_operator.planning.model import ConditionStatus, ConditionType, Finding, Observation
+from qss_operator.planning.status import is_serving
+from qss_operator.planning.wishes import RESIZE_REFUSED, UNSUPPORTED
+
+logger = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+# Says what happened: reason and message.
+Tell = Callable[[str, str], None]
+
+
+class Upkeep:
+    """One store's children."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        live: LiveReads,
+        names: StoreNames,
+        defaults: PodDefaults,
+        tell: Tell,
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        """Knows nothing yet; `tell` posts events."""
+        self._api = api
+        self._live = live
+        self._names = names
+        self._defaults = defaults
+        self._tell = tell
+        self._monotonic_s = monotonic_s
+        self._owner: Object = {}
+        self._spec: StoreSpec | None = None
+        self._applied: dict[tuple[Kind, str], tuple[bytes, str]] = {}
+        self._growth = Attempts()
+        self.findings: dict[ConditionType, Finding] = {}
+
+    async def run_round(self, observation: Observation) -> None:
+        """Brings the children to what the spec says, one restart at the most."""
+        store = await self._live.store()
+        if store is None:
+            return
+        spec = observation.resource.spec
+        self._owner, self._spec = owner_of(store), spec
+        status = observation.resource.status
+        doomed = await self._doomed()
+        is_healthy = status is not None and is_serving(status) and not doomed
+        self.findings = findings = {}
+        if lines := unsupported_lines(store):
+            findings[ConditionType.DEGRADED] = (ConditionStatus.TRUE, UNSUPPORTED, "; ".join(lines))
+        if doomed:
+            findings[ConditionType.DEGRADED] = doomed_finding(doomed)
+        for kind, body in beside_pods(
+            self._names, self._owner, spec.access, self._defaults, is_healthy=is_healthy
+        ):
+            await self._apply(kind, body)
+        found = await self._found_set()
+        if found is not None and (growing := await self._grow(found, spec)) is not None:
+            findings[ConditionType.STORAGE_RESIZING] = growing
+        found = await self._found_set()
+        if found is not None:
+            await self.set_replicas(found["spec"]["replicas"])
+            rolling = None
+            if not doomed:
+                rolling = await self._roll(await self._found_set(), spec, observation.reports)
+            if rolling is not None:
+                findings[ConditionType.PROGRESSING] = rolling
+
+    async def _found_set(self) -> Object | None:
+        """The StatefulSet, if it is there to stay."""
+        found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
+        return None if found is None or "deletionTimestamp" in found["metadata"] else found
+
+    async def _doomed(self) -> list[str]:
+        """The store's volumes that go for good when their pods stop: somebody has deleted them."""
+        claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+        return sorted(
+            name
+            for name, claim in claims.items()
+            if "deletionTimestamp" in claim["metadata"] and self._names.is_claim(name)
+        )
+
+    async def set_replicas(self, replicas: int) -> None:
+        """Applies the StatefulSet with this many pods; no fewer where a volume would go too."""
+        assert self._spec is not None, "a round comes first"
+        found = await self._found_set()
+        if found is not None and replicas < found["spec"]["replicas"] and await self._doomed():
+            return
+        accounts = await self._live.children(SERVICE_ACCOUNTS)
+        account = accounts.get(self._names.service_account)
+        body = stateful_set(
+            self._names,
+            self._owner,
+            self._spec,
+            self._defaults,
+            replicas,
+            account_uid=account["metadata"]["uid"] if account is not None else "",
+            audiences=await self._audiences(found),
+        )
+        found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
+        if found is not None and "deletionTimestamp" in found["metadata"]:
+            self._live.forget(STATEFUL_SETS)
+            return  # A new one can only be made when it is gone.
+        if found is not None:
+            # The claims' template cannot change: `_grow` makes the set again where it has to.
+            body["spec"]["volumeClaimTemplates"] = found["spec"]["volumeClaimTemplates"]
+        await self._apply(STATEFUL_SETS, body)
+
+    async def _audiences(self, found: Object | None) -> PodAudiences:
+        """What the pods' template says of audiences, where the pods are now."""
+        pods = (await self._live.children(PODS)).values()
+        known = [
+            audiences_of(pod.get("spec") or {})
+            for pod in pods
+            if found is None or is_pod_of(pod, found)
+        ]
+        return next_audiences(
+            own_of(self._names),
+            template_of(found),
+            [one for one in known if one is not None],
+            0 if found is None else found["spec"]["replicas"],
+        )
+
+    async def _apply(self, kind: Kind, body: Object) -> None:
+        """Applies what is missing, was edited, or should change; nothing otherwise."""
+        name = body["metadata"]["name"]
+        found = (await self._live.children(kind)).get(name)
+        wanted = msgspec.json.encode(body, order="deterministic")
+        place = (kind, name)
+        if found is not None and self._applied.get(place) == (wanted, _edition(found)):
+            return
+        if found is None:
+            await self._check_is_free(kind, name)
+        if found is None and place in self._applied:
+            self._tell("ChildRestored", f"{kind.kind} {name} was deleted and is made again")
+        was_applied = self._applied.get(place)
+        written = await self._api.apply(kind, self._names.namespace, body)
+        self._live.written(kind, written)
+        if found is not None and was_applied is not None and was_applied[0] == wanted:
+            self._tell_of_revert(kind, found, written)
+        self._applied[place] = (wanted, _edition(written))
+
+    def _tell_of_revert(self, kind: Kind, found: Object, written: Object) -> None:
+        """An event, where the apply took something back that another hand had written."""
+        name = found["metadata"]["name"]
+        if _without_bookkeeping(found) != _without_bookkeeping(written):
+            who = last_manager(found)
+            by = f" by {who}" if who is not None else ""
+            self._tell("ChildReverted", f"{kind.kind} {name} was changed{by} and is set back")
+
+    async def _check_is_free(self, kind: Kind, name: str) -> None:
+        """NameTakenError where an object of somebody else has the name: it is not ours to change.
+
+        One that has lost its label by hand is still owned by the store.
+        """
+        there = await self._api.find(kind, self._names.namespace, name)
+        if there is None:
+            return
+        metadata = there["metadata"]
+        owners = [owner["uid"] for owner in metadata.get("ownerReferences") or ()]
+        store = store_of(metadata.get("labels"))
+        if self._owner["uid"] not in owners and store != self._names.store:
+            raise NameTakenError(
+                f"{kind.kind} {name} is there, and is not of this store: it is left as it is. Give "
+                "the store another name, or delete that object if nobody needs it"
+            )
+
+    # --- Restarts
+
+    async def _roll(
+        self, found: Object | None, spec: StoreSpec, reports: Mapping[Ordinal, ReplicasReport]
+    ) -> Finding | None:
+        if found is None:
+            return None
+        status = found.get("status") or {}
+        if status.get("observedGeneration", 0) < found["metadata"]["generation"]:
+            # A pod deleted now would come back as it was.
+            self._live.forget(STATEFUL_SETS)
+            return None
+        digest = template_hash(found["spec"]["template"])
+        pods = await self._live.children(PODS)
+        candidates = [
+            candidate_of(pod, digest, serves=_serves(reports.get(Ordinal(ordinal)), pod))
+            for ordinal in range(found["spec"]["replicas"])
+            if (pod := pods.get(self._names.pod(ordinal))) is not None
+        ]
+        rollout = plan_rollout(
+            candidates, found["spec"]["replicas"], is_paused=spec.rebalance.paused
+        )
+        if rollout.restart is not None:
+            old = rollout.restart
+            logger.info("%s: restarting %s", self._names.store, old.name)
+            self._tell("PodRestarted", f"{old.name}: its template changed")
+            await self._api.delete(PODS, self._names.namespace, old.name, uid=old.uid)
+            self._live.forget(PODS)
+        return rollout.finding
+
+    # --- Volumes
+
+    async def _grow(self, found: Object, spec: StoreSpec) -> Finding | None:
+        size = storage_text(spec)
+        all_claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+        own = {self._names.claim(number) for number in range(found["spec"]["replicas"])}
+        claims = {name: claim for name, claim in all_claims.items() if name in own}
+        failure = self._growth.of(PERSISTENT_VOLUME_CLAIMS)
+        refused = None
+        if failure is not None and failure.tried == size:
+            refused = growth_refused(size, failure.error.message)
+        growth = plan_growth(size, claims, _set_size(found), refused)
+        if self._growth.is_due(PERSISTENT_VOLUME_CLAIMS, size, self._monotonic_s()):
+            await self._grow_claims(growth.claims, size)
+        if growth.remake_set:
+            await self._remake_set(found)
+        return growth.finding
+
+    async def _grow_claims(self, names: Sequence[str], size: str) -> None:
+        patch = {"spec": {"resources": {"requests": {"storage": size}}}}
+        try:
+            for name in names:
+                written = await self._api.merge_patch(
+                    PERSISTENT_VOLUME_CLAIMS, self._names.namespace, name, patch
+                )
+                self._live.written(PERSISTENT_VOLUME_CLAIMS, written)
+        except (ForbiddenError, InvalidError) as error:
+            now_s = self._monotonic_s()
+            if self._growth.failed(PERSISTENT_VOLUME_CLAIMS, size, error, now_s):
+                self._tell(RESIZE_REFUSED, growth_refused(size, error.message))
+        else:
+            self._growth.forget(PERSISTENT_VOLUME_CLAIMS)
+
+    async def _remake_set(self, found: Object) -> None:
+        metadata = found["metadata"]
+        logger.info("%s: making the StatefulSet again for larger volumes", self._names.store)
+        await self._api.delete(
+            STATEFUL_SETS,
+            self._names.namespace,
+            metadata["name"],
+            uid=metadata["uid"],
+            propagation="Orphan",
+        )
+        # It goes when its pods have been let go; the plan then asks for a new one.
+        self._live.forget(STATEFUL_SETS)
+
+
+def _set_size(found: Object) -> str:
+    template = found["spec"]["volumeClaimTemplates"][0]
+    size: str = template["spec"]["resources"]["requests"]["storage"]
+    return size
+
+
+def _serves(report: ReplicasReport | None, pod: Object) -> bool:
+    """Whether the kubelet hears from the pod that it serves, and the pod says nothing else to us.
+
+    One that does not speak to the operator (whom it may not know any more) serves all the same.
+    """
+    ready = any(
+        one.get("type") == "Ready" and one.get("status") == "True"
+        for one in (pod.get("status") or {}).get("conditions") or []
+    )
+    return ready and (report is None or report.ready)
+
+
+def _without_bookkeeping(found: Object) -> Object:
+    """What people write: without the status, and without what each write changes."""
+    metadata = found["metadata"]
+    kept = {name: metadata.get(name) or {} for name in ("labels", "annotations")}
+    owners = metadata.get("ownerReferences") or []
+    rest = {name: one for name, one in found.items() if name not in ("metadata", "status")}
+    rest.pop("kind", None)
+    rest.pop("apiVersion", None)
+    return {**rest, "metadata": kept, "owners": owners}
+
+
+def last_manager(found: Object) -> str | None:
+    """Who wrote an object last, beside the operator and what writes its status."""
+    fields = found["metadata"].get("managedFields") or []
+    others = [
+        one
+        for one in fields
+        if one.get("manager") != FIELD_MANAGER and one.get("subresource") != "status"
+    ]
+    newest = max(others, key=lambda one: str(one.get("time") or ""), default=None)
+    return None if newest is None else newest.get("manager")
+
+
+def _edition(found: Object) -> str:
+    """What changes when somebody edits an object: its generation, where its kind has one."""
+    metadata = found["metadata"]
+    return f"{metadata['uid']}/{metadata.get('generation') or metadata['resourceVersion']}"

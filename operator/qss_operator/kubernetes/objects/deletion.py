@@ -1,0 +1,168 @@
+"""How a store goes: its pods first, then its volumes if the policy says so, then the resource.
+
+The finalizer keeps a resource whose volumes are to be deleted until that is done. Where they stay,
+nothing holds the resource, and Kubernetes deletes its children with it.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from qss_core.spec.resource import WhenDeleted
+from qss_operator.kubernetes.api.client import KubernetesApi
+from qss_operator.kubernetes.api.errors import ForbiddenError, KindNotServedError, NotFoundError
+from qss_operator.kubernetes.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, STORES
+from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.names import FINALIZER, StoreNames
+
+logger = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+_TOLD_EVERY_S = 1.0
+_NAMED_MAX = 5
+_CLEAN_UP_WITHIN_S = 120.0
+
+
+class Deletion:
+    """One store's end. Each call does what can be done now."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        live: LiveReads,
+        names: StoreNames,
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        """Nothing is deleted before the resource is."""
+        self._api = api
+        self._live = live
+        self._names = names
+        self._monotonic_s = monotonic_s
+        self._told_next_s = -math.inf
+        self._gone_at_s: float | None = None
+
+    async def hold(self, store: Object) -> bool:
+        """Has the resource wait for us when it is deleted, if the volumes are to go with it.
+
+        Whether that changed something.
+        """
+        finalizers = store["metadata"].get("finalizers") or []
+        others = [one for one in finalizers if one != FINALIZER]
+        wanted = [*others, FINALIZER] if when_deleted(store) is WhenDeleted.DELETE else others
+        if set(wanted) == set(finalizers):
+            return False
+        await self._set_finalizers(store, wanted)
+        return True
+
+    async def clean_up(self) -> bool:
+        """After the resource is gone: claims that never got a volume go too; whether that is over.
+
+        They hold nothing, and a later store of the name would wait for them.
+        """
+        now_s = self._monotonic_s()
+        if self._gone_at_s is None:
+            self._gone_at_s = now_s
+        try:
+            claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+            unbound = [
+                claim
+                for name, claim in claims.items()
+                if self._names.is_claim(name) and _was_never_bound(claim)
+            ]
+            if not unbound or now_s - self._gone_at_s > _CLEAN_UP_WITHIN_S:
+                return True
+            if await self._live.children(STATEFUL_SETS) or await self._live.children(PODS):
+                return False  # They may still be given a volume, or made again.
+            for claim in unbound:
+                await self._delete_claim(claim)
+        except (ForbiddenError, NotFoundError, KindNotServedError) as error:
+            logger.info("%s: claims without a volume may be left: %s", self._names.store, error)
+        return True
+
+    async def _delete_claim(self, claim: Object) -> None:
+        metadata = claim["metadata"]
+        logger.info("%s: deleting the claim %s", self._names.store, metadata["name"])
+        await self._api.delete(
+            PERSISTENT_VOLUME_CLAIMS,
+            self._names.namespace,
+            metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+        )
+
+    async def run_round(self, store: Object) -> str | None:
+        """The next step of the end; what it waits for, where that may be told already."""
+        waits = await self._next_step(store)
+        now_s = self._monotonic_s()
+        if waits is None or now_s < self._told_next_s:
+            return None
+        self._told_next_s = now_s + _TOLD_EVERY_S
+        return waits
+
+    async def _next_step(self, store: Object) -> str | None:
+        """What is waited for; None where nothing is."""
+        namespace = self._names.namespace
+        found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
+        if found is not None and "deletionTimestamp" not in found["metadata"]:
+            logger.info("%s: deleting the pods", self._names.store)
+            uid = found["metadata"]["uid"]
+            await self._api.delete(STATEFUL_SETS, namespace, self._names.store, uid=uid)
+            self._live.forget(STATEFUL_SETS)
+        if pods := await self._live.children(PODS):
+            return _waits_for_pods(pods)  # The watch tells when the last one is gone.
+        if when_deleted(store) is WhenDeleted.DELETE:
+            labelled = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
+            # A copy of a volume may have its labels too: it is somebody's backup.
+            claims = {name: one for name, one in labelled.items() if self._names.is_claim(name)}
+            for name, claim in claims.items():
+                if "deletionTimestamp" not in claim["metadata"]:
+                    logger.info("%s: deleting the volume %s", self._names.store, name)
+                    uid = claim["metadata"]["uid"]
+                    await self._api.delete(PERSISTENT_VOLUME_CLAIMS, namespace, name, uid=uid)
+                    self._live.forget(PERSISTENT_VOLUME_CLAIMS)
+            if claims:
+                return _waits_for("volumes", claims)
+        kept = [one for one in store["metadata"].get("finalizers") or [] if one != FINALIZER]
+        await self._set_finalizers(store, kept)
+        return None
+
+    async def _set_finalizers(self, store: Object, finalizers: list[str]) -> None:
+        metadata = store["metadata"]
+        if finalizers == (metadata.get("finalizers") or []):
+            return
+        patch = {
+            "metadata": {
+                "resourceVersion": metadata["resourceVersion"],
+                "finalizers": finalizers or None,
+            }
+        }
+        # What is left of it, if anything, is for the next round to read.
+        self._live.forget(STORES)
+        with suppress(NotFoundError):
+            await self._api.merge_patch(STORES, self._names.namespace, metadata["name"], patch)
+
+
+def _was_never_bound(claim: Object) -> bool:
+    phase = (claim.get("status") or {}).get("phase")
+    return phase == "Pending" and not claim.get("spec", {}).get("volumeName")
+
+
+def _waits_for_pods(pods: Mapping[str, Object]) -> str:
+    nodes = sorted({(pod.get("spec") or {}).get("nodeName") or "" for pod in pods.values()} - {""})
+    on = f" on {', '.join(nodes)}: a pod ends when its node says so" if nodes else ""
+    return f"{_waits_for('pods', pods)}{on}"
+
+
+def _waits_for(what: str, objects: Mapping[str, Object]) -> str:
+    names = sorted(objects)
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return f"the store is deleted when these {what} are gone: {', '.join(names[:_NAMED_MAX])}{more}"
+
+
+def when_deleted(store: Object) -> WhenDeleted:
+    """The policy; Retain where it cannot be read."""
+    given = (store.get("spec", {}).get("storage") or {}).get("whenDeleted")
+    return WhenDeleted.DELETE if given == WhenDeleted.DELETE else WhenDeleted.RETAIN

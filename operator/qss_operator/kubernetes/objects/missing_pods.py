@@ -1,0 +1,105 @@
+"""Pods that are not there, or wait: why one is not made only its StatefulSet's events say."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from qss_core.errors import StoreError
+from qss_operator.kubernetes.api.kinds import EVENTS, Kind
+from qss_operator.kubernetes.names import StoreNames
+
+Object = dict[str, Any]
+
+# A StatefulSet makes all its pods within a second; a restarted one is away as long.
+_PATIENCE_S = 5.0
+_ASKED_EVERY_S = 5.0
+# A volume is made for the node that was chosen; meanwhile pod and claim are Pending.
+_WAIT_S = 20.0
+_SAID = "failed error: "
+_LINE_CHARS_MAX = 400
+
+
+class EventReader(Protocol):
+    """What a KubernetesApi does for whoever reads events."""
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        label_selector: str | None = None,
+        *,
+        field_selector: str | None = None,
+    ) -> list[Object]:
+        """All objects with these labels and fields."""
+        ...
+
+
+class MissingPods:
+    """How long the pods of one store are missing, and why."""
+
+    def __init__(
+        self, api: EventReader, names: StoreNames, monotonic_s: Callable[[], float]
+    ) -> None:
+        """None is missing yet."""
+        self._api = api
+        self._names = names
+        self._monotonic_s = monotonic_s
+        self._since_s: dict[int, float] = {}
+        self._asked_at_s: float | None = None
+        self._events: list[Object] = []
+
+    async def troubles(
+        self, stateful_set: Object | None, replicas: int, pods: Mapping[str, Object]
+    ) -> dict[int, str]:
+        """What to tell of pods that should be there for some seconds and are not, by ordinal."""
+        now_s = self._monotonic_s()
+        missing = [one for one in range(replicas) if self._names.pod(one) not in pods]
+        self._since_s = {one: self._since_s.get(one, now_s) for one in missing}
+        late = [one for one in missing if now_s - self._since_s[one] >= _PATIENCE_S]
+        if stateful_set is None or not late:
+            self._asked_at_s, self._events = None, []
+            return {}
+        if self._asked_at_s is None or now_s - self._asked_at_s >= _ASKED_EVERY_S:
+            self._asked_at_s = now_s
+            self._events = await self._ask(stateful_set["metadata"]["uid"])
+        return {one: self._trouble(self._names.pod(one)) for one in late}
+
+    async def _ask(self, uid: str) -> list[Object]:
+        selector = f"involvedObject.uid={uid},reason=FailedCreate"
+        try:
+            return await self._api.list(EVENTS, self._names.namespace, field_selector=selector)
+        except StoreError:
+            return []  # The command that shows them is told instead.
+
+    def _trouble(self, pod: str) -> str:
+        said = [event for event in self._events if f"Pod {pod} " in (event.get("message") or "")]
+        if not said:
+            names = self._names
+            command = f"kubectl describe statefulset {names.store} -n {names.namespace}"
+            return f"is not made by its StatefulSet: `{command}` shows why"
+        message: str = max(said, key=_time_of)["message"]
+        why = message.partition(_SAID)[2] or message
+        # Without its name, so that the same refusal of several pods is told once.
+        why = why.replace(f'pods "{pod}" is ', "")
+        return f"is not made: {why}"[:_LINE_CHARS_MAX]
+
+
+class Waits:
+    """How long the pods of one store wait for a node or a volume."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        """None waits yet."""
+        self._monotonic_s = monotonic_s
+        self._since_s: dict[int, float] = {}
+
+    def trouble(self, ordinal: int, waits: str | None) -> str | None:
+        """The wait, where it is longer than that of a normal start."""
+        if waits is None:
+            self._since_s.pop(ordinal, None)
+            return None
+        now_s = self._monotonic_s()
+        since_s = self._since_s.setdefault(ordinal, now_s)
+        return waits if now_s - since_s >= _WAIT_S else None
+
+
+def _time_of(event: Object) -> str:
+    return event.get("lastTimestamp") or event.get("eventTime") or ""

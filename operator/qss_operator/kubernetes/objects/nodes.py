@@ -1,0 +1,37 @@
+"""The zones of nodes, read once for each node: labels of a node that runs rarely change."""
+
+from qss_core.errors import StoreError
+from qss_operator.kubernetes.api.kinds import NODES
+from qss_operator.kubernetes.api.read_cache import ReadApi
+
+_NODES_MAX = 10_000
+
+
+class Zones:
+    """By node name, for one label."""
+
+    def __init__(self, api: ReadApi, key: str, *, may_read: bool) -> None:
+        """Reads nodes by `api`; an operator of some namespaces may not, and knows no zones."""
+        self._api = api
+        self._key = key
+        self._may_read = may_read
+        self._zones: dict[str, str] = {}
+
+    async def of(self, node: str | None) -> str:
+        """The node's zone, or "" where it is not known."""
+        if not node or not self._may_read:
+            return ""
+        if node not in self._zones:
+            if len(self._zones) >= _NODES_MAX:
+                self._zones.clear()
+            try:
+                self._zones[node] = await self._read(node)
+            except StoreError:
+                return ""  # Read again the next time.
+        return self._zones[node]
+
+    async def _read(self, node: str) -> str:
+        found = await self._api.find(NODES, None, node)
+        labels = ((found or {}).get("metadata") or {}).get("labels") or {}
+        zone: str = labels.get(self._key, "")
+        return zone

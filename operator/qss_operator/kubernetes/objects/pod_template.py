@@ -1,0 +1,253 @@
+"""The pod of a store: what its StatefulSet makes."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from qss_core.spec.pod import PodSpec
+from qss_core.spec.resource import StoreSpec
+from qss_operator.kubernetes.access.audiences import CONTAINER, PEERS, TAKES, PodAudiences, own_of
+from qss_operator.kubernetes.names import (
+    ACCOUNT_ANNOTATION,
+    CHANGELOG_PORT,
+    OPS_PORT,
+    ORDINAL_LABEL,
+    QUERY_PORT,
+    TEMPLATE_ANNOTATION,
+    VOLUME,
+    StoreNames,
+)
+
+Object = dict[str, Any]
+
+DEFAULT_USER = 10001
+_TOKENS = "/var/run/secrets/queryablestate.dev"
+_TLS = "/etc/queryablestate/tls"
+_DEFAULT_REQUESTS = {"cpu": "100m", "memory": "768Mi"}
+_DEFAULT_LIMITS = {"memory": "1Gi"}  # `make siege` holds a pod to it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDefaults:
+    """What the operator was told about all pods it makes."""
+
+    image: str
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    user: int | None = DEFAULT_USER  # None: the cluster chooses, as OpenShift does.
+    operator_service_account: str = ""  # NAMESPACE/NAME, which may give pods their assignment.
+    operator_release: str = ""  # The label app.kubernetes.io/instance of the operator's pods.
+    token_audience: str = "queryablestate.dev"  # The common one, for stores that allow it.
+    log_format: str = "json"
+
+
+def pod_template(
+    names: StoreNames,
+    spec: StoreSpec,
+    defaults: PodDefaults,
+    account_uid: str = "",
+    audiences: PodAudiences | None = None,
+) -> Object:
+    """The template, with its own hash in an annotation: a pod of another hash is out of date.
+
+    `account_uid` is that of the pods' ServiceAccount: one that was made again has taken their
+    tokens' worth with it, and only new pods get others. `audiences`: by default the store's own.
+    """
+    given = spec.pod
+    account = {ACCOUNT_ANNOTATION: account_uid} if spec.access.checks_callers else {}
+    template: Object = {
+        "metadata": {
+            "labels": {**given.labels, **names.labels()},
+            "annotations": {
+                "kubectl.kubernetes.io/default-container": CONTAINER,
+                **given.annotations,
+                **account,
+            },
+        },
+        "spec": _pod_spec(names, spec, defaults, audiences or own_of(names)),
+    }
+    digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:16]
+    template["metadata"]["annotations"][TEMPLATE_ANNOTATION] = digest
+    return template
+
+
+def template_hash(template: Object) -> str:
+    """The hash that a template carries."""
+    digest: str = template["metadata"]["annotations"][TEMPLATE_ANNOTATION]
+    return digest
+
+
+def _pod_spec(
+    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+) -> Object:
+    given = spec.pod
+    made: Object = {
+        "serviceAccountName": names.service_account,
+        "automountServiceAccountToken": spec.access.checks_callers,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": given.termination_grace_period_seconds,
+        "securityContext": _security_context(given, defaults),
+        "topologySpreadConstraints": _spread(names, spec),
+        "containers": [_container(names, spec, defaults, audiences)],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *_volumes(spec, audiences)],
+    }
+    secrets = dict.fromkeys(
+        (*defaults.image_pull_secrets, *(secret.name for secret in given.image_pull_secrets))
+    )
+    if secrets:
+        made["imagePullSecrets"] = [{"name": name} for name in secrets]
+    if given.node_selector:
+        made["nodeSelector"] = given.node_selector
+    if given.tolerations:
+        made["tolerations"] = [_without_none(one) for one in given.tolerations]
+    if given.affinity:
+        made["affinity"] = given.affinity
+    if given.priority_class_name is not None:
+        made["priorityClassName"] = given.priority_class_name
+    return made
+
+
+def _security_context(given: PodSpec, defaults: PodDefaults) -> Object:
+    chosen: Object = {}
+    if given.security_context is not None:
+        chosen = _without_none(given.security_context)
+    elif (user := defaults.user) is not None:
+        chosen = {
+            "runAsUser": user,
+            "runAsGroup": user,
+            "fsGroup": user,
+            "fsGroupChangePolicy": "OnRootMismatch",
+        }
+    return {"runAsNonRoot": True, **chosen, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def _spread(names: StoreNames, spec: StoreSpec) -> list[Object]:
+    selected = {"labelSelector": {"matchLabels": names.labels()}}
+    if spec.pod.topology_spread_constraints is not None:
+        return [{**_without_none(one), **selected} for one in spec.pod.topology_spread_constraints]
+    return [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", **selected}
+        for key in dict.fromkeys((spec.topology.spread_key, "kubernetes.io/hostname"))
+    ]
+
+
+def _container(
+    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+) -> Object:
+    return {
+        "name": CONTAINER,
+        "image": spec.pod.image or defaults.image,
+        "imagePullPolicy": defaults.image_pull_policy,
+        "args": _arguments(names, spec, defaults, audiences),
+        "env": [
+            {
+                "name": "QSS_ORDINAL",
+                "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{ORDINAL_LABEL}']"}},
+            },
+            *(_without_none(one) for one in spec.pod.env),
+        ],
+        "ports": [
+            {"name": "query", "containerPort": QUERY_PORT},
+            {"name": "changelog", "containerPort": CHANGELOG_PORT},
+            {"name": "ops", "containerPort": OPS_PORT},
+        ],
+        "resources": _resources(spec),
+        "readinessProbe": _probe("/readyz", period_s=2, failures=2),
+        "livenessProbe": _probe("/livez", period_s=10, failures=6),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": VOLUME, "mountPath": "/data"},
+            {"name": "tmp", "mountPath": "/tmp"},
+            *_mounts(spec),
+        ],
+        # Why it ended, if it says so in its last lines, stands in the status.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _arguments(
+    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+) -> list[str]:
+    arguments = [
+        f"--store={names.store}",
+        "--ordinal=$(QSS_ORDINAL)",
+        "--data-dir=/data/store",
+        "--host=0.0.0.0",
+        f"--query-port={QUERY_PORT}",
+        f"--internal-port={CHANGELOG_PORT}",
+        f"--ops-port={OPS_PORT}",
+        f"--log-format={defaults.log_format}",
+    ]
+    if spec.access.checks_callers:
+        arguments += [
+            "--authentication=serviceaccount",
+            f"--namespace={names.namespace}",
+            *_audience_arguments(spec, defaults, audiences),
+            f"--peer-token-file={_TOKENS}/token",
+            f"--peer-service-account={names.service_account}",
+            f"--operator-service-account={defaults.operator_service_account}",
+        ]
+    if spec.access.tls_secret_name is not None:
+        arguments.append(f"--tls-dir={_TLS}")
+    return arguments
+
+
+def _audience_arguments(
+    spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+) -> list[str]:
+    arguments = [f"{TAKES}{audiences.takes}"]
+    if spec.access.common_audience:
+        arguments.append(f"--common-audience={defaults.token_audience}")
+    if audiences.peers is not None:
+        arguments.append(f"{PEERS}{audiences.peers}")
+    return arguments
+
+
+def _resources(spec: StoreSpec) -> Object:
+    given = spec.pod.resources
+    requests = {**_DEFAULT_REQUESTS, **given.limits, **given.requests}
+    # A store that says how much memory its pods ask for knows how much they may have.
+    says_memory = "memory" in given.limits or "memory" in given.requests
+    limits = given.limits if says_memory else {**_DEFAULT_LIMITS, **given.limits}
+    return {"requests": requests, **({"limits": limits} if limits else {})}
+
+
+def _probe(path: str, *, period_s: int, failures: int) -> Object:
+    return {
+        "httpGet": {"path": path, "port": "ops"},
+        "periodSeconds": period_s,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _volumes(spec: StoreSpec, audiences: PodAudiences) -> list[Object]:
+    volumes: list[Object] = []
+    if spec.access.checks_callers:
+        source = {"audience": audiences.shows, "expirationSeconds": 3600, "path": "token"}
+        volumes.append(
+            {"name": "token", "projected": {"sources": [{"serviceAccountToken": source}]}}
+        )
+    if spec.access.tls_secret_name is not None:
+        volumes.append({"name": "tls", "secret": {"secretName": spec.access.tls_secret_name}})
+    return volumes
+
+
+def _mounts(spec: StoreSpec) -> list[Object]:
+    mounts: list[Object] = []
+    if spec.access.checks_callers:
+        mounts.append({"name": "token", "mountPath": _TOKENS, "readOnly": True})
+    if spec.access.tls_secret_name is not None:
+        mounts.append({"name": "tls", "mountPath": _TLS, "readOnly": True})
+    return mounts
+
+
+def _without_none(value: msgspec.Struct) -> Object:
+    given: Object = msgspec.to_builtins(value)
+    return {name: member for name, member in given.items() if member is not None}

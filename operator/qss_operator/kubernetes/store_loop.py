@@ -1,0 +1,315 @@
+"""One store's loop: it is woken by watches, and does its work by live reads."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from qss_core.errors import Retry, StoreError
+from qss_core.model import StoreName
+from qss_core.spec.resource import StoreSpec, decode_spec
+from qss_operator.clock import SystemClock
+from qss_operator.errors import ConflictError
+from qss_operator.kubernetes.access.pod_access import PodAccess
+from qss_operator.kubernetes.access.tokens import StoreTokens
+from qss_operator.kubernetes.api.client import KubernetesApi
+from qss_operator.kubernetes.api.kinds import PODS, STATEFUL_SETS, STORES, Kind
+from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.cluster import KubernetesCluster
+from qss_operator.kubernetes.events.poster import Events
+from qss_operator.kubernetes.events.rules import EventType, Subject
+from qss_operator.kubernetes.events.status_events import news_of
+from qss_operator.kubernetes.failure_status import refused_status, troubled_status
+from qss_operator.kubernetes.leadership.health import Health
+from qss_operator.kubernetes.names import StoreNames
+from qss_operator.kubernetes.objects.children_apply import Upkeep
+from qss_operator.kubernetes.objects.deletion import Deletion
+from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
+from qss_operator.kubernetes.objects.nodes import Zones
+from qss_operator.kubernetes.objects.pod_template import PodDefaults
+from qss_operator.kubernetes.resources import (
+    KubernetesResources,
+    decode_status,
+    degraded_reason,
+    resource_of,
+    serves,
+    unsupported_lines,
+)
+from qss_operator.kubernetes.rounds import ROUND_S, Rounds, within
+from qss_operator.metrics import OperatorMetrics
+from qss_operator.planning.model import StoreStatus
+from qss_operator.planning.status import deleting_status
+from qss_operator.planning.wishes import UNSUPPORTED
+from qss_operator.ports import Pods
+from qss_operator.reconcile import Intervals, StoreReconciler
+from qss_operator.resources.crd import without_nulls
+
+logger = logging.getLogger(__name__)
+
+INTERVALS = Intervals(unsettled_s=0.5, settled_s=2.0, publish_s=1.0)
+_FAILED_S = 2.0
+_BUG = "the operator met something that it does not expect: its log has it, please report it"
+_FAILED_S_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all stores of an operator share."""
+
+    api: KubernetesApi
+    pods_of: Callable[[PodAccess], Pods]
+    events: Events
+    health: Health
+    metrics: OperatorMetrics
+    clock: SystemClock
+    defaults: PodDefaults
+    may_act: Callable[[], bool]
+    may_read_nodes: bool
+    rounds: Rounds
+    round_s: float = ROUND_S
+
+
+class StoreKeeper:
+    """One store, for as long as its resource exists."""
+
+    def __init__(self, namespace: str, store: StoreName, shared: Surroundings) -> None:
+        """Begins with nothing but the name."""
+        self.names = StoreNames(namespace=namespace, store=store)
+        self._title = f"{namespace}/{store}"
+        self._shared = shared
+        self._live = LiveReads(
+            shared.api,
+            namespace,
+            store,
+            self.names.selector,
+            monotonic_s=shared.clock.monotonic_s,
+            on_missed=shared.health.missed,
+        )
+        self._resources = KubernetesResources(shared.api, self._live, self._announce)
+        self._deletion = Deletion(shared.api, self._live, self.names, shared.clock.monotonic_s)
+        self._made_of: tuple[bool, str] | None = None
+        self._access: PodAccess | None = None
+        self._reconciler: StoreReconciler | None = None
+        self._woken = asyncio.Event()
+        self._woken_at_s: float | None = None
+        self._failures = 0
+        self._refused = False  # Whether the last round went on although something was refused.
+        self._subject: Subject | None = None
+
+    def changed(self, kind: Kind, name: str, version: str | None) -> None:
+        """A watch saw this."""
+        if self._live.changed(kind, name, version):
+            self.wake()
+
+    def distrust(self) -> None:
+        """Something may have changed that no watch told."""
+        self._live.forget_all()
+        self.wake()
+
+    def wake(self) -> None:
+        """Look at once."""
+        if self._woken_at_s is None:
+            self._woken_at_s = self._shared.clock.monotonic_s()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Rounds until the resource is gone or the task is cancelled."""
+        health, monotonic_s = self._shared.health, self._shared.clock.monotonic_s
+        health.due(self._title, monotonic_s())
+        while True:
+            async with self._shared.rounds.of(self.names.namespace, self._title):
+                pause_s = await self._timed_round()
+            if pause_s is None:
+                health.is_over(self._title)
+                return
+            health.due(self._title, monotonic_s() + pause_s)
+            await self._wait(pause_s)
+
+    async def _wait(self, pause_s: float) -> None:
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+        self._woken.clear()
+
+    async def _timed_round(self) -> float | None:
+        """One round; how long to wait after it, None when the store is gone."""
+        clock, metrics = self._shared.clock, self._shared.metrics
+        started_s = clock.monotonic_s()
+        if self._woken_at_s is not None:
+            metrics.started(started_s - self._woken_at_s)
+            self._woken_at_s = None
+        with self._shared.health.round_of(self._title):
+            result, pause_s = await self.run_round()
+        metrics.reconciled(result, clock.monotonic_s() - started_s)
+        return pause_s
+
+    async def run_round(self) -> tuple[str, float | None]:
+        """One round: its result, and how long to wait after it (None: the store is gone)."""
+        self._refused = False
+        try:
+            async with within(self._shared.round_s):
+                is_settled = await self._round()
+        except ConflictError as error:
+            # Somebody else was faster; the next round sees what they did.
+            logger.debug("%s: %s", self.names.store, error.message)
+            self._live.forget(STORES)
+            return "unsettled", INTERVALS.unsettled_s
+        except StoreError as error:
+            self._shared.metrics.failed(error.code)
+            logger.warning("%s: %s: %s", self.names.store, error.code, error.message)
+            await self._publish_trouble(error)
+            return "failed", self._pause_after_failure()
+        except Exception:
+            self._shared.metrics.failed("INTERNAL")
+            # One bad round must not be the last one.
+            logger.exception("%s: a round failed", self.names.store)
+            await self._publish_bug()
+            return "failed", self._pause_after_failure()
+        self._failures = 0
+        if is_settled is None:
+            return "gone", None
+        if self._refused:
+            return "failed", INTERVALS.unsettled_s
+        if is_settled:
+            return "settled", INTERVALS.settled_s
+        return "unsettled", INTERVALS.unsettled_s
+
+    def _pause_after_failure(self) -> float:
+        self._failures += 1
+        pause_s: float = _FAILED_S * 2 ** min(self._failures - 1, 10)
+        return min(_FAILED_S_MAX, pause_s)
+
+    async def _round(self) -> bool | None:
+        if not self._shared.may_act():
+            return False
+        store = await self._live.store()
+        if store is None:
+            self._reconciler = self._access = None
+            return None if await self._deletion.clean_up() else False
+        metadata = store["metadata"]
+        self._subject = Subject(
+            kind=STORES,
+            namespace=self.names.namespace,
+            name=self.names.store,
+            uid=metadata["uid"],
+        )
+        self._measure(store)
+        if "deletionTimestamp" in metadata:
+            if (waits := await self._deletion.run_round(store)) is not None:
+                before, now = decode_status(store.get("status")), self._shared.clock.now()
+                await self._publish(
+                    store, deleting_status(before, metadata["generation"], waits, now)
+                )
+            return False
+        if await self._deletion.hold(store):
+            return False
+        if (lines := unsupported_lines(store)) and not _is_made(store):
+            await self._refuse(store, "; ".join(lines))
+            return True
+        reconciler = await self._reconciler_for(store)
+        is_settled = await reconciler.run_round()
+        self._refused = bool(reconciler.failures)
+        for failure in reconciler.failures:
+            self._shared.metrics.failed(failure.code)
+        return is_settled
+
+    def _measure(self, store: Object) -> None:
+        place = (self.names.namespace, str(self.names.store))
+        self._shared.metrics.saw(*place, is_ready=serves(store))
+        self._shared.metrics.degraded(*place, degraded_reason(store))
+
+    async def _reconciler_for(self, store: Object) -> StoreReconciler:
+        """The loop's body; made anew where what it was made of changes."""
+        spec = decode_spec(without_nulls(store["spec"]))
+        made_of = (spec.access.tls_secret_name is None, spec.topology.spread_key)
+        if self._reconciler is None or made_of != self._made_of:
+            self._made_of = made_of
+            self._reconciler = self._make_reconciler(spec)
+        assert self._access is not None, "made with it"
+        await self._access.refresh_tokens(
+            await self._live.children(PODS),
+            (await self._live.children(STATEFUL_SETS)).get(self.names.store),
+            checks_callers=spec.access.checks_callers,
+        )
+        await self._access.refresh(self._shared.api, spec.access.tls_secret_name)
+        return self._reconciler
+
+    def _make_reconciler(self, spec: StoreSpec) -> StoreReconciler:
+        shared, live = self._shared, self._live
+        monotonic_s = shared.clock.monotonic_s
+        names = StoreNames(
+            namespace=self.names.namespace,
+            store=self.names.store,
+            scheme="http" if spec.access.tls_secret_name is None else "https",
+        )
+        defaults = shared.defaults
+        tokens = StoreTokens(shared.api, defaults.operator_service_account, monotonic_s)
+        self._access = PodAccess(names, tokens, defaults.token_audience, monotonic_s)
+        upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell, monotonic_s)
+        zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
+        missing = MissingPods(shared.api, names, monotonic_s)
+        return StoreReconciler(
+            names.store,
+            resources=self._resources,
+            cluster=KubernetesCluster(
+                names, live, upkeep, zones, missing, Waits(monotonic_s), self._access
+            ),
+            pods=shared.pods_of(self._access),
+            clock=shared.clock,
+            intervals=INTERVALS,
+        )
+
+    # --- What is told
+
+    def _tell(self, reason: str, message: str) -> None:
+        kind = EventType.WARNING if reason.endswith("Refused") else EventType.NORMAL
+        if self._subject is not None:
+            self._shared.events.post(self._subject, kind, reason, message)
+
+    def _announce(self, before: StoreStatus | None, after: StoreStatus) -> None:
+        for kind, reason, message in news_of(before, after):
+            if self._subject is not None:
+                self._shared.events.post(self._subject, kind, reason, message)
+
+    async def _refuse(self, store: Object, message: str) -> None:
+        before = decode_status(store.get("status"))
+        generation = store["metadata"]["generation"]
+        now = self._shared.clock.now()
+        await self._publish(store, refused_status(before, generation, UNSUPPORTED, message, now))
+
+    async def _publish_trouble(self, error: StoreError) -> None:
+        """Says in the status what keeps the operator from seeing, if that may be written."""
+        if error.retry is not Retry.NEVER:
+            return
+        try:
+            store = await self._live.store()
+            if store is None:
+                return
+            before = decode_status(store.get("status"))
+            generation = store["metadata"]["generation"]
+            status = troubled_status(before, generation, error, self._shared.clock.now())
+            await self._publish(store, status)
+        except StoreError as further:
+            logger.debug("%s: %s", self.names.store, further.message)
+
+    async def _publish_bug(self) -> None:
+        """As trouble, if what was not expected lets that be written: the loop goes on anyway."""
+        try:
+            await self._publish_trouble(StoreError(_BUG))
+        except Exception:
+            logger.exception("%s: nor can that be told", self.names.store)
+
+    async def _publish(self, store: Object, status: StoreStatus) -> None:
+        if status == decode_status(store.get("status")):
+            return
+        await self._resources.publish(resource_of(store), status)
+
+
+def _is_made(store: Any) -> bool:
+    """Whether the store has, or had, its partitions."""
+    status = decode_status(store.get("status"))
+    return status is not None and status.assignment is not None

@@ -1,0 +1,195 @@
+"""The state directory: what lies where, and the lock of whoever runs it.
+
+lock                     held by the running `qss up`, with its process in it
+up.log                   what a detached `qss up` says
+<store>/resource.yaml    the stored resource, with uid and generation
+<store>/status.yaml      the published status
+<store>/ports.yaml       the ports of each pod, chosen once
+<store>/pod-<n>/         data, log and process of one pod
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from qss_core.model import Ordinal, StoreName
+from qss_operator.errors import AlreadyRunningError, StateDirectoryError
+from qss_operator.local.directory.files import make_directory, read_yaml, write_yaml
+from qss_operator.local.directory.ports import PodPorts
+from qss_operator.local.processes import ProcessId, identify, is_alive
+from qss_operator.planning.model import StoreStatus
+
+DEFAULT_STATE = Path(".qss")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """The lock of a state directory, while it is held."""
+
+    file: Path
+    inode: int
+
+    def is_there(self) -> bool:
+        """Whether others find it: not where the directory was deleted, or made anew."""
+        try:
+            return self.file.stat().st_ino == self.inode
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class StateDirectory:
+    """Where one local cluster keeps everything."""
+
+    path: Path
+
+    @property
+    def up_log(self) -> Path:
+        """The output of a detached `qss up`."""
+        return self.path / "up.log"
+
+    def stores(self) -> list[StoreName]:
+        """Every store that was ever brought up here."""
+        return sorted(StoreName(file.parent.name) for file in self.path.glob("*/resource.yaml"))
+
+    def pod_directory(self, store: StoreName, ordinal: Ordinal) -> Path:
+        """The files of one pod."""
+        return self.path / store / f"pod-{ordinal}"
+
+    def data_directory(self, store: StoreName, ordinal: Ordinal) -> Path:
+        """The volume of one pod."""
+        return self.pod_directory(store, ordinal) / "data"
+
+    def log_file(self, store: StoreName, ordinal: Ordinal) -> Path:
+        """The output of one pod."""
+        return self.pod_directory(store, ordinal) / "log"
+
+    @property
+    def option(self) -> str:
+        """What commands need to find this directory."""
+        return "" if self.path == DEFAULT_STATE else f" --state-dir {self.path}"
+
+    # --- Resources.
+
+    def resource_file(self, store: StoreName) -> Path:
+        """Where a resource is stored."""
+        return self.path / store / "resource.yaml"
+
+    def read_resource(self, store: StoreName) -> dict[str, Any] | None:
+        """The resource as it was stored."""
+        resource: dict[str, Any] | None = read_yaml(self.resource_file(store))
+        return resource
+
+    def write_resource(self, store: StoreName, resource: dict[str, Any]) -> None:
+        """Store a resource."""
+        make_directory(self.path / store)
+        write_yaml(self.resource_file(store), resource)
+
+    def read_status(self, store: StoreName) -> StoreStatus | None:
+        """The status as it was published; None before the first."""
+        status: StoreStatus | None = self._read(self.path / store / "status.yaml", StoreStatus)
+        return status
+
+    def status_version(self, store: StoreName) -> tuple[int, int] | None:
+        """What tells a published status from the one before, without reading it."""
+        try:
+            found = (self.path / store / "status.yaml").stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def write_status(self, store: StoreName, status: StoreStatus) -> None:
+        """Publish a status."""
+        write_yaml(self.path / store / "status.yaml", msgspec.to_builtins(status))
+
+    # --- Pods.
+
+    def read_ports(self, store: StoreName) -> tuple[PodPorts, ...]:
+        """The ports of each pod, as chosen before."""
+        return self._read(self.path / store / "ports.yaml", tuple[PodPorts, ...]) or ()
+
+    def write_ports(self, store: StoreName, ports: tuple[PodPorts, ...]) -> None:
+        """Remember the ports."""
+        write_yaml(self.path / store / "ports.yaml", msgspec.to_builtins(ports))
+
+    def write_process(self, store: StoreName, ordinal: Ordinal, process: ProcessId) -> None:
+        """Remember the process of a pod, so that it can be found when its parent is gone."""
+        file = self.pod_directory(store, ordinal) / "process.yaml"
+        write_yaml(file, msgspec.to_builtins(process))
+
+    def processes(self) -> list[ProcessId]:
+        """The pods' processes that were remembered, dead or alive."""
+        files = sorted(self.path.glob("*/pod-*/process.yaml"))
+        found = (self._read(file, ProcessId) for file in files)
+        return [process for process in found if process is not None]
+
+    # --- The lock.
+
+    @contextmanager
+    def lock(self) -> Iterator["HeldLock"]:
+        """Be the only one who runs this directory; raises AlreadyRunningError.
+
+        The system releases the lock with the process, however that ends.
+        """
+        make_directory(self.path)
+        with self._open_lock() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise self._already_running(self.holder()) from error
+            file.truncate(0)
+            try:
+                yield HeldLock(Path(file.name), os.fstat(file.fileno()).st_ino)
+            finally:
+                file.truncate(0)
+
+    def _open_lock(self) -> IO[str]:
+        try:
+            return (self.path / "lock").open("a+", encoding="utf-8")
+        except OSError as error:
+            raise StateDirectoryError(
+                f"{self.path / 'lock'} cannot be opened: {error.strerror}: let this user write "
+                f"{self.path}, or choose another --state-dir"
+            ) from error
+
+    def check_nobody_runs(self) -> None:
+        """Raises AlreadyRunningError where somebody does and has begun; the lock is not touched."""
+        if holder := self.holder():
+            raise self._already_running(holder)
+
+    def _already_running(self, holder: ProcessId | None) -> AlreadyRunningError:
+        who = f"process {holder.pid}" if holder else "another process"
+        return AlreadyRunningError(
+            f"{who} runs the stores in {self.path}: `qss status` shows them, `qss down` stops "
+            "them, and --state-dir chooses another directory"
+        )
+
+    def write_holder(self) -> None:
+        """Tell who holds the lock: written once its status files are about this run."""
+        process = identify(os.getpid())
+        assert process is not None, "this process runs"
+        with (self.path / "lock").open("r+", encoding="utf-8") as file:
+            file.truncate(0)
+            file.write(msgspec.json.encode(process).decode())
+
+    def holder(self) -> ProcessId | None:
+        """The running `qss up`, once it has begun."""
+        process = self._read(self.path / "lock", ProcessId)
+        return process if process is not None and is_alive(process) else None
+
+    def _read(self, file: Path, kind: Any) -> Any:
+        content = read_yaml(file)
+        if content is None:
+            return None
+        try:
+            return msgspec.convert(content, kind)
+        except msgspec.ValidationError as error:
+            raise StateDirectoryError(
+                f"{file} is damaged: {error}. Move it away to begin anew"
+            ) from error

@@ -1,0 +1,86 @@
+"""The published status as people and programs read it."""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from qss_client.cli.tables import table_lines
+from qss_core.errors import StoreNotFoundError
+from qss_core.model import StoreName
+from qss_operator.clock import SystemClock
+from qss_operator.local.directory.state import StateDirectory
+from qss_operator.local.status.summary import summary_of
+from qss_operator.planning.model import ConditionType, StoreStatus
+from qss_operator.planning.status import attention, stopped_status
+
+_HEADINGS = ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT")
+
+
+class Output(StrEnum):
+    """How a status is shown."""
+
+    TABLE = "table"
+    JSON = "json"
+    NDJSON = "ndjson"
+
+
+def show_statuses(state: StateDirectory, store: str | None, output: Output) -> str:
+    """The text of `qss status`; raises StoreNotFoundError for a store that is not here."""
+    names = state.stores()
+    if store is not None:
+        if store not in names:
+            known = ", ".join(names) or "none"
+            raise StoreNotFoundError(f"no store {store!r} in {state.path}; there: {known}")
+        names = [StoreName(store)]
+    statuses = {name: read_status(state, name) for name in names}
+    if output is Output.TABLE and store is not None:
+        named = statuses[StoreName(store)]
+        return "\n\n".join([statuses_table(statuses), summary_of(named)])
+    if output is Output.TABLE:
+        return statuses_table(statuses) if statuses else f"no stores in {state.path}"
+    documents = [_resource(state, name, status) for name, status in statuses.items()]
+    if output is Output.JSON:
+        shown: Any = documents[0] if store is not None else {"items": documents}
+        return json.dumps(shown, indent=2)
+    return "\n".join(json.dumps(document) for document in documents)
+
+
+def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
+    """The status as it is true now: a run that was killed could not say that it stopped."""
+    status = state.read_status(name) or StoreStatus()
+    if state.holder() is None:
+        return stopped_status(status, SystemClock().now())
+    return status
+
+
+def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:
+    """A table of stores."""
+    rows = []
+    for name, status in statuses.items():
+        ready, degraded = status.condition(ConditionType.READY), attention(status)
+        reasons = [one.reason for one in (ready, degraded) if one is not None]
+        endpoint = (status.endpoints.query if status.endpoints else None) or ""
+        rows.append(
+            (
+                name,
+                status.ready or "",
+                status.assigned or "",
+                ", ".join(reasons),
+                _format_of(status),
+                endpoint,
+            )
+        )
+    return "\n".join(table_lines(_HEADINGS, rows))
+
+
+def _format_of(status: StoreStatus) -> str:
+    """The format, and how much of the rows has it while they are moved."""
+    shown = status.format or ""
+    return f"{shown} ({status.migrated})" if status.migrated else shown
+
+
+def _resource(state: StateDirectory, name: StoreName, status: StoreStatus) -> dict[str, Any]:
+    return (state.read_resource(name) or {}) | {"status": msgspec.to_builtins(status)}

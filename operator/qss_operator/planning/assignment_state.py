@@ -1,0 +1,395 @@
+"""Which assignment holds: from the published status and from what the pods' disks say.
+
+The status may be missing, old or changed by hand (a resource made again, a restored backup).
+Nothing is ever published that is below what a pod holds, or other than it in the same epoch, so
+such a status is corrected from the pods, and only once every pod that has a volume has answered.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_operator.planning.annotations import how_to_adopt
+from qss_operator.planning.disk_claims import Claims, claims_of, decided, stranded
+from qss_operator.planning.losses import how_to_accept, with_taken_losses
+from qss_operator.planning.model import ConditionType, Observation, PodState
+from qss_operator.planning.placement import Site, first_configurations, place
+
+PODS_STARTING = "PodsStarting"
+HIBERNATED = "Hibernated"
+PODS_FAILING = "PodsFailing"
+ASSIGNMENT_UNKNOWN = "AssignmentUnknown"
+RETAINED_VOLUMES_FOUND = "RetainedVolumesFound"
+NO_IN_SYNC_REPLICA = "NoInSyncReplica"
+# The reason of Progressing from the first assignment until every partition has been served once.
+CREATING = "Creating"
+
+_NAMES_SHOWN_MAX = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The assignment that holds, by partition.
+
+    An `unclear` partition is as the status has it, which may be wrong, and why that is so; nobody
+    is told anything new of it, and all others go on.
+    """
+
+    store_id: StoreId
+    partitions: tuple[PartitionConfiguration, ...]
+    unclear: Mapping[PartitionId, str] = field(default_factory=dict)
+
+    @property
+    def certain(self) -> tuple[PartitionConfiguration, ...]:
+        """The partitions whose configuration is certain."""
+        return tuple(entry for entry in self.partitions if entry.partition not in self.unclear)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Why no assignment can be given now."""
+
+    reason: str
+    message: str
+
+
+def wanted_replicas(observation: Observation) -> int:
+    """How many pods there should be: what the spec says, as far as no partition has to move."""
+    wanted, placed = observation.resource.spec.replicas, _pods_placed(observation)
+    current = observation.cluster.replicas
+    if wanted == 0 or placed == 0:
+        return wanted
+    # Pods that hibernate, or whose set was deleted, come back as many as hold partitions.
+    return max(placed, wanted if current == 0 else current)
+
+
+def scaling_message(observation: Observation) -> str | None:
+    """Why there are not as many pods as the spec says."""
+    wanted, has = observation.resource.spec.replicas, wanted_replicas(observation)
+    if wanted == has:
+        return None
+    return (
+        f"spec.replicas is {wanted}, and the store stays at {has} pods: partitions cannot move "
+        f"between pods yet. Set spec.replicas to {has} (or to 0, which hibernates)"
+    )
+
+
+def _pods_placed(observation: Observation) -> int:
+    status = observation.resource.status
+    used = (pod for entry in (status and status.assignment) or () for pod in entry.replicas)
+    return max(used, default=-1) + 1
+
+
+def store_id_of(observation: Observation) -> StoreId:
+    """The store's identity: made once, from the resource's uid, or taken over with its volumes."""
+    resource = observation.resource
+    published = resource.status.store_id if resource.status else None
+    return published or StoreId(resource.adopt_volumes or resource.uid)
+
+
+def foreign_pods(observation: Observation) -> dict[PodState, StoreId]:
+    """Pods whose volumes belong to another store."""
+    own = store_id_of(observation)
+    found = {}
+    for pod in observation.cluster.pods:
+        report = observation.reports.get(pod.ordinal)
+        if report is not None and report.store_id not in (None, own):
+            assert report.store_id is not None
+            found[pod] = report.store_id
+    return found
+
+
+def is_creating(observation: Observation) -> bool:
+    """Whether a volume may be empty because nothing was ever written to it.
+
+    The status may say so long after: the first entry of any changelog ends it. No pod logs one
+    before every partition of the store was made.
+    """
+    if any(_has_entries(report) for report in _own_reports(observation)):
+        return False
+    status = observation.resource.status
+    if status is None or status.assignment is None:
+        return not store_claims(observation)
+    progressing = status.condition(ConditionType.PROGRESSING)
+    return progressing is not None and progressing.reason == CREATING
+
+
+def _own_reports(observation: Observation) -> list[ReplicasReport]:
+    own = store_id_of(observation)
+    return [report for report in observation.reports.values() if report.store_id == own]
+
+
+def _has_entries(report: ReplicasReport) -> bool:
+    return any(replica.end_offset > 0 for replica in report.replicas)
+
+
+def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:
+    """Pods that should hold everything of a partition and have lost their volume.
+
+    A pod reads the assignment on its volume before it answers anybody: one that has none has lost
+    it. Told its assignment, it would serve empty partitions as if they were the data.
+    """
+    if is_creating(observation):
+        return []
+    return [
+        pod
+        for pod in observation.cluster.pods
+        if held_by(known, pod)
+        and (report := observation.reports.get(pod.ordinal)) is not None
+        and report.store_id is None
+    ]
+
+
+def held_by(known: "Known", pod: PodState) -> list[PartitionConfiguration]:
+    """The partitions of which a pod should hold everything."""
+    return [entry for entry in known.certain if pod.ordinal in entry.in_sync]
+
+
+def missing_replicas(observation: Observation, known: "Known") -> dict[PodState, list[PartitionId]]:
+    """Pods of the store that lack partitions of which they should hold everything.
+
+    Told of them, they would make them, empty. A pod that is still opening lacks some for a while.
+    """
+    if is_creating(observation):
+        return {}
+    found: dict[PodState, list[PartitionId]] = {}
+    for pod in observation.cluster.pods:
+        report = observation.reports.get(pod.ordinal)
+        if report is None or report.store_id != known.store_id:
+            continue
+        held = {replica.configuration.partition for replica in report.replicas}
+        lacking = [
+            entry.partition
+            for entry in known.certain
+            if pod.ordinal in entry.in_sync and entry.partition not in held
+        ]
+        if lacking:
+            found[pod] = lacking
+    return found
+
+
+def assess(observation: Observation) -> Known | Unknown:
+    """The assignment that holds, or why it is not known."""
+    partitions = observation.resource.spec.partitions
+    pods = observation.cluster.pods
+    wanted = wanted_replicas(observation)
+    if wanted == 0:
+        message = "spec.replicas is 0: the pods are stopped and the volumes are kept"
+        return Unknown(reason=HIBERNATED, message=message)
+    if len(pods) < wanted:
+        return Unknown(reason=PODS_STARTING, message="the pods are being made")
+    status = observation.resource.status
+    published = {entry.partition: entry for entry in (status.assignment if status else None) or ()}
+    claims = store_claims(observation)
+    held = {number: decided(claimed) for number, claimed in claims.items()}
+    # Also where the pods disagree: what is decided then is nothing, or an epoch above them.
+    is_wrong = any(
+        number not in published or entry is None or _overrules(entry, published[number])
+        for number, entry in held.items()
+    )
+    if len(published) == partitions and not is_wrong:
+        return _known(observation, published, {})
+    silent = [pod for pod in pods if _may_hold_more(pod, observation.reports.get(pod.ordinal))]
+    return (
+        _retained(observation)
+        or _waiting(silent, is_new=not published and not held)
+        or _adopted(observation, published, held)
+    )
+
+
+def _overrules(held: PartitionConfiguration, published: PartitionConfiguration) -> bool:
+    return held.epoch >= published.epoch and held != published
+
+
+def retained_message(observation: Observation, foreign: dict[PodState, StoreId]) -> str:
+    """What to do about volumes of another store."""
+    names = shown([pod.address.name for pod in foreign])
+    identity = sorted(set(foreign.values()))[0]
+    return (
+        f"{names}: the volume holds data of another store (id {identity}). Delete that data, or "
+        f"take it over: {how_to_adopt(observation, identity)}"
+    )
+
+
+def emptied_message(observation: Observation, known: Known, emptied: list[PodState]) -> str:
+    """What to do about volumes that were lost."""
+    names = shown([pod.address.name for pod in emptied])
+    lost = [entry for pod in emptied for entry in held_by(known, pod)]
+    return (
+        f"{names}: the volume is empty, or not whole, and should hold the only copy of its "
+        "partitions. Bring it back, delete all of the store's data to begin empty, or go on "
+        "without what it held: "
+        + how_to_accept(observation, {entry.partition: entry.epoch for entry in lost})
+    )
+
+
+def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
+    """What to do about single partitions that were lost, or that the status has moved."""
+    lines = [
+        f"{pod.address.name} does not hold partition {shown([str(n) for n in numbers])}"
+        for pod, numbers in missing.items()
+    ]
+    return (
+        f"{shown(lines)}, where the status places the data: bring the volume back, or correct the "
+        "status. No empty partition is made in its place"
+    )
+
+
+def shown(names: Sequence[str]) -> str:
+    """A list of names, cut to a bounded length."""
+    more = len(names) - _NAMES_SHOWN_MAX
+    listed = ", ".join(names[:_NAMES_SHOWN_MAX])
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def store_claims(observation: Observation) -> Claims:
+    """What the store's pods hold, by partition."""
+    return claims_of(observation.reports.values(), store_id_of(observation))
+
+
+def _may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
+    """Whether a pod's disk may say something that its report does not, or not yet."""
+    if report is None:
+        return pod.has_data is not False
+    if report.store_id is None:
+        return pod.has_data is True
+    # It opens its replicas one by one; one that failed is in the report and may stay as it is.
+    is_failed = any(replica.state == "failed" for replica in report.replicas)
+    return not (report.ready or is_failed)
+
+
+def _retained(observation: Observation) -> Unknown | None:
+    foreign = foreign_pods(observation)
+    if foreign:
+        return Unknown(
+            reason=RETAINED_VOLUMES_FOUND,
+            message=retained_message(observation, foreign),
+        )
+    partitions = observation.resource.spec.partitions
+    beyond = sorted(number for number in store_claims(observation) if number >= partitions)
+    if beyond:
+        message = (
+            f"the volumes hold partition {beyond[-1]}, but the resource says {partitions} "
+            f"partitions: set spec.partitions to what the data has, or delete the data"
+        )
+        return Unknown(reason=RETAINED_VOLUMES_FOUND, message=message)
+    return None
+
+
+def _waiting(silent: list[PodState], *, is_new: bool) -> Unknown | None:
+    if not silent:
+        return None
+    names = shown([pod.address.name for pod in silent])
+    if is_new:
+        # What the volumes hold decides, as they may be those of an earlier store.
+        reason = PODS_FAILING if any(pod.trouble for pod in silent) else PODS_STARTING
+        message = f"waiting for {names} to start"
+        return Unknown(reason=reason, message="; ".join([*troubles_of(silent), message]))
+    return Unknown(
+        reason=ASSIGNMENT_UNKNOWN,
+        message="; ".join(
+            [
+                *troubles_of(silent),
+                f"waiting for {names}: the volume may hold a newer assignment than the status",
+            ]
+        ),
+    )
+
+
+def troubles_of(pods: Iterable[PodState]) -> list[str]:
+    """What keeps pods from running, the same trouble once."""
+    troubles: dict[str, list[str]] = {}
+    for pod in pods:
+        if pod.trouble is not None:
+            troubles.setdefault(pod.trouble, []).append(pod.address.name)
+    return [f"{shown(names)} {trouble}" for trouble, names in troubles.items()]
+
+
+def _disputed(observation: Observation, number: PartitionId) -> str:
+    """What to do where pods hold different configurations of one epoch, and none is certain."""
+    names = shown([_name(observation, claim.pod) for claim in store_claims(observation)[number]])
+    return (
+        f"partition {number}: {names} hold different configurations of one epoch, and what they "
+        "wrote does not tell which is right. Nobody is told anything of it: save the volumes, "
+        f"then delete partitions/{number} from the one that is wrong and restart it"
+    )
+
+
+def _stranded(
+    observation: Observation,
+    entry: PartitionConfiguration,
+    holders: Iterable[Ordinal],
+    heard: frozenset[Ordinal],
+) -> str:
+    """What to do where others are to have a partition than those that hold its data."""
+    silent = sorted(set(entry.in_sync) - heard)
+    others = (
+        f"{shown([_name(observation, pod) for pod in silent])}, not heard of yet. Nobody is told "
+        "of it before"
+        if silent
+        else "others, which have none. Nobody is told of it: correct status.assignment"
+    )
+    return (
+        f"partition {entry.partition}: {shown([_name(observation, pod) for pod in holders])} holds "
+        f"the data, and its configuration of epoch {entry.epoch} is for {others}"
+    )
+
+
+def _name(observation: Observation, ordinal: Ordinal) -> str:
+    return f"{observation.resource.name}-{ordinal}"
+
+
+def _adopted(
+    observation: Observation,
+    published: dict[PartitionId, PartitionConfiguration],
+    held: dict[PartitionId, PartitionConfiguration | None],
+) -> Known | Unknown:
+    partitions = observation.resource.spec.partitions
+    if not published and not held:
+        return _first(observation)
+    merged = dict(published)
+    unclear: dict[PartitionId, str] = {}
+    for number, entry in held.items():
+        if entry is None:
+            unclear[number] = _disputed(observation, number)
+        elif number not in merged or _overrules(entry, merged[number]):
+            merged[number] = entry
+    # An assignment lists every partition, so one of which nothing can be said holds all of it up.
+    lost = sorted(number for number in unclear if number not in merged)
+    if lost:
+        return Unknown(reason=ASSIGNMENT_UNKNOWN, message=unclear[lost[0]])
+    missing = [str(number) for number in range(partitions) if number not in merged]
+    if missing:
+        # An empty replica in the place of a lost one would be data made up.
+        message = (
+            f"no pod holds partition {shown(missing)}, and the status does not say where it was: "
+            "bring the missing volume back, or delete all of the store's data to begin empty"
+        )
+        return Unknown(reason=ASSIGNMENT_UNKNOWN, message=message)
+    return _known(observation, merged, unclear)
+
+
+def _known(
+    observation: Observation,
+    entries: dict[PartitionId, PartitionConfiguration],
+    disputed: dict[PartitionId, str],
+) -> Known:
+    claims, own = store_claims(observation), store_id_of(observation)
+    heard = frozenset(
+        ordinal for ordinal, report in observation.reports.items() if report.store_id == own
+    )
+    unclear = dict(disputed)
+    for number, claimed in claims.items():
+        holders = stranded(entries[number], claimed, heard)
+        if holders and number not in unclear:
+            unclear[number] = _stranded(observation, entries[number], holders, heard)
+    ordered = tuple(with_taken_losses(observation, entries[number]) for number in sorted(entries))
+    return Known(store_id=own, partitions=ordered, unclear=unclear)
+
+
+def _first(observation: Observation) -> Known:
+    spec = observation.resource.spec
+    sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in observation.cluster.pods]
+    placements = place(spec.partitions, sites, spec.effective_standbys)
+    return Known(store_id=store_id_of(observation), partitions=first_configurations(placements))

@@ -1,0 +1,101 @@
+"""What the pods' disks say of each partition, and which of several claims holds.
+
+A configuration of an epoch is decided once, and a pod's durable copy of it is the fact. Two pods
+that hold different ones of the same epoch were told by a status that was changed by hand. Such a
+partition is unclear: until a person has decided, each pod is told of it what it has.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId, StoreId
+from qss_core.wire.replica_reports import ReplicasReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The configuration that one pod holds of a partition, and whether anything was written."""
+
+    pod: Ordinal
+    configuration: PartitionConfiguration
+    is_empty: bool
+
+
+Claims = Mapping[PartitionId, tuple[Claim, ...]]
+
+
+def claims_of(reports: Iterable[ReplicasReport], store_id: StoreId) -> Claims:
+    """What the pods of a store hold, by partition."""
+    claims: dict[PartitionId, tuple[Claim, ...]] = {}
+    for report in reports:
+        if report.store_id != store_id:
+            continue
+        for replica in report.replicas:
+            entry = replica.configuration
+            claim = Claim(
+                pod=report.ordinal,
+                configuration=entry,
+                is_empty=replica.end_offset == 0 and replica.sequence == 0,
+            )
+            claims[entry.partition] = (*claims.get(entry.partition, ()), claim)
+    return claims
+
+
+def decided(claims: tuple[Claim, ...]) -> PartitionConfiguration | None:
+    """The configuration that holds by these claims; None where that cannot be known.
+
+    Of several of one epoch, that of the only pods with entries wins, in an epoch of its own, which
+    the others cannot refuse: an empty replica has acknowledged nothing.
+    """
+    epoch = max(claim.configuration.epoch for claim in claims)
+    highest = [claim for claim in claims if claim.configuration.epoch == epoch]
+    first = highest[0].configuration
+    if all(claim.configuration == first for claim in highest):
+        return first
+    written = [claim for claim in claims if not claim.is_empty]
+    if not written:
+        return None
+    winner = written[0].configuration
+    is_alone = all(claim.configuration == winner for claim in written)
+    is_led = any(claim.pod == winner.active for claim in written)
+    if not (is_alone and is_led and winner.epoch == epoch):
+        return None
+    return replace(winner, epoch=Epoch(epoch + 1))
+
+
+def stranded(
+    entry: PartitionConfiguration, claims: tuple[Claim, ...], heard: frozenset[Ordinal]
+) -> tuple[Ordinal, ...]:
+    """Pods outside of the in-sync set that hold what none of its members has: telling anybody this
+    configuration would put an empty partition in the place of the data.
+
+    While a member was not heard of, those that would lose their place by being told.
+    """
+    written = {claim.pod: claim.configuration for claim in claims if not claim.is_empty}
+    if not written.keys().isdisjoint(entry.in_sync):
+        return ()
+    if heard.issuperset(entry.in_sync):
+        return tuple(sorted(written))
+    return tuple(
+        sorted(pod for pod, own in written.items() if own != entry and entry.role_of(pod) is None)
+    )
+
+
+def told_of_unclear(
+    pod: Ordinal,
+    claims: tuple[Claim, ...],
+    published: PartitionConfiguration,
+    pods: frozenset[Ordinal],
+) -> PartitionConfiguration | None:
+    """What changes nothing of an unclear partition on this pod; None: there is no such thing.
+
+    A pod that holds it keeps exactly its own configuration. Any other gets one that places nothing
+    on it, as a hint for callers: rather of a pod with entries than of one without.
+    """
+    own = [claim.configuration for claim in claims if claim.pod == pod]
+    ranked = sorted(claims, key=lambda claim: (claim.is_empty, -claim.configuration.epoch))
+    hints = [*(claim.configuration for claim in ranked), published]
+    fitting = own or [entry for entry in hints if entry.role_of(pod) is None]
+    return next((entry for entry in fitting if pods.issuperset(entry.replicas)), None)

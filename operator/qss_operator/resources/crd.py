@@ -1,0 +1,73 @@
+"""The CRD file, and what the API server does with a resource before it asks any rule."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+API_VERSION = "queryablestate.dev/v1alpha1"
+KIND = "QueryableStateStore"
+
+Json = Any
+Schema = dict[str, Any]
+
+_FILE_NAME = "queryablestatestores.yaml"
+_INT_OR_STRING = "x-kubernetes-int-or-string"
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+
+
+def crd_file() -> Path:
+    """The CRD file: beside this module in a wheel, in `crds/` in a checkout."""
+    shipped = Path(__file__).parents[1] / _FILE_NAME
+    return shipped if shipped.exists() else Path(__file__).parents[3] / "crds" / _FILE_NAME
+
+
+@cache
+def resource_schema() -> Schema:
+    """The schema of the whole resource."""
+    crd = yaml.safe_load(crd_file().read_text(encoding="utf-8"))
+    return cast(Schema, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+def without_nulls(value: Json) -> Json:
+    """The value without members that are null: null is the same as absent."""
+    if isinstance(value, dict):
+        return {name: without_nulls(member) for name, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def with_defaults(value: Json, schema: Schema) -> Json:
+    """The value with the schema's defaults set in it, also inside of defaults."""
+    if isinstance(value, dict):
+        members = schema.get("properties", {})
+        filled = {
+            name: member["default"] for name, member in members.items() if "default" in member
+        } | value
+        rest = schema.get("additionalProperties", {})
+        return {
+            name: with_defaults(member, members.get(name, rest)) for name, member in filled.items()
+        }
+    if isinstance(value, list):
+        return [with_defaults(item, schema.get("items", {})) for item in value]
+    return value
+
+
+def json_schema(schema: Schema) -> Schema:
+    """The JSON Schema of a structural schema; unknown fields, which the API server drops with a
+    warning or refuses, are refused."""
+    plain = {name: value for name, value in schema.items() if not name.startswith("x-kubernetes-")}
+    if schema.get(_INT_OR_STRING):
+        plain["type"] = ["integer", "string"]
+    if "properties" in plain:
+        plain["properties"] = {
+            name: json_schema(member) for name, member in plain["properties"].items()
+        }
+        plain["additionalProperties"] = bool(schema.get(_PRESERVE))
+    elif isinstance(plain.get("additionalProperties"), dict):
+        plain["additionalProperties"] = json_schema(plain["additionalProperties"])
+    if "items" in plain:
+        plain["items"] = json_schema(plain["items"])
+    return plain

@@ -1,0 +1,223 @@
+"""The batch writer of the data source: tasks stage, the driver commits.
+
+Spark pickles the writer to every task and back to the driver's commit worker, which is not the
+user's process: all that they share travels in the writer itself.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from qss_client.addresses import Urls
+from qss_client.chunks.carried_batch import CARRIED_ROWS_BYTES_MAX
+from qss_client.chunks.chunk import Slice
+from qss_client.http.retries import RetryLimits
+from qss_client.http.sync_http import SyncHttp
+from qss_client.writes.batch import (
+    WRITE_LIMITS,
+    Run,
+    Staged,
+    abort,
+    commit,
+    discover,
+    open_writer,
+    stage,
+    write_batch,
+)
+from qss_core.errors import BatchClosedError, StoreError
+from qss_core.model import StoreDefinition
+from qss_core.wire.chunk_ids import name_attempt, name_group
+from qss_spark.options import Access, SinkBatch
+from qss_spark.rows import Columns, RowEncoder
+from qss_spark.sink.batch_warnings import warn_of_dropped, warn_of_unaligned
+
+_ABORT_LIMITS = RetryLimits(deadline_s=5.0)
+_CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
+
+
+@dataclass
+class StagedMessage(WriterCommitMessage):
+    """What one task attempt staged: ids and counts only, Spark limits what tasks send back."""
+
+    staged: list[Staged]
+    unaligned: int = 0  # Windows that do not start at a multiple of the store's size.
+    closed: bool = False  # The batch was applied before: the coordinator says what became of it.
+
+
+class StoreWriter(DataSourceArrowWriter):
+    """Writes one batch into a store."""
+
+    def __init__(
+        self, batch: SinkBatch, columns: Columns, names: list[str], access: Access
+    ) -> None:
+        """Refuses columns that do not make rows of the store."""
+        self._batch = batch
+        self._access = access
+        self._columns = columns
+        self._encoder().check(names)
+
+    def _definition(self) -> StoreDefinition:
+        return self._batch.definition
+
+    def _encoder(self) -> RowEncoder:
+        return RowEncoder(self._definition(), self._columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
+        """One task attempt: stages its rows."""
+        context = TaskContext.get()
+        # The attempt's id and not its number, which begins anew where Spark runs a stage again.
+        task = name_attempt(
+            context.partitionId() if context else 0, context.taskAttemptId() if context else 0
+        )
+        http = self._access.http()
+        try:
+            encoder = self._encoder()
+            staged = stage_rows(http, self._batch, encoder, task, iterator)
+            return StagedMessage(staged, encoder.unaligned)
+        except BatchClosedError:
+            for _ in iterator:  # A stateful plan has to run to its end all the same.
+                pass
+            return StagedMessage([], closed=True)
+        finally:
+            http.close()
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks have ended: commits what the winners staged.
+
+        What it warns of comes on the driver's standard error, though not from the user's process.
+        """
+        won = [message for message in messages if isinstance(message, StagedMessage)]
+        staged = [one for message in won for one in message.staged]
+        http = self._access.http()
+        try:
+            commit_batch(http, self._batch, staged)
+        finally:
+            http.close()
+        if self._batch.warns:
+            unaligned = sum(message.unaligned for message in won)
+            warn_of_unaligned(self._definition(), self._batch.batch, unaligned)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """The job has failed; a batch that was decided all the same is not touched."""
+        http = self._access.http()
+        try:
+            give_up(http, self._batch)
+        finally:
+            http.close()
+
+
+def stage_rows(
+    http: SyncHttp,
+    batch: SinkBatch,
+    encoder: RowEncoder,
+    task: str,
+    batches: Iterator[pa.RecordBatch],
+) -> list[Staged]:
+    """Stages the rows of one task attempt, group after group."""
+    return stage_groups(http, batch, encoder.slices(batches), task)
+
+
+def stage_groups(
+    http: SyncHttp, batch: SinkBatch, groups: Iterable[list[Slice]], task: str
+) -> list[Staged]:
+    """The same with rows that are encoded."""
+    staged: list[Staged] = []
+    for number, slices in enumerate(groups):
+        staged += stage(http, batch.run, batch.batch, name_group(task, number), slices)
+    return staged
+
+
+def is_small(groups: list[list[Slice]]) -> bool:
+    """Whether a batch's commit may carry its rows."""
+    slices = [one for group in groups for one in group]
+    size = sum(len(one.data) for one in slices)
+    return len(groups) == 1 and size <= CARRIED_ROWS_BYTES_MAX
+
+
+def write_rows(http: SyncHttp, batch: SinkBatch, groups: list[list[Slice]]) -> None:
+    """Commits a small batch with its rows; a repeat of one that was committed changes nothing."""
+    slices = [one for group in groups for one in group]
+    answer = write_batch(
+        http,
+        batch.run,
+        batch.batch,
+        slices,
+        position=batch.position,
+        fingerprint=batch.fingerprint,
+        replace=batch.replace,
+    )
+    warn_of_dropped(batch.definition, batch.batch, answer, sum(one.records for one in slices))
+
+
+def give_up(http: SyncHttp, batch: SinkBatch) -> None:
+    """A hint, which must not hide why: what does not hear of it is swept later."""
+    with suppress(StoreError):
+        abort(http, batch.run, batch.batch, _ABORT_LIMITS)
+
+
+def close(http: SyncHttp, run: Run, newest_batch: int) -> None:
+    """Closes the run of a query that has ended; no batch of it was begun after the newest one."""
+    with suppress(StoreError):  # A run that is not closed is, when it was silent for an hour.
+        abort(http, run, newest_batch + 1, _CLOSE_LIMITS)
+
+
+def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None:
+    """Commits a batch; a repeat of one that was committed changes nothing."""
+    answer = commit(
+        http,
+        batch.run,
+        batch.batch,
+        staged,
+        position=batch.position,
+        fingerprint=batch.fingerprint,
+        replace=batch.replace,
+    )
+    records = sum(one.chunk.records for one in staged)
+    warn_of_dropped(batch.definition, batch.batch, answer, records or None)
+
+
+def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> SinkBatch:
+    """Opens a writer for one `df.write`: it has one batch, and nobody will open it again."""
+    http = access.http()
+    try:
+        metadata = discover(http, urls, store, WRITE_LIMITS)
+        identity = uuid.uuid4().hex
+        run = open_writer(
+            http,
+            metadata,
+            f"batch-{identity}",
+            query_id=identity,
+            run_id=identity,
+            one_off=True,
+        )
+    finally:
+        http.close()
+    return SinkBatch(
+        store=store,
+        writer=run.writer,
+        opened=run.opened,
+        batch=0,
+        position={},
+        fingerprint=identity,
+        replace=replace,
+    )
+
+
+def one_off_writer(
+    batch: SinkBatch, columns: Columns, names: list[str], access: Access
+) -> StoreWriter:
+    """Its writer in Spark; where the columns do not fit, the run is closed again."""
+    try:
+        return StoreWriter(batch, columns, names, access)
+    except StoreError:
+        http = access.http()
+        try:
+            give_up(http, batch)
+        finally:
+            http.close()
+        raise

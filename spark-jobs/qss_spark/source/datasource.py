@@ -1,0 +1,94 @@
+"""`format("queryablestate")`: a store as a batch source and sink of Spark."""
+
+from typing import Any
+
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from qss_client.addresses import find_urls
+from qss_client.writes.batch import WRITE_LIMITS, discover
+from qss_core.errors import MalformedRequestError
+from qss_core.model import StoreDefinition
+from qss_spark.options import (
+    BATCH_OPTION,
+    READ_OPTIONS,
+    WRITE_OPTIONS,
+    Access,
+    SinkBatch,
+    check_names,
+    columns_of,
+    required,
+)
+from qss_spark.sink.batch_writer import StoreWriter, one_off_batch, one_off_writer
+from qss_spark.source.reader import StoreReader, schema_of
+
+
+class QueryableStateSource(DataSource):
+    """Options of a write: url, store, keyColumns, valueColumns, timestamp.
+
+    Its mode is append or overwrite.
+
+    Options of a read: url, store, and one of key, prefix, or from and to; index, whose keys from
+    and to then are; keyFrom, keyTo, and the times of windows (from, to) and sessions (endFrom,
+    startTo); partitions ("0,3"), positionBound (a token or JSON), isolation.
+    Of both: tokenFile, caFile, paths on every machine. url is one or several, with commas; without
+    it, QSS_URL or the local cluster of the driver's machine is asked.
+    """
+
+    options: CaseInsensitiveDict
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "queryablestate"
+
+    def schema(self) -> StructType:
+        """Key, value, and what the store's format keeps with them, in Spark's types."""
+        return schema_of(self._definition())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the columns of `schema`: a user's own schema is a projection."""
+        check_names(self.options, READ_OPTIONS)
+        access = Access.of(self.options)
+        urls, _ = self._place()
+        return StoreReader(dict(self.options), urls, self._definition(), schema, access)
+
+    def writer(self, schema: StructType, overwrite: bool) -> StoreWriter:  # noqa: FBT001 Spark's.
+        """Writes one batch: StoreSink's, or one of its own."""
+        columns, access = columns_of(self.options), Access.of(self.options)
+        given = self.options.get(BATCH_OPTION)
+        if given is not None:
+            return StoreWriter(SinkBatch.decode(given), columns, schema.names, access)
+        check_names(self.options, WRITE_OPTIONS)
+        urls, store = self._place()
+        batch = one_off_batch(urls, store, access, replace=overwrite)
+        return one_off_writer(batch, columns, schema.names, access)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802
+        """There is none: raises MalformedRequestError, which says what to use."""
+        store = self.options.get("store") or "STORE"
+        raise MalformedRequestError(
+            'writeStream.format("queryablestate") does not exist: use '
+            f'writeStream.foreachBatch(StoreSink("{store}", url=...)) '
+            "of qss_spark, which takes the same columns and writes each batch exactly once"
+        )
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: ARG002, N802
+        """There is none: raises MalformedRequestError, which says what to use."""
+        raise MalformedRequestError(
+            'readStream.format("queryablestate") does not exist: a store is read as a batch, with '
+            'spark.read.format("queryablestate"), also inside foreachBatch of another stream'
+        )
+
+    def _definition(self) -> StoreDefinition:
+        http = Access.of(self.options).http()
+        try:
+            urls, store = self._place()
+            return discover(http, urls, store, WRITE_LIMITS).definition
+        finally:
+            http.close()
+
+    def _place(self) -> tuple[tuple[str, ...], str]:
+        """Where the store is, and its name."""
+        store = required(self.options, "store")
+        return find_urls(store, self.options.get("url") or None), store

@@ -1,0 +1,34 @@
+"""A small batch as one request: what a commit says, and the rows, which were not staged.
+
+Layout: length of the JSON (4 bytes, big-endian) | CommitRequest as JSON | a chunk (`chunks`).
+"""
+
+from collections.abc import Sequence
+
+from qss_client.chunks.chunk import Slice
+from qss_core.errors import MalformedBytesError
+from qss_core.wire.messages import CommitRequest, decode, encode
+
+BATCH_MEDIA = "application/vnd.queryablestate.batch"
+CARRIED_BYTES_MAX = 512 * 1024  # Of a whole body: every pod's log and memory hold it for a while.
+CARRIED_ROWS_BYTES_MAX = CARRIED_BYTES_MAX - 64 * 1024
+_LENGTH_BYTES = 4
+
+
+def encode_batch(request: CommitRequest, rows: Sequence[Slice]) -> bytes:
+    """The body."""
+    message = encode(request)
+    return b"".join(
+        [len(message).to_bytes(_LENGTH_BYTES, "big"), message, *(one.data for one in rows)]
+    )
+
+
+def decode_batch(body: bytes) -> tuple[CommitRequest, bytes]:
+    """What the commit says, and the chunk, unchecked.
+
+    Raises MalformedBytesError, and MalformedRequestError for what is no CommitRequest.
+    """
+    end = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
+    if len(body) < _LENGTH_BYTES or len(body) < end:
+        raise MalformedBytesError("the batch ends inside what its commit says")
+    return decode(body[_LENGTH_BYTES:end], CommitRequest), body[end:]

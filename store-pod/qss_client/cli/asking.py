@@ -1,0 +1,122 @@
+"""The options that commands share, written once: where a store is, and how it is asked."""
+
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+from qss_client.cli.options import (
+    Bound,
+    CaPath,
+    Context,
+    Format,
+    Kube,
+    Place,
+    RequireActive,
+    Seen,
+    ServiceAccount,
+    Staleness,
+    StateDir,
+    Timeout,
+    TokenPath,
+    Url,
+    open_store,
+    read_options,
+)
+from qss_client.cli.printing import Output
+from qss_client.reads.requests import ReadOptions
+from qss_client.store import Store
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """Where a store is, how long it may take, and how its answer is printed."""
+
+    place: Place
+    timeout_s: float
+    output: Output
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a store is found, asked, and its answer printed."""
+
+    reached: Reaching
+    options: ReadOptions
+
+    @property
+    def output(self) -> Output:
+        """How the answer is printed."""
+        return self.reached.output
+
+    def store(self, name: str) -> AbstractContextManager[Store]:
+        """A client of the store."""
+        return open_store(name, self.reached.place, self.reached.timeout_s)
+
+
+def _taking(
+    make: Callable[..., Any], name: str
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Decorates a command with the options of `make`; it gets what that makes as `name`, last."""
+    shared = inspect.signature(make).parameters
+
+    def decorate(command: Callable[..., Result]) -> Callable[..., Result]:
+        @wraps(command)
+        def run(**given: Any) -> Result:
+            theirs = {option: given.pop(option) for option in shared}
+            return command(**given, **{name: make(**theirs)})
+
+        own = inspect.signature(command)
+        kept = (one for one in own.parameters.values() if one.name != name)
+        parameters = [*kept, *shared.values()]
+        # What typer reads: the signature, and the annotations by name.
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return decorate
+
+
+def _reached(
+    url: Url = None,
+    token_file: TokenPath = None,
+    ca_file: CaPath = None,
+    kube: Kube = False,  # noqa: FBT002 an option of a command.
+    context: Context = None,
+    service_account: ServiceAccount = "default",
+    state_dir: StateDir = Path(".qss"),
+    output: Format = Output.TABLE,
+    timeout: Timeout = 10.0,
+) -> Reaching:
+    place = Place(url, state_dir, token_file, ca_file, kube, context, service_account)
+    return Reaching(place, timeout, output)
+
+
+reaching = _taking(_reached, "reached")
+
+
+@reaching
+def _asked(
+    require_active: RequireActive = False,  # noqa: FBT002 an option of a command.
+    position_bound: Bound = None,
+    isolation: Seen = None,
+    max_staleness: Staleness = None,
+    *,
+    reached: Reaching,
+) -> Asking:
+    given = read_options(
+        position_bound,
+        reached.timeout_s,
+        isolation,
+        require_active=require_active,
+        max_staleness_s=max_staleness,
+    )
+    return Asking(reached, given)
+
+
+asking = _taking(_asked, "asked")

@@ -1,0 +1,160 @@
+"""The command `qss`: it finds its commands by entry points and tells errors in one way.
+
+Exit codes: 0 done, 1 failure, 2 wrong usage or bad input, 3 not found, 4 not available now (try
+again later), 130 interrupted.
+"""
+
+import codecs
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points, version
+from typing import Annotated, Any
+
+from qss_core.errors import Retry, StoreError
+
+_GROUP = "qss.commands"
+_BAD_INPUT = frozenset({400, 413, 422})
+# The commands of each part, and the extra that they need; for parts that are not installed.
+_KNOWN_COMMANDS = {
+    "cluster": ("operator", ("up", "down", "status")),
+    "spark": ("spark", ("demo",)),
+}
+
+
+class MissingExtraError(StoreError):
+    """A command whose part of the project is not installed."""
+
+    code = "MISSING_EXTRA"
+
+
+def exit_code_of(error: StoreError) -> int:
+    """What the shell is told of an error."""
+    if error.http_status in _BAD_INPUT:
+        return 2
+    if error.http_status == 404:
+        return 3
+    return 1 if error.retry is Retry.NEVER else 4
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs `qss`, by default with the arguments of this process; ends it with an exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    write_what_cannot_be_shown_as_escapes(sys.stdout, sys.stderr)
+    try:
+        import typer  # noqa: F401
+    except ModuleNotFoundError:
+        _fail("MISSING_EXTRA: qss needs: pip install 'queryable-state[cli]'", 1)
+    try:
+        make_app(given[:1])(given, prog_name="qss")
+    except StoreError as error:
+        for line in error.message.splitlines() or [""]:
+            sys.stderr.write(f"error: {error.code}: {line}\n")
+        raise SystemExit(exit_code_of(error)) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough.
+        sys.stderr.close()
+        raise SystemExit(1) from None
+    except OSError as error:
+        _fail(str(error), 1)  # A file or the output that cannot be written.
+
+
+def write_what_cannot_be_shown_as_escapes(*outputs: Any) -> None:
+    """In a locale without a letter, JSON's escape of it is written: JSON stays JSON."""
+    codecs.register_error("qss-escape", _escape)
+    for output in outputs:
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="qss-escape")
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError), "only outputs have this handler"
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def make_app(wanted: Sequence[str] = ()) -> Any:
+    """The typer app with every command that is installed.
+
+    When the wanted command's part is known, the other parts are not imported: some take seconds.
+    """
+    import typer
+
+    from qss_client.cli import count as cli_count
+    from qss_client.cli import queries as cli_queries
+    from qss_client.cli import timed as cli_timed
+    from qss_client.cli import writers as cli_writers
+
+    app = typer.Typer(
+        name="qss",
+        help="Queryable State: ask any key of a streaming job's state over HTTP.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    def tell_version(asked: bool) -> None:  # noqa: FBT001 typer's.
+        if asked:
+            typer.echo(f"qss {version('queryable-state')}")
+            raise typer.Exit
+
+    @app.callback()
+    def only_version(
+        _: Annotated[  # noqa: FBT002 an option of a command.
+            bool,
+            typer.Option(
+                "--version", callback=tell_version, is_eager=True, help="tell it, and end"
+            ),
+        ] = False,
+    ) -> None:
+        """Make `qss` a group of commands even while it has only one."""
+
+    cli_queries.register(app)
+    cli_timed.register(app)
+    cli_count.register(app)
+    cli_writers.register(app)
+    own = {entry.callback.__name__ for entry in app.registered_commands if entry.callback}
+    if own & set(wanted):
+        return app
+    entries = sorted(entry_points(group=_GROUP), key=lambda entry: entry.name)
+    owners = [entry for entry in entries if set(wanted) & set(_commands_of(entry.name))]
+    for entry in owners or entries:
+        try:
+            register = entry.load()
+        except ModuleNotFoundError as error:
+            _register_missing(app, entry.name, str(error.name))
+        else:
+            register(app)
+    return app
+
+
+def _register_missing(app: Any, part: str, module: str) -> None:
+    extra = _KNOWN_COMMANDS.get(part, (part, ()))[0]
+    for command in _commands_of(part):
+        app.command(
+            command,
+            help=f"Not installed: pip install 'queryable-state[{extra}]'.",
+            context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        )(_missing(command, extra, module))
+
+
+def _commands_of(part: str) -> tuple[str, ...]:
+    return _KNOWN_COMMANDS.get(part, (part, ()))[1]
+
+
+def _missing(command: str, extra: str, module: str) -> Callable[[], None]:
+    def tell() -> None:
+        raise MissingExtraError(
+            f"`qss {command}` needs the module {module}: pip install 'queryable-state[{extra}]'"
+        )
+
+    return tell
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(f"error: {message}\n")
+    raise SystemExit(code)

@@ -1,0 +1,167 @@
+"""What the commands that ask a store have in common: their options, and how they find it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qss_client.addresses import find_urls
+from qss_client.cli.printing import ROWS_SHOWN, Output
+from qss_client.http.retries import RetryLimits
+from qss_client.kube.connection import INTERNAL_PORT, QUERY_PORT, Shown, Way, way_to
+from qss_client.reads.requests import ReadOptions
+from qss_client.store import Store
+from qss_core.errors import MalformedRequestError
+from qss_core.model import Isolation
+from qss_core.positions import parse_bound
+from qss_core.serdes.registry import Serde, serde_of
+from qss_core.times import Times
+
+Name = Annotated[str, typer.Argument(help="the store")]
+Url = Annotated[
+    str | None, typer.Option(help="any pod of the store, or many, with commas; or set QSS_URL")
+]
+TokenPath = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="a bearer token; or set QSS_TOKEN_FILE or QSS_TOKEN"),
+]
+CaPath = Annotated[
+    Path | None,
+    typer.Option("--ca-file", help="who signed the store's certificate; or set QSS_CA_FILE"),
+]
+Kube = Annotated[
+    bool,
+    typer.Option("--kube", help="the store is NAMESPACE/STORE on Kubernetes, reached by kubectl"),
+]
+Context = Annotated[str | None, typer.Option(help="of the kubeconfig, with --kube")]
+ServiceAccount = Annotated[
+    str, typer.Option(help="whose token is asked for, in the store's namespace, with --kube")
+]
+StateDir = Annotated[
+    Path,
+    typer.Option(envvar="QSS_STATE_DIR", help="the local cluster to look in when no URL is given"),
+]
+Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
+RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
+ExecutionInfo = Annotated[bool, typer.Option("--execution-info", help="tell how it was answered")]
+Seen = Annotated[
+    Isolation | None, typer.Option("--isolation", help="which rows are seen; as the store says")
+]
+Bound = Annotated[
+    str | None, typer.Option(help="answers at least as new as this: a token, or JSON")
+]
+Partitions = Annotated[str | None, typer.Option(help="only these, as 0,3")]
+Staleness = Annotated[
+    float | None, typer.Option(help="seconds since a standby that answers was level")
+]
+ShownTimes = Annotated[
+    Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="so many rows; without it, 1000")]
+Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the store is, and what it is shown and checked by; the environment fills gaps."""
+
+    url: str | None
+    state_dir: Path
+    token_file: Path | None
+    ca_file: Path | None
+    is_on_kubernetes: bool
+    context: str | None
+    service_account: str
+
+
+@contextmanager
+def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
+    """A client of the store; keys and values are the JSON that it sent, to be printed as it is."""
+    limits = RetryLimits(deadline_s=timeout_s)
+    with way_of(store, place) as way, way.client(limits, raw=True) as client:
+        yield client
+
+
+@contextmanager
+def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[Way]:
+    """How the store is reached, for as long as the block runs.
+
+    writes: on Kubernetes by its internal port, where writers are.
+    """
+    environment = os.environ
+    token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
+    token = None if token_file else environment.get("QSS_TOKEN") or None
+    ca_file = place.ca_file or environment.get("QSS_CA_FILE") or None
+    shown = Shown(token=token, token_file=token_file, ca_file=ca_file)
+    if place.is_on_kubernetes:
+        if place.url:
+            raise MalformedRequestError("--kube finds the store by its name: leave out --url")
+        port = INTERNAL_PORT if writes else QUERY_PORT
+        with way_to(store, place.context, place.service_account, shown, port) as way:
+            yield way
+        return
+    urls = find_urls(store, place.url, place.state_dir, environment)
+    yield Way(urls=urls, store=store, shown=shown)
+
+
+def key_serde(client: Store) -> Serde:
+    """The type of the store's keys."""
+    return serde_of(client.metadata().definition.key_serde)
+
+
+def key_of(serde: Serde, text: str) -> Any:
+    """A key as it is written on a command line. Raises MalformedRequestError for no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise MalformedRequestError(f"a key is written in UTF-8, not {text!r}") from error
+    return serde.to_json(serde.decode(serde.key_from_text(text)))
+
+
+def numbers(text: str | None) -> list[int] | None:
+    """Partitions as they are written on a command line."""
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise MalformedRequestError(f"partitions are numbers like 0,3, not {text!r}") from error
+
+
+def rows_to_ask(limit: int | None) -> int:
+    """How many rows are asked for: where nobody says, one more than is printed, to know of it."""
+    return ROWS_SHOWN + 1 if limit is None else limit
+
+
+def read_options(
+    position_bound: str | None,
+    timeout_s: float,
+    isolation: Isolation | None,
+    *,
+    require_active: bool = False,
+    max_staleness_s: float | None = None,
+) -> ReadOptions:
+    """What a read is told."""
+    bound = None
+    if position_bound is not None:
+        is_json = position_bound.lstrip().startswith("{")
+        bound = parse_bound(_json_of(position_bound) if is_json else position_bound)
+    return ReadOptions(
+        position_bound=bound,
+        require_active=require_active,
+        isolation=isolation,
+        timeout_s=timeout_s,
+        max_staleness_s=max_staleness_s,
+    )
+
+
+def _json_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise MalformedRequestError(f"no JSON: {text[:80]!r}: {error}") from error

@@ -1,0 +1,219 @@
+"""How answers are printed: as a table, as JSON, or as JSON a line."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+import typer
+
+from qss_client.cli.tables import table_lines, terminal_width
+from qss_client.reads.responses import (
+    Headers,
+    PartitionResult,
+    Row,
+    SessionRow,
+    VersionRow,
+    WindowRow,
+)
+from qss_core.times import Times, time_text
+
+ROWS_SHOWN = 1000  # Where nobody says how many.
+AnyRow = TypeVar("AnyRow")
+_BESIDE = ("indexKey", "sequence", "timestamp", "headers")
+
+
+class Output(StrEnum):
+    """How answers are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    NDJSON = "ndjson"
+
+
+def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: list[str]) -> None:
+    """Prints rows; a table has the columns `names` that any row has.
+
+    Without rows it has those that each row would have.
+    """
+    if output is Output.NDJSON:
+        for document in documents:
+            typer.echo(_line(document))
+        return
+    everything = list(documents)
+    if output is Output.JSON:
+        typer.echo(_indented(everything))
+        return
+    found = [name for name in names if any(name in document for document in everything)]
+    shown = found or [name for name in names if name not in _BESIDE]
+    rows = [[_cell(document.get(name)) for name in shown] for document in everything]
+    _print_table([heading_of(name) for name in shown], rows)
+
+
+def _print_table(headings: list[str], rows: list[list[str]]) -> None:
+    for line in table_lines(headings, rows, width=terminal_width(), whole=_WHOLE):
+        sys.stdout.write(f"{line}\n")
+
+
+def print_document(document: Mapping[str, Any], output: Output) -> None:
+    """Prints one JSON object."""
+    typer.echo(_indented(document) if output is Output.JSON else _line(document))
+
+
+def told_of_more(rows: Iterable[AnyRow], limit: int | None) -> Iterator[AnyRow]:
+    """The rows to print: where no limit was said, so many, and a word where there are more."""
+    rows = iter(rows)
+    if limit is not None:
+        yield from rows
+        return
+    yield from islice(rows, ROWS_SHOWN)
+    if next(rows, None) is not None:
+        typer.echo(f"these are the first {ROWS_SHOWN} rows: say --limit N for more", err=True)
+
+
+def tell_of_cut(rows: int, cursor: str | None) -> None:
+    """Says, beside the rows of a query, that these are not all that were asked for."""
+    typer.echo(
+        f"these are {rows} rows, and there are more: say --limit N (an answer has a largest size), "
+        f"or go on with --cursor {cursor}",
+        err=True,
+    )
+
+
+def heading_of(name: str) -> str:
+    """A column's heading: WINDOW START for windowStart."""
+    return "".join(f" {letter}" if letter.isupper() else letter for letter in name).upper()
+
+
+# What is cut cannot be copied.
+_WHOLE = frozenset(
+    heading_of(name)
+    for name in (
+        *("name", "windowStart", "windowEnd", "sessionStart", "sessionEnd"),
+        *("validFrom", "validTo", "timestamp", "openedAt"),
+    )
+)
+
+
+def times_shown(given: Times | None, output: Output) -> Times:
+    """How times are printed where nobody says: a table is for people."""
+    if given is not None:
+        return given
+    return Times.RFC3339 if output is Output.TABLE else Times.MILLIS
+
+
+def shown_time(time: int, times: Times) -> int | str:
+    """A time in milliseconds as it is printed."""
+    text = time_text(time) if times is Times.RFC3339 else None
+    return time if text is None else text
+
+
+def key_document(row: Row, times: Times) -> dict[str, Any]:
+    """A key's row."""
+    timestamp = None if row.timestamp is None else shown_time(row.timestamp, times)
+    found = {} if row.index_key is None else {"indexKey": row.index_key}
+    document: dict[str, Any] = {"key": row.key, **found, "value": row.value}
+    return {**document, **_beside(timestamp, row.headers)}
+
+
+def window_document(row: WindowRow, times: Times) -> dict[str, Any]:
+    """A window's row."""
+    document = {
+        "key": row.key,
+        "windowStart": shown_time(row.start, times),
+        "windowEnd": shown_time(row.end, times),
+        **({} if row.sequence is None else {"sequence": row.sequence}),
+        "value": row.value,
+    }
+    timestamp = None if row.timestamp is None else shown_time(row.timestamp, times)
+    return {**document, **_beside(timestamp, row.headers)}
+
+
+def session_document(row: SessionRow, times: Times) -> dict[str, Any]:
+    """A session."""
+    document = {
+        "key": row.key,
+        "sessionStart": shown_time(row.start, times),
+        "sessionEnd": shown_time(row.end, times),
+        "value": row.value,
+    }
+    return {**document, **_beside(None, row.headers)}
+
+
+def version_document(row: VersionRow, times: Times) -> dict[str, Any]:
+    """A version; one that is still valid has no end."""
+    return {
+        "key": row.key,
+        "validFrom": shown_time(row.valid_from, times),
+        "validTo": None if row.valid_to is None else shown_time(row.valid_to, times),
+        "value": row.value,
+    }
+
+
+def _beside(timestamp: int | str | None, headers: Headers | None) -> dict[str, Any]:
+    members: dict[str, Any] = {} if timestamp is None else {"timestamp": timestamp}
+    if headers is not None:
+        members["headers"] = [{"key": key, "value": value} for key, value in headers]
+    return members
+
+
+def print_results(results: list[PartitionResult], output: Output) -> None:
+    """Prints what each partition answered."""
+    documents = [_result_document(result) for result in results]
+    if output is Output.NDJSON:
+        for document in documents:
+            typer.echo(_line(document))
+        return
+    if output is Output.JSON:
+        typer.echo(_indented(documents))
+        return
+    rows: list[list[str]] = []
+    for result, document in zip(results, documents, strict=True):
+        answer = document.get("failure", document.get("result"))
+        for number, one in enumerate(answer if isinstance(answer, list) else [answer]):
+            first = number == 0
+            beside = str(result.sequence or ""), result.served_by or ""
+            shown = (str(result.partition), *beside) if first else ("", "", "")
+            rows.append([shown[0], _cell(one), *shown[1:]])
+    _print_table(["PARTITION", "RESULT", "SEQUENCE", "SERVED BY"], rows)
+    for result in results:
+        for line in result.execution_info:
+            typer.echo(f"{result.partition}: {line}")
+
+
+def _result_document(result: PartitionResult) -> dict[str, Any]:
+    failure = result.failure
+    position = result.position
+    members = {
+        "partition": result.partition,
+        "failure": None if failure is None else f"{failure.code}: {failure.message}",
+        "position": None if position is None else position.to_json(),
+        "sequence": result.sequence,
+        "servedBy": result.served_by,
+        "role": result.role,
+        "epoch": result.epoch,
+        "end": result.end,
+        "executionInfo": list(result.execution_info) or None,
+    }
+    document = {name: value for name, value in members.items() if value is not None}
+    return document if failure is not None else {**document, "result": result.result}
+
+
+def _line(document: Any) -> str:
+    """JSON in one line; what the store sent is in it as it came."""
+    return msgspec.json.encode(document).decode()
+
+
+def _indented(document: Any) -> str:
+    """The same, indented: only the space between its parts is another one."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _cell(value: Any) -> str:
+    """A text as it is, unless a terminal would take it for something else."""
+    if isinstance(value, msgspec.Raw) and bytes(value).startswith(b'"'):
+        value = json.loads(bytes(value))
+    return value if isinstance(value, str) and value.isprintable() else _line(value)

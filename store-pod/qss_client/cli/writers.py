@@ -1,0 +1,94 @@
+"""`qss writers`: who writes a store, and forgetting who will not come back."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from qss_client.cli.asking import Reaching, reaching
+from qss_client.cli.options import Name, ShownTimes, way_of
+from qss_client.cli.printing import Output, print_rows, shown_time, times_shown
+from qss_client.http.retries import RetryLimits
+from qss_client.writes.writers import delete_writer, list_writers
+from qss_core.errors import MalformedRequestError, UnknownWriterError
+from qss_core.times import Times
+from qss_core.wire.writer_reports import WriterReport
+
+_COLUMNS = ["name", "state", "lastBatch", "generation", "openedAt"]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(writers)
+
+
+@reaching
+def writers(
+    store: Name,
+    delete: Annotated[
+        str | None, typer.Option(help="forget this writer and its batches; no row goes")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="also where its run may be alive")] = False,  # noqa: FBT002
+    everyone: Annotated[bool, typer.Option("--all", help="also batch jobs that are done")] = False,  # noqa: FBT002
+    times: ShownTimes = None,
+    *,
+    reached: Reaching,
+) -> None:
+    """Show who writes a store; delete a writer whose query will not come back."""
+    if force and delete is None:
+        raise MalformedRequestError("--force goes with --delete WRITER")
+    output, limits = reached.output, RetryLimits(deadline_s=reached.timeout_s)
+    shown = times_shown(times, output)
+    with way_of(store, reached.place, writes=True) as way:
+        http = way.http()
+        try:
+            if delete is None:
+                found = list_writers(http, way.urls, way.store, limits, direct=way.direct)
+                _print(found, output, shown, everyone=everyone)
+                return
+            gone = delete_writer(
+                http, way.urls, way.store, delete, force=force, limits=limits, direct=way.direct
+            )
+        except UnknownWriterError as error:
+            raise UnknownWriterError(
+                f"store {way.store} has no writer {delete}: `qss writers {way.store} --all` lists "
+                "its writers"
+            ) from error
+        finally:
+            http.close()
+    if output is not Output.TABLE:
+        print_rows([] if gone is None else [_document(gone, shown)], output, _COLUMNS)
+        return
+    last = None if gone is None else gone.last_batch
+    typer.echo(f"writer {delete} is forgotten" + ("" if last is None else f", after batch {last}"))
+
+
+def _print(found: Sequence[WriterReport], output: Output, times: Times, *, everyone: bool) -> None:
+    shown = [one for one in found if everyone or not _is_done(one)]
+    print_rows([_document(one, times) for one in shown], output, _COLUMNS)
+    if hidden := len(found) - len(shown):
+        typer.echo(f"batch jobs that are done: {hidden}; --all shows them", err=True)
+
+
+def _is_done(one: WriterReport) -> bool:
+    """Whether it is a batch job that will not write again: it has one batch."""
+    return one.one_off and (one.last_batch is not None or one.silent_s is None)
+
+
+def _document(one: WriterReport, times: Times) -> dict[str, Any]:
+    """A writer as it is shown."""
+    return {
+        "name": one.name,
+        "state": _state(one),
+        "lastBatch": one.last_batch,
+        "generation": one.generation,
+        "openedAt": shown_time(one.opened_at_ms // 1000 * 1000, times),
+        "queryId": one.query_id,
+    }
+
+
+def _state(one: WriterReport) -> str:
+    if one.one_off and one.last_batch is not None:
+        return "batch job, done"
+    state = "closed" if one.silent_s is None else f"open, {one.silent_s:.0f} s silent"
+    return f"batch job, {state}" if one.one_off else state

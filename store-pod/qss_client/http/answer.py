@@ -1,0 +1,38 @@
+"""An HTTP answer as a value, and the failure that another one stands for. Pure."""
+
+from dataclasses import dataclass
+
+from qss_core.errors import StoreError, UnauthenticatedError
+from qss_core.wire.messages import Problem, decode, error_of
+
+ANSWER_BYTES_MAX = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer that was no failure."""
+
+    status: int
+    headers: dict[str, str]  # Names in lower case.
+    body: bytes
+
+
+def check_status(status: int, body: bytes) -> None:
+    """Raises the failure of an answer that is one; a redirect is, since nobody follows it."""
+    if status >= 300 and status != 304:
+        raise failure_of(status, body)
+
+
+def failure_of(status: int, body: bytes) -> StoreError:
+    """The error that an answer with a failing status stands for."""
+    try:
+        return error_of(decode(body, Problem))
+    except StoreError:
+        if status == 401:
+            return UnauthenticatedError("the server answered 401 and no problem document")
+        return StoreError(f"the server answered {status} and no problem document: is it a store?")
+
+
+def too_large() -> StoreError:
+    """The error of an answer that is not read to its end."""
+    return StoreError(f"the answer has more than {ANSWER_BYTES_MAX} bytes: ask for less")

@@ -1,0 +1,161 @@
+"""HTTP for programs with an event loop: pooled connections, typed errors, bounded answers."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import random  # noqa: TID251 jitter needs nothing better.
+
+import aiohttp
+from yarl import URL
+
+from qss_client.http.answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
+from qss_client.http.credentials import Credentials, Token, certificate_refused, trusted_by
+from qss_client.http.retries import Again, RetryLimits, after_failure, still_trying
+from qss_client.http.unreachable import unreachable
+from qss_client.http.wait_warnings import Awaited, Telling
+from qss_core.errors import StoreError, UnauthenticatedError
+
+_LOG = logging.getLogger(__name__)
+CONNECTIONS_MAX = 64
+CONNECT_TIMEOUT_S = 5.0
+_HEADER_BYTES_MAX = 65536
+
+
+class AsyncHttp:
+    """A connection pool of one event loop."""
+
+    def __init__(
+        self,
+        token: Token | None = None,
+        *,
+        token_file: str | Path | None = None,
+        ca_file: str | Path | None = None,
+        server_hostname: str | None = None,
+    ) -> None:
+        """As `SyncHttp`'s. Made inside a running loop."""
+        self._server_hostname = server_hostname
+        self._credentials = Credentials(token, token_file)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=trusted_by(ca_file) or True),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            # A position of many topics is a long header.
+            max_line_size=_HEADER_BYTES_MAX,
+            max_field_size=_HEADER_BYTES_MAX,
+        )
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        timeout_s: float = 30.0,
+        telling: Telling | None = None,
+    ) -> HttpAnswer:
+        """One exchange. Raises, and warns, as `SyncHttp.request`."""
+        shown = self._credentials.headers()
+        with _watched(url, timeout_s, telling):
+            try:
+                return await self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
+            except UnauthenticatedError:
+                newer = self._credentials.headers_after(shown)
+                if newer is None:
+                    raise
+            return await self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+
+    async def _sent(
+        self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+    ) -> HttpAnswer:
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._session.request(
+                    method,
+                    _as_given(url),
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    server_hostname=self._server_hostname,
+                ) as response:
+                    data = await _bounded(response)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            refused = certificate_refused(url, error)
+            if refused is not None:
+                raise refused from error
+            is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
+            waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
+            raise unreachable(url, error, waited_s) from error
+        check_status(response.status, data)
+        names = {name.lower(): value for name, value in response.headers.items()}
+        return HttpAnswer(response.status, names, data)
+
+
+@contextmanager
+def _watched(url: str, timeout_s: float, telling: Telling | None) -> Iterator[None]:
+    """Warns while the block runs, if it runs for long; telling: of its operation."""
+    loop = asyncio.get_running_loop()
+    awaited = Awaited(telling or Telling.begun(loop.time()), url, loop.time() + timeout_s)
+
+    timers: list[asyncio.TimerHandle] = []
+
+    def tell() -> None:
+        if awaited.telling.take_if_due(loop.time()):
+            _LOG.warning("%s", awaited.words(loop.time()))
+        timers[:] = [loop.call_at(awaited.telling.due_s, tell)]
+
+    timers.append(loop.call_at(awaited.telling.due_s, tell))
+    try:
+        yield
+    finally:
+        timers[0].cancel()
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    parts = []
+    size = 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > ANSWER_BYTES_MAX:
+            raise too_large()
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _as_given(url: str) -> URL:
+    """The URL with its escapes as they are: `%2F` in a key is not a slash."""
+    return URL(url, encoded=True)
+
+
+class AsyncPatience:
+    """Counts one request's attempts and waits between them."""
+
+    def __init__(self, limits: RetryLimits) -> None:
+        """Time counts from here."""
+        self._limits = limits
+        self._started = asyncio.get_running_loop().time()
+        self._attempt = 0
+        self.telling = Telling.begun(self._started, limits.tell_after_s)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since it was made."""
+        return asyncio.get_running_loop().time() - self._started
+
+    async def after(self, error: StoreError, limits: RetryLimits | None = None) -> Again:
+        """As `Patience.after`."""
+        elapsed_s = self.elapsed_s
+        again = after_failure(error, self._attempt, elapsed_s, random(), limits or self._limits)
+        if again is None:
+            raise error
+        self._attempt += 1
+        if self.telling.take_if_due(self._started + elapsed_s + again.wait_s):
+            _LOG.warning("%s", still_trying(error, elapsed_s, limits or self._limits))
+        await asyncio.sleep(again.wait_s)
+        return again

@@ -1,0 +1,34 @@
+"""The first request of a run or a command: a store that is not there is told within seconds."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from qss_client.http.retries import RetryLimits, no_answer
+from qss_client.http.sync_http import Patience
+from qss_client.http.wait_warnings import Telling
+from qss_core.errors import StoreError, StoreNotFoundError
+
+Answer = TypeVar("Answer")
+# A base URL, the seconds that it may take, and when a long wait is told.
+Ask = Callable[[str, float, Telling], Answer]
+
+
+def first_answer(ask: Ask[Answer], urls: Sequence[str], store: str, limits: RetryLimits) -> Answer:
+    """What the first of the addresses answers; asks again while none does.
+
+    Raises UnreachableError after `limits.first_contact_s`, and what no repeat mends at once.
+    """
+    patience = Patience(limits)
+    while True:
+        failures: list[StoreError] = []
+        for number, url in enumerate(urls):
+            left = len(urls) - number
+            try:
+                timeout_s = limits.share_of_first_contact(patience.elapsed_s, left)
+                return ask(url, timeout_s, patience.telling)
+            except StoreError as error:
+                failures.append(error)
+        # Pods that serve other stores will not serve this one later.
+        if all(isinstance(one, StoreNotFoundError) for one in failures):
+            raise failures[-1]
+        patience.after(no_answer(store, failures), limits.of_first_contact(failures))

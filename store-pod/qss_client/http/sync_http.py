@@ -1,0 +1,180 @@
+"""HTTP for programs without an event loop: pooled connections, typed errors, bounded answers."""
+
+import logging
+import time
+from pathlib import Path
+from random import random  # noqa: TID251 jitter needs nothing better, and is given away from here.
+from typing import Any, TypeVar
+
+import urllib3
+
+from qss_client.http.answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
+from qss_client.http.credentials import Credentials, Token, certificate_refused, trusted_by
+from qss_client.http.retries import Again, RetryLimits, after_failure, still_trying
+from qss_client.http.slow_answers import SlowAnswers
+from qss_client.http.unreachable import unreachable
+from qss_client.http.wait_warnings import Telling
+from qss_core.errors import StoreError, UnauthenticatedError
+from qss_core.wire.messages import decode, encode
+
+_LOG = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+CONNECT_TIMEOUT_S = 5.0
+
+
+class SyncHttp:
+    """A connection pool. Safe for threads; not for sharing over a fork."""
+
+    def __init__(
+        self,
+        token: Token | None = None,
+        *,
+        token_file: str | Path | None = None,
+        ca_file: str | Path | None = None,
+        server_hostname: str | None = None,
+    ) -> None:
+        """Shows the token as `Credentials` says; checks https by the authorities in `ca_file`.
+
+        server_hostname: whom a certificate has to name, where that is not the URL's host.
+        """
+        self._credentials = Credentials(token, token_file)
+        self._slow = SlowAnswers()
+        named: dict[str, Any] = {
+            "server_hostname": server_hostname,
+            "assert_hostname": server_hostname,
+        }
+        self._pool = urllib3.PoolManager(
+            maxsize=16,
+            retries=False,
+            ssl_context=trusted_by(ca_file),
+            **(named if server_hostname else {}),
+        )
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._pool.clear()
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        timeout_s: float = 30.0,
+        telling: Telling | None = None,
+    ) -> HttpAnswer:
+        """One exchange, tried again once where a pooled connection had died or a token had.
+
+        A warning says that it waits, first after 2 s or when `telling`, its operation's, is due.
+
+        Raises what the problem document of a failure says, UnreachableError without an answer.
+        Every request of ours may be repeated: that is what ids and fingerprints are for.
+        """
+        shown = self._credentials.headers()
+        with self._slow.watched(url, timeout_s, telling):
+            try:
+                return self._sent(method, url, body, {**shown, **(headers or {})}, timeout_s)
+            except UnauthenticatedError:
+                newer = self._credentials.headers_after(shown)
+                if newer is None:
+                    raise
+            return self._sent(method, url, body, {**newer, **(headers or {})}, timeout_s)
+
+    def _sent(
+        self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+    ) -> HttpAnswer:
+        for last in (False, True):
+            try:
+                return self._exchange(method, url, body, headers, timeout_s)
+            except urllib3.exceptions.ProtocolError as error:
+                if last:
+                    raise unreachable(url, error, timeout_s) from error
+            except urllib3.exceptions.HTTPError as error:
+                refused = certificate_refused(url, error)
+                if refused is not None:
+                    raise refused from error
+                is_connecting = isinstance(error, urllib3.exceptions.ConnectTimeoutError)
+                waited_s = min(CONNECT_TIMEOUT_S, timeout_s) if is_connecting else timeout_s
+                raise unreachable(url, error, waited_s) from error
+        raise AssertionError("the loop returns or raises")
+
+    def _exchange(
+        self, method: str, url: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+    ) -> HttpAnswer:
+        timeout = urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, timeout_s), read=timeout_s)
+        response = self._pool.request(
+            method,
+            url,
+            body=body,
+            headers=headers,
+            timeout=timeout,
+            preload_content=False,
+            redirect=False,
+        )
+        try:
+            data = response.read(ANSWER_BYTES_MAX, decode_content=False)
+            if response.read(1):
+                raise too_large()
+        finally:
+            response.release_conn()
+        check_status(response.status, data)
+        return HttpAnswer(
+            response.status, {name.lower(): value for name, value in response.headers.items()}, data
+        )
+
+    def post(
+        self, url: str, message: object, kind: type[Answer], timeout_s: float = 30.0
+    ) -> Answer:
+        """Sends a JSON message and reads one."""
+        answer = self.request(
+            "POST",
+            url,
+            body=encode(message),
+            headers={"Content-Type": "application/json"},
+            timeout_s=timeout_s,
+        )
+        return decode(answer.body, kind)
+
+    def get(
+        self,
+        url: str,
+        kind: type[Answer],
+        timeout_s: float = 30.0,
+        telling: Telling | None = None,
+    ) -> Answer:
+        """Reads a JSON message."""
+        answer = self.request("GET", url, timeout_s=timeout_s, telling=telling)
+        return decode(answer.body, kind)
+
+
+class Patience:
+    """Counts one request's attempts and waits between them."""
+
+    def __init__(self, limits: RetryLimits) -> None:
+        """Time counts from here."""
+        self._limits = limits
+        self._started = time.monotonic()
+        self._attempt = 0
+        self.telling = Telling.begun(self._started, limits.tell_after_s)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self._started
+
+    def after(self, error: StoreError, limits: RetryLimits | None = None) -> Again:
+        """Waits as the rules say; raises the error where they say to give up.
+
+        Says that it goes on, where it takes longer. limits: those of a first contact.
+        """
+        elapsed_s = self.elapsed_s
+        again = after_failure(error, self._attempt, elapsed_s, random(), limits or self._limits)
+        if again is None:
+            raise error
+        self._attempt += 1
+        if self.telling.take_if_due(self._started + elapsed_s + again.wait_s):
+            _LOG.warning("%s", still_trying(error, elapsed_s, limits or self._limits))
+        time.sleep(again.wait_s)  # noqa: TID251 this is the wait between two attempts.
+        return again

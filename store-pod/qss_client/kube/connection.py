@@ -1,0 +1,126 @@
+"""A store by its name on Kubernetes: in a pod by its Service, elsewhere through `kubectl`."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from qss_client.http.credentials import Token
+from qss_client.http.retries import RetryLimits
+from qss_client.http.sync_http import SyncHttp
+from qss_client.kube.kubectl import KubernetesPlace, forwarded
+from qss_client.store import Store
+from qss_core.errors import MalformedRequestError
+
+QUERY_PORT, INTERNAL_PORT = 8080, 8081
+
+
+def service_url(place: KubernetesPlace, *, tls: bool = False, port: int = QUERY_PORT) -> str:
+    """The store's address inside of its cluster."""
+    return f"{'https' if tls else 'http'}://{place.host}:{port}"
+
+
+def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this runs in a pod."""
+    return "KUBERNETES_SERVICE_HOST" in environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a store is shown, and checked by; the members are those of `Store`."""
+
+    token: Token | None = None
+    token_file: str | Path | None = None
+    ca_file: str | Path | None = None
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """By name."""
+        return {"token": self.token, "token_file": self.token_file, "ca_file": self.ca_file}
+
+    @property
+    def has_token(self) -> bool:
+        """Whether somebody gave one."""
+        return self.token is not None or self.token_file is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a store is reached; the members are those of `Store`."""
+
+    urls: tuple[str, ...]
+    store: str
+    shown: Shown
+    direct: bool = True
+    server_hostname: str | None = None
+
+    def http(self) -> SyncHttp:
+        """Connections that are made that way."""
+        return SyncHttp(server_hostname=self.server_hostname, **self.shown.members)
+
+    def client(self, limits: RetryLimits, *, decimal: bool = False, raw: bool = False) -> Store:
+        """A client that asks that way; decimal, raw: as `Store` takes them."""
+        return Store(
+            self.urls,
+            self.store,
+            direct=self.direct,
+            server_hostname=self.server_hostname,
+            limits=limits,
+            decimal=decimal,
+            raw=raw,
+            **self.shown.members,
+        )
+
+
+@contextmanager
+def store_on_kubernetes(
+    name: str,
+    *,
+    context: str | None = None,
+    service_account: str = "default",
+    token: str | None = None,
+    token_file: str | Path | None = None,
+    ca_file: str | Path | None = None,
+    decimal: bool = False,
+    limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
+) -> Iterator[Store]:
+    """The store NAMESPACE/STORE, for as long as the block runs.
+
+    In a pod: by the Service, over https where `ca_file` is given, with the pod's own token.
+    Elsewhere: by `kubectl port-forward`, with a token of `service_account` where one is needed. A
+    `token` or a `token_file` that is given is shown instead. decimal: as `Store` takes it.
+    """
+    shown = Shown(token=token, token_file=token_file, ca_file=ca_file)
+    with (
+        way_to(name, context, service_account, shown) as way,
+        way.client(limits, decimal=decimal) as store,
+    ):
+        yield store
+
+
+@contextmanager
+def way_to(
+    name: str, context: str | None, service_account: str, shown: Shown, port: int = QUERY_PORT
+) -> Iterator[Way]:
+    """The way to a port of the store NAMESPACE/STORE, as `store_on_kubernetes` takes it."""
+    place = KubernetesPlace.parse(name, context)
+    is_tls = shown.ca_file is not None
+    if is_in_cluster() and context is None:
+        url = service_url(place, tls=is_tls, port=port)
+        yield Way(urls=(url,), store=place.store, shown=shown)
+        return
+    with forwarded(place, None if shown.has_token else service_account, port) as found:
+        if found.server_hostname is not None and not is_tls:
+            raise MalformedRequestError(
+                f"store {name} has a certificate: name its authority by ca_file (qss: --ca-file); "
+                f"`kubectl get secret` shows the ca.crt of the Secret in spec.access.tlsSecretName"
+            )
+        yield Way(
+            urls=(found.url,),
+            store=place.store,
+            shown=shown if shown.has_token else replace(shown, token=found.token),
+            direct=False,
+            server_hostname=found.server_hostname,
+        )

@@ -1,0 +1,156 @@
+"""A session with one store: it finds the pods, sends requests and repeats them."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from qss_client.http.answer import HttpAnswer
+from qss_client.http.async_http import AsyncHttp, AsyncPatience
+from qss_client.http.retries import RetryLimits, no_answer
+from qss_client.reads import calls as operations
+from qss_client.reads.calls import Exchange, Result
+from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
+from qss_client.reads.routing import named_by_partition
+from qss_client.reads.scans import RowType, Scan
+from qss_client.reads.session import Conversation
+from qss_client.reads.tables import AsyncScanned
+from qss_core.errors import StoreError, StoreNotFoundError
+from qss_core.model import StoreDefinition
+from qss_core.wire.messages import StoreMetadata, decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ANSWER_MARGIN_S = 5.0  # The store ends a request by itself; the client waits a little longer.
+
+
+class AsyncSession:
+    """Runs exchanges: sends their requests, repeats them as the rules say, finds the pods."""
+
+    def __init__(self, conversation: Conversation, http: AsyncHttp, limits: RetryLimits) -> None:
+        """Asks nothing yet; closes `http` at its end."""
+        self.conversation = conversation
+        self._http = http
+        self._limits = limits
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        self._is_closed = True
+        await self._http.close()
+
+    async def metadata(self) -> StoreMetadata:
+        """The store's pods and partitions, as discovered when they were last needed."""
+        if self._is_closed:
+            raise StoreError("this client of the store was closed: make another one")
+        if self.conversation.metadata is None:
+            await self._discover(AsyncPatience(self._limits))
+        assert self.conversation.metadata is not None
+        return self.conversation.metadata
+
+    def scanned(self, scan: Scan[RowType], limit: int | None) -> AsyncScanned[RowType]:
+        """The rows of a scan, read as they are taken; `limit`: so many at most."""
+        check_limit(limit)
+        return AsyncScanned(self.pages(scan, limit), lambda: self.tables(scan, limit))
+
+    async def tables(self, scan: Scan[Any], limit: int | None) -> "AsyncIterator[pa.Table]":
+        """The same as tables, a page each."""
+        definition = await self.definition()
+        cursor, left = None, limit
+        while True:
+            rows = min(TABLE_ROWS, scan.rows_max, TABLE_ROWS if left is None else left)
+            table, cursor = await self.run(
+                operations.table_page(self.conversation, definition, scan, rows, cursor)
+            )
+            yield table
+            left = None if left is None else left - table.num_rows
+            if cursor is None or left == 0:
+                return
+
+    async def pages(self, scan: Scan[RowType], limit: int | None) -> AsyncIterator[RowType]:
+        """The rows of a scan, page by page."""
+        definition = await self.definition()
+        cursor = None
+        left = limit
+        while left is None or left > 0:
+            page = await self.run(
+                operations.page(
+                    self.conversation,
+                    definition,
+                    scan,
+                    PAGE_ROWS if left is None else min(PAGE_ROWS, left),
+                    cursor,
+                )
+            )
+            for row in page.rows:
+                yield row
+            left = None if left is None else left - len(page.rows)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def run(self, exchange: Exchange[Result]) -> Result:
+        """What an exchange returns."""
+        try:
+            request = next(exchange)
+            while True:
+                if request.after is None:
+                    patience = AsyncPatience(self._limits.within(request.timeout_s))
+                try:
+                    answer = await self._ask(request, patience)
+                except StoreError as error:
+                    request = exchange.throw(error)
+                else:
+                    request = exchange.send(answer)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+    async def _ask(self, request: HttpRequest, patience: AsyncPatience) -> HttpAnswer:
+        failure = request.after
+        while True:
+            if failure is not None and (await patience.after(failure)).refresh:
+                await self._discover(patience)
+            try:
+                return await self._http.request(
+                    request.method,
+                    self.conversation.target(request),
+                    body=self.conversation.data(request),
+                    headers=request.headers,
+                    timeout_s=request.timeout_s + _ANSWER_MARGIN_S,
+                    telling=patience.telling,
+                )
+            except StoreError as error:
+                failure = named_by_partition(error, request)
+
+    async def definition(self) -> StoreDefinition:
+        """What the store is."""
+        return (await self.metadata()).definition
+
+    async def _discover(self, patience: AsyncPatience) -> None:
+        """Asks the pods, one after the other, where the store is; again, while none tells."""
+        is_first = self.conversation.metadata is None
+        while True:
+            failures: list[StoreError] = []
+            urls = self.conversation.discovery_urls
+            for number, url in enumerate(urls):
+                timeout_s = _ANSWER_MARGIN_S
+                if is_first:
+                    left = len(urls) - number
+                    timeout_s = self._limits.share_of_first_contact(patience.elapsed_s, left)
+                try:
+                    answer = await self._http.request(
+                        "GET", url, timeout_s=timeout_s, telling=patience.telling
+                    )
+                except StoreError as error:
+                    failures.append(error)
+                else:
+                    self.conversation.metadata = decode(answer.body, StoreMetadata)
+                    return
+            # Pods that serve other stores will not serve this one later.
+            if all(isinstance(one, StoreNotFoundError) for one in failures):
+                raise failures[-1]
+            if is_first:
+                failure = no_answer(self.conversation.store, failures)
+                await patience.after(failure, self._limits.of_first_contact(failures))
+            else:
+                await patience.after(failures[-1])

@@ -1,0 +1,320 @@
+"""What a client does, as exchanges: each yields a request, is sent its answer, and returns a value.
+
+A shell (sync or async) sends the requests, repeats them where the rules say so, and throws the
+failure into the exchange where they say to give up. An exchange that is answered with a failure
+inside yields the request once more, with that failure.
+"""
+
+import json
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from qss_client.http.answer import HttpAnswer
+from qss_client.reads.json_values import JsonReader
+from qss_client.reads.requests import (
+    BATCH_KEYS_MAX,
+    PAGE_ROWS,
+    HttpRequest,
+    ReadOptions,
+    count_request,
+    get_request,
+    many_request,
+)
+from qss_client.reads.responses import (
+    Row,
+    SessionRow,
+    StateQueryResult,
+    VersionRow,
+    WindowRow,
+    failure_of,
+    merged,
+    read_query_answer,
+    row_of,
+    session_row_of,
+    version_row_of,
+    window_row_of,
+)
+from qss_client.reads.scans import (
+    RowType,
+    Scan,
+    Time,
+    Timed,
+    one_request,
+    scan_sessions,
+    scan_windows,
+    version_query,
+)
+from qss_client.reads.session import Conversation
+from qss_client.reads.tables import ARROW, joined, read_stream
+from qss_core.errors import KeyNotFoundError, UnknownQueryTypeError
+from qss_core.model import StoreDefinition
+from qss_core.positions import Position, parse_bound
+from qss_core.times import time_of_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Result = TypeVar("Result")
+Exchange = Generator[HttpRequest, HttpAnswer, Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[RowType]):
+    """Some rows of a scan, and the cursor that goes on after them; None at the end."""
+
+    rows: tuple[RowType, ...]
+    cursor: str | None
+
+
+def get(
+    conversation: Conversation, definition: StoreDefinition, key: Any, options: ReadOptions
+) -> Exchange[Row | None]:
+    """The key's row; None where its partition answered that there is none."""
+    request = get_request(definition, key, options)
+    if request.method == "POST":  # The key cannot stand in a path.
+        rows = yield from _get_some(conversation, definition, [key], options)
+        return rows[0]
+    found = yield from _one(conversation, request)
+    return None if found is None else row_of(found)
+
+
+def get_many(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    keys: Sequence[Any],
+    options: ReadOptions,
+) -> Exchange[list[Row | None]]:
+    """The keys' rows, in their order; raises the first failure."""
+    rows: list[Row | None] = []
+    for start in range(0, len(keys), BATCH_KEYS_MAX):
+        some = keys[start : start + BATCH_KEYS_MAX]
+        rows += yield from _get_some(conversation, definition, some, options)
+    return rows
+
+
+def _get_some(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    keys: Sequence[Any],
+    options: ReadOptions,
+) -> Exchange[list[Row | None]]:
+    request = many_request(definition, keys, options)
+    document = yield from _whole(conversation, request, lambda document: document["results"])
+    _saw_partitions(conversation, document)
+    return [row_of(one) if one["status"] == "FOUND" else None for one in document["results"]]
+
+
+def many_table(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    keys: Sequence[Any],
+    options: ReadOptions,
+) -> "Exchange[pa.Table]":
+    """A row for each key, in their order, as an Arrow table; raises the first failure."""
+    tables: list[pa.Table] = []
+    for start in range(0, max(1, len(keys)), BATCH_KEYS_MAX):
+        some = keys[start : start + BATCH_KEYS_MAX]
+        request = replace(many_request(definition, some, options), accept=ARROW)
+        document = yield from _whole(conversation, request, failed_keys, read_stream)
+        _saw_partitions(conversation, document)
+        tables.append(document["table"].drop_columns(["failure"]))
+    return joined(tables)
+
+
+def failed_keys(document: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The failures in a batch get's table, as members of a part."""
+    failures = document["table"].column("failure").drop_null().to_pylist()
+    return ({"failure": json.loads(failure)} for failure in failures)
+
+
+def page(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    scan: Scan[RowType],
+    limit: int,
+    cursor: str | None,
+) -> Exchange[Page[RowType]]:
+    """One page of a scan; raises a partition's failure."""
+    request = scan.request(definition, limit, cursor)
+    if request.method == "POST":  # Its key cannot stand in a path.
+        results = yield from _results(conversation, request)
+        parts = results["partitionResults"].values()
+        document = {**results, "rows": [row for one in parts for row in one["result"]]}
+    else:
+        document = yield from _whole(
+            conversation, request, lambda document: document["partitions"].values()
+        )
+        _saw_partitions(conversation, document)
+    return Page(tuple(scan.row_of(row) for row in document["rows"]), document.get("cursor"))
+
+
+def table_page(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    scan: Scan[Any],
+    limit: int,
+    cursor: str | None,
+) -> "Exchange[tuple[pa.Table, str | None]]":
+    """One page of a scan as an Arrow table, and its cursor; raises a partition's failure.
+
+    Of no rows it still has the columns, which only a page tells.
+    """
+    request = replace(scan.request(definition, max(1, limit), cursor), accept=ARROW)
+    document = yield from _whole(
+        conversation, request, lambda document: document["partitions"].values(), read_stream
+    )
+    _saw_partitions(conversation, document)
+    if limit == 0:
+        return document["table"].slice(0, 0), None
+    return document["table"], document["cursor"]
+
+
+def window(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    key: Any,
+    start: Time,
+    options: ReadOptions,
+) -> Exchange[WindowRow | None]:
+    """The window of a key that starts at a time; None where there is none."""
+    request = one_request("windows", definition, key, {"start": start}, options)
+    if request is not None:
+        found = yield from _one(conversation, request)
+        return None if found is None else window_row_of(found)
+    if definition.retain_duplicates:
+        raise UnknownQueryTypeError(
+            f"store {definition.name} retains duplicates: a window has many rows, ask for windows"
+        )
+    timed = Timed(key=key, times={"from": start, "to": start}, options=options)
+    return (yield from _first(conversation, definition, scan_windows(timed), 1, lambda _: True))
+
+
+def session(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    key: Any,
+    bounds: tuple[Time, Time],
+    options: ReadOptions,
+) -> Exchange[SessionRow | None]:
+    """The session of a key with exactly this start and end; None where there is none."""
+    start, end = bounds
+    request = one_request("sessions", definition, key, {"start": start, "end": end}, options)
+    if request is not None:
+        found = yield from _one(conversation, request)
+        return None if found is None else session_row_of(found)
+    timed = Timed(key=key, times={"endFrom": end, "startTo": start}, options=options)
+    exact = time_of_json("start", start), time_of_json("end", end)
+    # In order of their ends: those that end with it come first.
+    scan = scan_sessions(timed)
+    return (
+        yield from _first(
+            conversation, definition, scan, PAGE_ROWS, lambda row: (row.start, row.end) == exact
+        )
+    )
+
+
+def _first(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    scan: Scan[RowType],
+    rows_max: int,
+    matches: Callable[[RowType], bool],
+) -> Exchange[RowType | None]:
+    """The first row that matches; a page may end before it, by its size or its time."""
+    cursor = None
+    while True:
+        some = yield from page(conversation, definition, scan, rows_max, cursor)
+        found = next((row for row in some.rows if matches(row)), None)
+        cursor = some.cursor
+        if found is not None or cursor is None:
+            return found
+
+
+def version(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    key: Any,
+    as_of: Time | None,
+    options: ReadOptions,
+) -> Exchange[VersionRow | None]:
+    """The version of a key that was valid at a time, the latest without one; None: no value."""
+    exact = {} if as_of is None else {"asOf": as_of}
+    request = one_request("versions", definition, key, exact, options)
+    if request is not None:
+        found = yield from _one(conversation, request)
+    else:
+        query = {"type": "VersionedKeyQuery", "key": key, "asOfTimestamp": as_of}
+        results = yield from _results(conversation, version_query(definition, query, options))
+        found = next(one["result"] for one in results["partitionResults"].values())
+    return None if found is None else version_row_of(found)
+
+
+def _results(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any]]:
+    """The answer to a whole IQv2 request, without failures."""
+    document: Mapping[str, Any] = yield from _whole(
+        conversation, request, lambda document: document["partitionResults"].values()
+    )
+    conversation.saw(Position.from_json(document["position"]))
+    return document
+
+
+def _one(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any] | None]:
+    try:
+        answer = yield request
+    except KeyNotFoundError:
+        return None
+    conversation.saw_token(answer.headers.get("queryable-state-position"))
+    document: Mapping[str, Any] = conversation.read(answer.body)
+    return document
+
+
+def query(conversation: Conversation, request: HttpRequest) -> Exchange[StateQueryResult]:
+    """Any query (`query_request`); each partition's failure is a value in the result."""
+    answer = yield request
+    result = read_query_answer(answer.body, request.body.get("limit"), conversation.read)
+    conversation.saw(result.position)
+    return result
+
+
+def count(
+    conversation: Conversation,
+    definition: StoreDefinition,
+    options: ReadOptions,
+    *,
+    exact: bool = False,
+    partitions: Sequence[int] | None = None,
+) -> Exchange[int]:
+    """How many entries the store has: about, or exactly; raises the failure of a partition."""
+    request = count_request(definition, options, exact=exact, partitions=partitions)
+    document = yield from _whole(
+        conversation, request, lambda document: document["partitions"].values()
+    )
+    _saw_partitions(conversation, document)
+    counted: int = document["count"]
+    return counted
+
+
+def _whole(
+    conversation: Conversation,
+    request: HttpRequest,
+    parts: Callable[[Any], Iterable[Mapping[str, Any]]],
+    read: JsonReader | None = None,
+) -> Exchange[Any]:
+    """An answer without a failure in its parts: while they have one, it is asked for again."""
+    while True:
+        answer = yield request
+        document = (read or conversation.read)(answer.body)
+        failed = next((part["failure"] for part in parts(document) if "failure" in part), None)
+        if failed is None:
+            return document
+        request = replace(request, after=failure_of(failed))
+
+
+def _saw_partitions(conversation: Conversation, document: Mapping[str, Any]) -> None:
+    positions: list[Position] = [
+        parse_bound(partition["position"])
+        for partition in document.get("partitions", {}).values()
+        if partition.get("position")
+    ]
+    conversation.saw(merged(positions))

@@ -1,0 +1,368 @@
+"""What a client asks for, as values: paths, parameters, bodies, and the partition that answers."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from qss_core.errors import MalformedRequestError, StoreError
+from qss_core.formats.values import Format
+from qss_core.model import Isolation, Partitioner, PartitionId, StoreDefinition
+from qss_core.partitioning import partition_of
+from qss_core.positions import Position, decode_token, encode_token, parse_bound
+from qss_core.serdes.registry import serde_of
+
+PATH_KEY_BYTES_MAX = 2048
+LINE_KEYS_MAX = 4096  # Characters of keys and cursor: a bound has up to 24 KiB of 32.
+PAGE_ROWS = 10_000
+TABLE_ROWS = 100_000  # Of a page as an Arrow table.
+BATCH_KEYS_MAX = 1000
+# The range query that gives all that a row has; keys alone have no PlainWithHeaders.
+_RANGE_OF_ALL = {
+    Format.Plain: "RangeQuery",
+    Format.Timestamped: "TimestampedRangeQuery",
+    Format.TimestampedWithHeaders: "TimestampedRangeWithHeadersQuery",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What every read may ask for.
+
+    position_bound: the answer is at least as new as this position; also its token, or as JSON,
+        topic -> partition -> offset. MalformedRequestError for what is none.
+    require_active: only the partition's active may answer.
+    isolation: READ_UNCOMMITTED also sees rows that are staged and not committed yet; None: as the
+        store says (its `spec.isolation`).
+    partition: the key's partition, for stores whose writer chose it (partitioner Explicit).
+    timeout_s: how long the store may take for an answer, seconds; that a store is not reached is
+        for the client's `RetryLimits`.
+    max_staleness_s: a standby may answer if it was level with its active so many seconds ago;
+        others raise TooStaleError. None: however old it is.
+    """
+
+    position_bound: Position | str | Mapping[str, Mapping[str | int, int]] | None = None
+    require_active: bool = False
+    isolation: Isolation | None = None
+    partition: int | None = None
+    timeout_s: float = 10.0
+    max_staleness_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses times that no request can name."""
+        for name in ("timeout_s", "max_staleness_s"):
+            value = getattr(self, name)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number and math.isfinite(value)):
+                raise MalformedRequestError(f"{name}: seconds, not {value!r}")
+
+    @property
+    def bound(self) -> Position | None:
+        """`position_bound` as a position."""
+        given = self.position_bound
+        if given is None or isinstance(given, Position):
+            return given
+        if isinstance(given, Mapping):
+            given = {
+                topic: {str(partition): offset for partition, offset in offsets.items()}
+                if isinstance(offsets, Mapping)
+                else offsets
+                for topic, offsets in given.items()
+            }
+        return parse_bound(given)
+
+
+DEFAULTS = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """One request; `partition` says whose active is asked first, None: any pod.
+
+    after: this request was answered with a failure inside: it is asked again as the rules say.
+    """
+
+    method: str
+    path: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    partition: PartitionId | None = None
+    timeout_s: float = DEFAULTS.timeout_s
+    after: StoreError | None = None
+    accept: str | None = None  # None: what the store gives to everybody.
+
+    @property
+    def target(self) -> str:
+        """Path and query string."""
+        query = urlencode(self.parameters)
+        return f"{self.path}?{query}" if query else self.path
+
+    @property
+    def data(self) -> bytes | None:
+        """The body's bytes."""
+        return None if self.body is None else json.dumps(self.body).encode()
+
+    @property
+    def headers(self) -> dict[str, str] | None:
+        """What is sent beside the body."""
+        headers = {} if self.body is None else {"Content-Type": "application/json"}
+        if self.accept is not None:
+            headers["Accept"] = self.accept
+        return headers or None
+
+    def bounded(self, position: Position | None) -> "HttpRequest":
+        """With a position bound, beside the one that it has."""
+        if position is None or not position.topics:
+            return self
+        members: Mapping[str, Any] = self.parameters if self.body is None else self.body
+        if "positionBound" in members:
+            position = decode_token(members["positionBound"]).merge(position)
+        bound = {**members, "positionBound": encode_token(position)}
+        return replace(self, parameters=bound) if self.body is None else replace(self, body=bound)
+
+
+def check_options(options: object) -> None:
+    """Refuses what is no ReadOptions."""
+    if not isinstance(options, ReadOptions):
+        raise MalformedRequestError(
+            f"options: a ReadOptions, as ReadOptions(timeout_s=3), not {options!r}"
+        )
+
+
+def check_limit(limit: object) -> None:
+    """Refuses what is no number of rows; None is no limit."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise MalformedRequestError(f"limit: a whole number of rows from 0, or None, not {limit!r}")
+
+
+def keys_of(keys: object) -> list[Any]:
+    """Many keys as a list; a text is one key and no list of its letters."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise MalformedRequestError(f"keys: a list of keys, as [{keys!r}], not {keys!r}")
+    return list(keys)
+
+
+def get_request(definition: StoreDefinition, key: Any, options: ReadOptions) -> HttpRequest:
+    """A point query; by `POST /state/get` where the key cannot stand in a path."""
+    check_options(options)
+    encoded = encoded_key(definition, key)
+    partition = partition_of_encoded(definition, encoded, options.partition)
+    text = path_text(definition, encoded)
+    if text is None:
+        return many_request(definition, [key], options, partition)
+    return HttpRequest(
+        method="GET",
+        path=f"/state/stores/{definition.name}/{quote(text, safe='')}",
+        parameters=option_parameters(options),
+        partition=partition,
+        timeout_s=options.timeout_s,
+    )
+
+
+def many_request(
+    definition: StoreDefinition,
+    keys: Sequence[Any],
+    options: ReadOptions,
+    partition: PartitionId | None = None,
+) -> HttpRequest:
+    """A batch get of at most BATCH_KEYS_MAX keys."""
+    check_options(options)
+    return HttpRequest(
+        method="POST",
+        path=f"/state/get/{definition.name}",
+        body={"keys": list(keys), **_members(options)},
+        partition=partition,
+        timeout_s=options.timeout_s,
+    )
+
+
+def page_request(
+    definition: StoreDefinition,
+    bounds: Mapping[str, Any],
+    *,
+    order: str,
+    limit: int,
+    cursor: str | None,
+    partitions: Sequence[int] | None,
+    options: ReadOptions,
+) -> HttpRequest:
+    """One page of a range (`from`, `to`), a prefix (`prefix`) or a scan.
+
+    By `POST /state/query`, which gives the same rows, where keys are too long for a line.
+    """
+    check_options(options)
+    serde = serde_of(definition.key_serde)
+    given = {name: value for name, value in bounds.items() if value is not None}
+    texts = {
+        name: serde.key_to_text(serde.encode(serde.from_json(value)))
+        for name, value in given.items()
+    }
+    if sum(map(len, (*texts.values(), cursor or ""))) > LINE_KEYS_MAX:
+        return query_request(
+            definition,
+            _range_query(definition, given, order),
+            partitions,
+            options,
+            execution_info=False,
+            limit=limit,
+            cursor=cursor,
+        )
+    parameters = {**texts, "order": order, "limit": str(limit), **option_parameters(options)}
+    if cursor is not None:
+        parameters["cursor"] = cursor
+    if partitions is not None:
+        parameters["partitions"] = ",".join(str(partition) for partition in partitions)
+    only = only_partition(definition, partitions)
+    return HttpRequest(
+        method="GET",
+        path=f"/state/stores/{definition.name}",
+        parameters=parameters,
+        partition=only,
+        timeout_s=options.timeout_s,
+    )
+
+
+def _range_query(
+    definition: StoreDefinition, bounds: Mapping[str, Any], order: str
+) -> dict[str, Any]:
+    if "prefix" in bounds:
+        return {"type": "PrefixQuery", "prefix": bounds["prefix"], "order": order}
+    kind = _RANGE_OF_ALL[Format(definition.format)]
+    return {
+        "type": kind,
+        "lower": bounds.get("from"),
+        "upper": bounds.get("to"),
+        "order": order,
+    }
+
+
+def query_request(
+    definition: StoreDefinition,
+    query: Mapping[str, Any],
+    partitions: Sequence[int] | None,
+    options: ReadOptions,
+    *,
+    execution_info: bool,
+    limit: int | None = None,
+    times: str | None = None,
+    cursor: str | None = None,
+) -> HttpRequest:
+    """A whole IQv2 request (KIP-796)."""
+    check_options(options)
+    check_limit(limit)
+    body: dict[str, Any] = {"query": dict(query), **_members(options)}
+    if times is not None:
+        body["times"] = times
+    if limit is not None:
+        body["limit"] = limit
+    if cursor is not None:
+        body["cursor"] = cursor
+    if partitions is not None:
+        body["partitions"] = list(partitions)
+    if execution_info:
+        body["executionInfo"] = True
+    only = only_partition(definition, partitions)
+    return HttpRequest(
+        method="POST",
+        path=f"/state/query/{definition.name}",
+        body=body,
+        partition=only,
+        timeout_s=options.timeout_s,
+    )
+
+
+def count_request(
+    definition: StoreDefinition,
+    options: ReadOptions,
+    *,
+    exact: bool = False,
+    partitions: Sequence[int] | None = None,
+) -> HttpRequest:
+    """How many entries the store has: about, or exactly."""
+    check_options(options)
+    parameters = option_parameters(options)
+    if exact:
+        parameters["exact"] = "true"
+    if partitions is not None:
+        parameters["partitions"] = ",".join(str(partition) for partition in partitions)
+    return HttpRequest(
+        method="GET",
+        path=f"/state/count/{definition.name}",
+        parameters=parameters,
+        partition=only_partition(definition, partitions),
+        timeout_s=options.timeout_s,
+    )
+
+
+def encoded_key(definition: StoreDefinition, key: Any) -> bytes:
+    """The stored bytes of a key."""
+    serde = serde_of(definition.key_serde)
+    return serde.encode(serde.from_json(key))
+
+
+def path_text(definition: StoreDefinition, encoded: bytes) -> str | None:
+    """A key's text in a path, before percent-encoding; None where it cannot stand in one."""
+    text = serde_of(definition.key_serde).key_to_text(encoded)
+    if text in ("", ".", "..") or len(encoded) > PATH_KEY_BYTES_MAX:
+        return None
+    return text
+
+
+def only_partition(
+    definition: StoreDefinition, partitions: Sequence[int] | None
+) -> PartitionId | None:
+    """The one partition that is asked, if the store has it: any pod tells that it has not.
+
+    MalformedRequestError where none is named.
+    """
+    if partitions is not None and not partitions:
+        raise MalformedRequestError("partitions: name one at least, or leave it out for all")
+    for partition in partitions or ():
+        if not isinstance(partition, int):
+            raise MalformedRequestError(f"partitions: whole numbers, not {partition!r}")
+    if partitions is None or len(partitions) != 1 or partitions[0] >= definition.partitions:
+        return None
+    return PartitionId(partitions[0])
+
+
+def partition_of_encoded(definition: StoreDefinition, key: bytes, given: int | None) -> PartitionId:
+    """The partition of a key: its hash's, or the given one where the writer chooses."""
+    if definition.partitioner is Partitioner.MURMUR2:
+        return PartitionId(partition_of(key, definition.partitions))
+    if given is None:
+        raise MalformedRequestError(
+            f"the writer of store {definition.name} chooses partitions: name the key's partition"
+        )
+    return PartitionId(given)
+
+
+def option_parameters(options: ReadOptions) -> dict[str, str]:
+    """Options as parameters."""
+    return {name: _text(value) for name, value in _members(options).items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")  # Never with an exponent.
+    return str(value)
+
+
+def _members(options: ReadOptions) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    if (bound := options.bound) is not None:
+        members["positionBound"] = encode_token(bound)
+    if options.require_active:
+        members["requireActive"] = True
+    if options.isolation is not None:
+        members["isolation"] = Isolation(options.isolation).value
+    if options.partition is not None:
+        members["partition"] = options.partition
+    if options.timeout_s != DEFAULTS.timeout_s:
+        members["timeout"] = options.timeout_s
+    if options.max_staleness_s is not None:
+        members["maxStaleness"] = options.max_staleness_s
+    return members

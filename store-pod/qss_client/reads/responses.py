@@ -1,0 +1,311 @@
+"""What a store answers, as values. Pure: bytes in, values out."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qss_client.reads.json_values import JsonReader, read_json
+from qss_core.errors import StoreError, TooLargeError
+from qss_core.positions import Position, parse_bound
+from qss_core.wire.messages import Problem, decode, error_of
+
+Headers = tuple[tuple[str, str | None], ...]  # Values as base64.
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: key and value as JSON of their types, bytes as base64.
+
+    A client with `decimal=True` has a Decimal for each number with a point or an exponent; one with
+    `raw=True` has a msgspec.Raw for a key and a value: `bytes(row.value)` is the JSON as it came.
+
+    `timestamp` (milliseconds since 1970) and `headers` only where the store's format keeps them,
+    `index_key` only where an index was asked.
+    """
+
+    key: Any
+    value: Any
+    timestamp: int | None = None
+    headers: Headers | None = None
+    index_key: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRow:
+    """One row of a window: `start <= t < end`, in milliseconds since 1970.
+
+    `sequence` only where the store retains duplicates: it tells the rows of a window apart.
+    """
+
+    key: Any
+    start: int
+    end: int
+    value: Any
+    timestamp: int | None = None
+    headers: Headers | None = None
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One session: `start <= t <= end`, in milliseconds since 1970."""
+
+    key: Any
+    start: int
+    end: int
+    value: Any
+    headers: Headers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A version of a key: `valid_from <= t < valid_to`, in milliseconds since 1970.
+
+    `valid_to` is None while it is the latest.
+    """
+
+    key: Any
+    value: Any
+    valid_from: int
+    valid_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """One partition's answer to a query (KIP-796 QueryResult): a result or a failure."""
+
+    partition: int
+    result: Any = None
+    failure: StoreError | None = None
+    position: Position | None = None
+    sequence: int | None = None
+    served_by: str | None = None
+    role: str | None = None
+    epoch: int | None = None
+    stream_time: int | None = None
+    execution_info: tuple[str, ...] = ()
+    end: bool | None = None  # Of rows: whether they are all; False where a limit cut them off.
+
+    @property
+    def is_success(self) -> bool:
+        """Whether there is a result; it may be None."""
+        return self.failure is None
+
+    def get_result(self) -> Any:
+        """The result; raises the failure where there is one."""
+        if self.failure is not None:
+            raise self.failure
+        return self.result
+
+
+@dataclass(frozen=True, slots=True)
+class StateQueryResult:
+    """A query's answers by partition (KIP-796 StateQueryResult).
+
+    cursor: what goes on with the rows that are left, also those of partitions without a result
+        here; None where these are all. A query that says no limit gives up to 1000 rows.
+    limit: how many rows were asked for; None: nobody said.
+    """
+
+    partition_results: Mapping[int, PartitionResult]
+    position: Position
+    cursor: str | None = None
+    limit: int | None = None
+
+    def get_only_partition_result(self) -> PartitionResult | None:
+        """The one result that is not null; None where all are.
+
+        Raises the first failure, which Kafka hides, ValueError for more than one result, and
+        TooLargeError as `rows` does.
+        """
+        for result in self.partition_results.values():
+            result.get_result()
+        self._check_whole()
+        present = [one for one in self.partition_results.values() if one.result is not None]
+        if len(present) > 1:
+            raise ValueError(f"{len(present)} partitions have a result: ask one, or read them all")
+        return present[0] if present else None
+
+    @property
+    def failures(self) -> dict[int, StoreError]:
+        """Why partitions have no result."""
+        return {
+            number: one.failure
+            for number, one in self.partition_results.items()
+            if one.failure is not None
+        }
+
+    def first(self) -> Any:
+        """The first row, or the first result that is no list, by partition; None where none is.
+
+        Raises the first failure, and TooLargeError where these are a part of the rows and nobody
+        asked for so few, as `rows` and `count` do: a part is no answer.
+        """
+        return next(iter(self.rows()), None)
+
+    def rows(
+        self,
+        key: Callable[[Any], Any] | None = None,
+        *,
+        reverse: bool = False,
+        whole: bool = True,
+    ) -> list[Any]:
+        """The rows of all partitions: one partition after the other, or sorted by `key`.
+
+        A result that is no list of rows (a point's row, a count) stands for itself.
+        `whole=False`: those that are here, for who goes on by `cursor`.
+        """
+        found: list[Any] = []
+        for result in self._results(whole=whole):
+            found += result if isinstance(result, list) else [result]
+        return found if key is None else sorted(found, key=key, reverse=reverse)
+
+    def count(self) -> int:
+        """How many there are in all partitions: the sum of counts, or the number of rows."""
+        return sum(
+            one if isinstance(one, int) else len(one) if isinstance(one, list) else 1
+            for one in self._results()
+        )
+
+    def _results(self, *, whole: bool = True) -> list[Any]:
+        """All that are not null, in the order of their partitions."""
+        ordered = [self.partition_results[number] for number in sorted(self.partition_results)]
+        results = [one.get_result() for one in ordered]
+        if whole:
+            self._check_whole()
+        return [one for one in results if one is not None]
+
+    @property
+    def row_count(self) -> int:
+        """How many rows are here, of all partitions that have some."""
+        return sum(
+            len(one.result)
+            for one in self.partition_results.values()
+            if isinstance(one.result, list)
+        )
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether rows are left that nobody left out: the answer ended by its size or its time.
+
+        Also where nobody said a limit, and there are more rows than a query gives then.
+        """
+        return self.cursor is not None and (self.limit is None or self.row_count < self.limit)
+
+    def _check_whole(self) -> None:
+        if not self.is_cut:
+            return
+        if self.limit is None:
+            raise TooLargeError(
+                "the store has more rows than a query gives that says no limit: say limit=..., go "
+                "on with query(..., cursor=result.cursor), or read them all by range(), windows() "
+                f"or sessions(); rows(whole=False) gives these {self.row_count}"
+            )
+        raise TooLargeError(
+            f"the answer has {self.row_count} of the {self.limit} rows that were asked for, and "
+            "there are more: it ended where it was too large or took too long. Go on with "
+            "query(..., cursor=result.cursor), or read them all by range(), windows() or "
+            f"sessions(); rows(whole=False) gives these {self.row_count}"
+        )
+
+
+def row_of(document: Mapping[str, Any]) -> Row:
+    """A row of a JSON or NDJSON answer."""
+    return Row(
+        key=document["key"],
+        value=document["value"],
+        timestamp=document.get("timestamp"),
+        headers=_headers_of(document),
+        index_key=document.get("indexKey"),
+    )
+
+
+def window_row_of(document: Mapping[str, Any]) -> WindowRow:
+    """A window's row in an answer."""
+    return WindowRow(
+        key=document["key"],
+        start=document["windowStart"],
+        end=document["windowEnd"],
+        value=document["value"],
+        timestamp=document.get("timestamp"),
+        headers=_headers_of(document),
+        sequence=document.get("sequence"),
+    )
+
+
+def session_row_of(document: Mapping[str, Any]) -> SessionRow:
+    """A session in an answer."""
+    return SessionRow(
+        key=document["key"],
+        start=document["sessionStart"],
+        end=document["sessionEnd"],
+        value=document["value"],
+        headers=_headers_of(document),
+    )
+
+
+def version_row_of(document: Mapping[str, Any]) -> VersionRow:
+    """A version in an answer."""
+    return VersionRow(
+        key=document["key"],
+        value=document["value"],
+        valid_from=document["validFrom"],
+        valid_to=document["validTo"],
+    )
+
+
+def _headers_of(document: Mapping[str, Any]) -> Headers | None:
+    headers = document.get("headers")
+    return None if headers is None else tuple((one["key"], one["value"]) for one in headers)
+
+
+def read_query_answer(
+    body: bytes, limit: int | None = None, read: JsonReader = read_json
+) -> StateQueryResult:
+    """The answer of `POST /state/query` to a query with that limit."""
+    document = read(body)
+    results = {
+        int(partition): _partition_result(int(partition), one)
+        for partition, one in document["partitionResults"].items()
+    }
+    position = Position.from_json(document.get("position") or {})
+    return StateQueryResult(results, position, document.get("cursor"), limit)
+
+
+def _partition_result(partition: int, document: Mapping[str, Any]) -> PartitionResult:
+    failure = document.get("failure")
+    position = document.get("position")
+    return PartitionResult(
+        partition=partition,
+        result=document.get("result"),
+        failure=None if failure is None else failure_of(failure),
+        position=None if position is None else parse_bound(position),
+        sequence=document.get("sequence"),
+        served_by=document.get("servedBy"),
+        role=document.get("role"),
+        epoch=document.get("epoch"),
+        stream_time=document.get("streamTime"),
+        execution_info=tuple(document.get("executionInfo") or ()),
+        end=document.get("end"),
+    )
+
+
+def failure_of(document: Mapping[str, Any]) -> StoreError:
+    """The failure of one partition or key: `{reason, message, retryAfterMs?}`, or a problem."""
+    if "code" in document:
+        return error_of(decode(json.dumps(document).encode(), Problem))
+    reason, message = document["reason"], document["message"]
+    retry_after_ms = document.get("retryAfterMs")
+    problem = Problem(title=reason, status=0, code=reason, detail=message)
+    if retry_after_ms is not None:
+        problem.details = {"retry_after_ms": retry_after_ms}
+    return error_of(problem)
+
+
+def merged(positions: Iterable[Position]) -> Position:
+    """The largest offset of every component."""
+    merged_position = Position.empty()
+    for position in positions:
+        merged_position = merged_position.merge(position)
+    return merged_position

@@ -1,0 +1,21 @@
+"""Which pod has a partition, and failures that name it. Pure."""
+
+from qss_client.reads.requests import HttpRequest
+from qss_core.errors import StoreError, UnreachableError
+from qss_core.model import PartitionId
+from qss_core.wire.messages import Instance, StoreMetadata
+
+
+def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
+    """A failure of the request; that of a pod which did not answer says for which partition."""
+    if error.code != UnreachableError.code or request.partition is None:
+        return error
+    named = UnreachableError(f"partition {request.partition}: {error.message}", **error.details)
+    named.__cause__ = error
+    return named
+
+
+def active_of(metadata: StoreMetadata, partition: PartitionId) -> Instance:
+    """The pod that has the partition's active."""
+    ordinal = metadata.assignment[partition].active
+    return next(instance for instance in metadata.instances if instance.ordinal == ordinal)

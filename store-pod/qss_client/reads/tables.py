@@ -1,0 +1,183 @@
+"""Answers as Arrow tables, and what a scan gives: rows one by one, or a table."""
+
+import importlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Self
+
+from qss_client.reads.responses import Row
+from qss_client.reads.scans import RowType
+from qss_core.errors import StoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ARROW = "application/vnd.apache.arrow.stream"
+_MARK = b"mark"
+
+
+class _Tabled:
+    """What can be asked for as a table too."""
+
+    _table: "Callable[[], pa.Table]"
+
+    def to_arrow(self) -> "pa.Table":
+        """All of them as an Arrow table, whatever was taken one by one."""
+        return self._table()
+
+    def to_pandas(self) -> Any:
+        """All of them as a pandas DataFrame; needs pandas."""
+        _imported("pandas")
+        return self._table().to_pandas()
+
+    def to_polars(self) -> Any:
+        """All of them as a Polars DataFrame; needs polars."""
+        return _imported("polars").from_arrow(self._table())
+
+
+class Scanned(_Tabled, Iterator[RowType], Generic[RowType]):
+    """The rows of a scan, page by page as they are taken; or, at once, a table of all of them."""
+
+    def __init__(self, rows: Iterator[RowType], tables: "Callable[[], Iterator[pa.Table]]") -> None:
+        """`tables` reads the whole scan anew, page by page."""
+        self._rows = rows
+        self._tables = tables
+        self._table = lambda: joined(list(tables()))
+
+    def arrow_tables(self) -> "Iterator[pa.Table]":
+        """All of them as Arrow tables, a page each, as they are taken; at least one."""
+        return self._tables()
+
+    def __iter__(self) -> Self:
+        """Itself: it can be read once."""
+        return self
+
+    def __next__(self) -> RowType:
+        """The next row."""
+        return next(self._rows)
+
+
+class Found(_Tabled, list[Row | None]):
+    """The rows of many keys, in their order; or, asked for anew, a table with a row for each key.
+
+    Its columns: `key`, `value`, what else the format keeps, `partition`, and `status`: FOUND or
+    ABSENT, where the value is null.
+    """
+
+    def __init__(self, rows: Iterable[Row | None], table: "Callable[[], pa.Table]") -> None:
+        """`table` asks for the same keys anew."""
+        super().__init__(rows)
+        self._table = table
+
+
+class _AsyncTabled:
+    """`_Tabled`, with awaits."""
+
+    _table: "Callable[[], Awaitable[pa.Table]]"
+
+    async def to_arrow(self) -> "pa.Table":
+        """All of them as an Arrow table, whatever was taken one by one."""
+        return await self._table()
+
+    async def to_pandas(self) -> Any:
+        """All of them as a pandas DataFrame; needs pandas."""
+        _imported("pandas")
+        return (await self._table()).to_pandas()
+
+    async def to_polars(self) -> Any:
+        """All of them as a Polars DataFrame; needs polars."""
+        return _imported("polars").from_arrow(await self._table())
+
+
+class AsyncScanned(_AsyncTabled, AsyncIterator[RowType], Generic[RowType]):
+    """`Scanned`, with awaits."""
+
+    def __init__(
+        self, rows: AsyncIterator[RowType], tables: "Callable[[], AsyncIterator[pa.Table]]"
+    ) -> None:
+        """`tables` reads the whole scan anew, page by page."""
+        self._rows = rows
+        self._tables = tables
+        self._table = self._whole
+
+    def arrow_tables(self) -> "AsyncIterator[pa.Table]":
+        """All of them as Arrow tables, a page each, as they are taken; at least one."""
+        return self._tables()
+
+    async def _whole(self) -> "pa.Table":
+        return joined([table async for table in self._tables()])
+
+    def __aiter__(self) -> Self:
+        """Itself: it can be read once."""
+        return self
+
+    async def __anext__(self) -> RowType:
+        """The next row."""
+        return await anext(self._rows)
+
+
+class AsyncFound(_AsyncTabled, list[Row | None]):
+    """`Found`, with awaits."""
+
+    def __init__(
+        self, rows: Iterable[Row | None], table: "Callable[[], Awaitable[pa.Table]]"
+    ) -> None:
+        """`table` asks for the same keys anew."""
+        super().__init__(rows)
+        self._table = table
+
+
+def read_stream(body: bytes) -> dict[str, Any]:
+    """An Arrow answer: its `batches`, `partitions` (what each mark says) and the `cursor`.
+
+    Raises StoreError for a stream that was cut off.
+    """
+    pa = _imported("pyarrow")
+    batches: list[Any] = []
+    partitions: dict[str, Any] = {}
+    cursor, ended = None, False
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
+            while True:
+                try:
+                    batch, metadata = reader.read_next_batch_with_custom_metadata()
+                except StopIteration:
+                    break
+                if metadata is None:
+                    batches.append(batch)
+                    continue
+                mark = json.loads(dict(metadata)[_MARK])
+                if "partitions" in mark:  # Of a batch get: of all at once.
+                    partitions = mark["partitions"]
+                    continue
+                partitions[str(mark.pop("partition"))] = mark
+                cursor = mark.pop("cursor")
+            batches.append(reader.schema.empty_table().combine_chunks())
+            ended = body.endswith(b"\xff\xff\xff\xff\x00\x00\x00\x00")
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise StoreError(f"the answer is no Arrow stream: {error}") from error
+    if not ended:
+        raise StoreError("the Arrow stream was cut off")
+    *rows, nothing = batches
+    table = pa.Table.from_batches(rows, nothing.schema)
+    return {"table": table, "partitions": partitions, "cursor": cursor}
+
+
+def joined(tables: "list[pa.Table]") -> "pa.Table":
+    """The pages of a scan as one table; null where a page lacks a column that others have.
+
+    The store's format may change between two pages. Raises StoreError for columns whose types
+    differ: then the store was made anew.
+    """
+    pa = _imported("pyarrow")
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowException as error:
+        raise StoreError(f"the store has changed while it was read: {error}") from error
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise StoreError(f"this needs {name}: pip install {name}") from error

@@ -1,0 +1,88 @@
+"""The `json` serde, which Kafka does not have: UTF-8 JSON text, stored and answered as written.
+
+JSON is what RFC 8259 calls so, without surrogates that stand alone in an escape (RFC 7493): no NaN.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from qss_core.errors import MalformedRequestError
+from qss_core.serdes.contract import wrong_bytes, wrong_value
+from qss_core.text import encode_text
+
+# Checks without building anything, some ten times faster than the standard library.
+# Of what is UTF-8: it raises one of JSON_REFUSALS.
+check_json_syntax = msgspec.json.Decoder(msgspec.Raw).decode
+JSON_REFUSALS = (msgspec.DecodeError, ValueError, RecursionError)
+_WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+# Outside of its strings, which cannot hold one raw, a line break in JSON is only a space.
+_LINE_BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
+
+
+def parse_json(text: str) -> Any:
+    """The object of a JSON text (RFC 8259: no NaN). Raises MalformedRequestError."""
+    try:
+        check_json_syntax(text)
+        return json.loads(text)
+    except JSON_REFUSALS as error:
+        raise MalformedRequestError(f"not JSON: {text[:60]!r}: {error}") from error
+
+
+def json_or_text(text: str) -> Any:
+    """What a person wrote where no serde says more: the object of a JSON, or the text itself."""
+    try:
+        return parse_json(text)
+    except MalformedRequestError:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSerde:
+    """A value given as an object is written compactly; a key's text is stored as it is."""
+
+    name: str = "json"
+    item_bytes: int | None = None
+
+    def encode(self, value: Any) -> bytes:
+        try:
+            return encode_text(_WRITER.encode(value))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise wrong_value(self.name, value) from error
+
+    def decode(self, data: bytes) -> Any:
+        text = self._check(data)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise wrong_bytes(self.name, data) from error
+
+    def to_json(self, value: Any) -> Any:
+        return value
+
+    def from_json(self, obj: object) -> Any:
+        return obj
+
+    def json_bytes(self, data: bytes) -> bytes:
+        self._check(data)
+        if b"\n" in data or b"\r" in data:
+            # An answer may be a stream of lines.
+            return data.translate(_LINE_BREAKS_TO_SPACES)
+        return data
+
+    def key_to_text(self, data: bytes) -> str:
+        return self._check(data)
+
+    def key_from_text(self, text: str) -> bytes:
+        parse_json(text)
+        return encode_text(text)
+
+    def _check(self, data: bytes) -> str:
+        """The text of the stored bytes. A number may be larger than Python would read."""
+        try:
+            check_json_syntax(data)
+            return data.decode()
+        except JSON_REFUSALS as error:
+            raise wrong_bytes(self.name, data) from error

@@ -1,0 +1,3 @@
+"""The spec of a QueryableStateStore: `resource` has its fields, defaults and bounds, `pod` those
+of `spec.pod`, `values` the kinds of values that fields have.
+"""

@@ -1,0 +1,45 @@
+"""JSON bodies of requests, strict: a member that is given twice is refused, and not the last taken.
+
+RFC 8259 leaves open what such an object is; readers take the first, the last, or neither.
+"""
+
+import json
+import re
+from typing import Any, TypeVar
+
+from qss_core.errors import MalformedRequestError
+from qss_core.wire.messages import decode
+
+Message = TypeVar("Message")
+_NAMES = re.compile(rb'"([^"\\]*)"\s*:')
+
+
+def decode_request(data: bytes, kind: type[Message]) -> Message:
+    """The message in JSON bytes; MalformedRequestError says which member is wrong, or is twice."""
+    message = decode(data, kind)
+    if _may_repeat(data):
+        _check(data)
+    return message
+
+
+def _may_repeat(data: bytes) -> bool:
+    """Whether two members might have one name: most bodies have few, and none that is escaped."""
+    if data.count(b":") < 2:
+        return False
+    names = _NAMES.findall(data)
+    return len(set(names)) < len(names) or b"\\" in data
+
+
+def _check(data: bytes) -> None:
+    # Numbers are not looked at: some are longer than Python reads.
+    json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
+
+
+def _once(members: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for name, _ in members:
+        if name in seen:
+            raise MalformedRequestError(
+                f"the body has the member {name[:80]!r} twice: give it once"
+            )
+        seen.add(name)

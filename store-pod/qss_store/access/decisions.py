@@ -1,0 +1,244 @@
+"""What is known of each token, how long it counts, and what follows for a request. Pure.
+
+Times are seconds of a clock that only grows. A verdict is *fresh* until it has to be asked for
+again; an allowing one stays *usable* for longer, for as long as the API server does not answer. A
+token's own end is the end of both.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from qss_core.errors import StoreError, UnauthenticatedError
+from qss_store.access.reviews import Account
+from qss_store.access.rights import Identities, Requirement, Right, forbidden, unbound
+from qss_store.access.tokens import EXPIRED
+from qss_store.runtime.settings import Settings
+
+# What is asked of the API server: a right of the token's account, or (None) whose token it is.
+Question = Right | None
+Kept = TypeVar("Kept")
+# A verdict in use is asked for again before it ends: then nobody waits for the answer.
+_RENEW_AT = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One answer of the API server."""
+
+    allowed: bool
+    renew_at: float
+    fresh_until: float
+    usable_until: float
+
+    @classmethod
+    def of(cls, now: float, settings: Settings, *, allowed: bool) -> "Verdict":
+        """An answer that came just now."""
+        if not allowed:
+            until = now + settings.access_negative_s
+            return cls(allowed, until, until, until)
+        return cls(
+            allowed,
+            now + _RENEW_AT * settings.access_positive_s,
+            now + settings.access_positive_s,
+            now + settings.access_positive_s + settings.access_grace_s,
+        )
+
+    def counts(self, now: float, *, is_away: bool) -> bool:
+        """Whether it may be used; `is_away`: the API server does not answer."""
+        return now < (self.usable_until if is_away else self.fresh_until)
+
+
+@dataclass(frozen=True, slots=True)
+class Passport:
+    """A token that the API server knows.
+
+    Only one that `is_bound` to this store shows that somebody is its operator or one of its pods.
+    """
+
+    account: Account
+    verdict: Verdict
+    expires_at: float  # Infinity where the token does not say.
+    is_bound: bool = True
+    rights: Mapping[Right, Verdict] = field(default_factory=dict)
+    # By route, until when it is open without another look at all of this. It is no part of what is
+    # known: whatever changes here makes another passport, which has none.
+    passes: dict[str, float] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A token that the API server does not know."""
+
+    message: str
+    until: float
+
+
+Known = Passport | Refusal
+
+
+# --- What to do with a request
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Let it pass; `renew` is asked for meanwhile, where there is something to renew.
+
+    `until`: no other answer is possible before, and there is nothing to renew.
+    """
+
+    until: float = -math.inf
+    renew: tuple[Question, ...] = ()
+    is_stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer with an error."""
+
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the API server first."""
+
+    question: Question
+
+
+Step = Admit | Refuse | Ask
+
+
+def judge(
+    known: Known | None,
+    requirement: Requirement,
+    identities: Identities,
+    now: float,
+    *,
+    is_away: bool,
+) -> Step:
+    """What follows for a request with this requirement."""
+    match known:
+        case None:
+            return Ask(None)
+        case Refusal():
+            if now < known.until:
+                return Refuse(UnauthenticatedError(known.message))
+            return Ask(None)
+        case Passport():
+            if now >= known.expires_at:
+                return Refuse(UnauthenticatedError(EXPIRED))
+            if not known.verdict.counts(now, is_away=is_away):
+                return Ask(None)
+            return _judge_account(known, requirement, identities, now, is_away=is_away)
+
+
+def _judge_account(
+    known: Passport,
+    requirement: Requirement,
+    identities: Identities,
+    now: float,
+    *,
+    is_away: bool,
+) -> Step:
+    is_named = known.account.username in requirement.accounts
+    if requirement.is_for_all or (is_named and known.is_bound):
+        return _admit(known, None, now)
+    unknown: Right | None = None
+    for right in requirement.rights:
+        verdict = known.rights.get(right)
+        if verdict is None or not verdict.counts(now, is_away=is_away):
+            unknown = unknown or right
+        elif verdict.allowed:
+            return _admit(known, right, now)
+    if unknown is not None:
+        return Ask(unknown)
+    if is_named and not requirement.rights:
+        return Refuse(unbound(known.account.username, identities))
+    return Refuse(forbidden(known.account.username, requirement, identities))
+
+
+def _admit(known: Passport, right: Right | None, now: float) -> Admit:
+    of_token = known.verdict
+    of_right = of_token if right is None else known.rights[right]
+    until = min(of_token.renew_at, of_right.renew_at)
+    if now < until:
+        return Admit(min(until, known.expires_at))
+    due: list[Question] = [None] if now >= of_token.renew_at else []
+    if right is not None and now >= of_right.renew_at:
+        due.append(right)
+    is_stale = now >= min(of_token.fresh_until, of_right.fresh_until)
+    return Admit(renew=tuple(due), is_stale=is_stale)
+
+
+# --- What is kept
+
+
+class Passports:
+    """Tokens by their digest.
+
+    Those that may do something here have a place of their own: no other one pushes them out.
+    """
+
+    def __init__(self, tokens_max: int, accounts: frozenset[str] = frozenset()) -> None:
+        """Keeps as many of either kind, those that were used last; `accounts` need no right."""
+        self._tokens_max = tokens_max
+        self._accounts = accounts
+        self._useful: OrderedDict[bytes, Passport] = OrderedDict()
+        self._useless: OrderedDict[bytes, Known] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Tokens of either kind."""
+        return len(self._useful) + len(self._useless)
+
+    def get(self, digest: bytes) -> Known | None:
+        """What is known of a token."""
+        found = self._useful.get(digest)
+        if found is None:
+            return self._useless.get(digest)
+        self._useful.move_to_end(digest)
+        return found
+
+    def accept(self, digest: bytes, passport: Passport) -> Passport:
+        """The token is this account's. Rights that are known of the same account stay."""
+        held = self.get(digest)
+        if isinstance(held, Passport) and held.account == passport.account:
+            passport = replace(passport, rights=held.rights)
+        return self._keep(digest, passport)
+
+    def refuse(self, digest: bytes, refusal: Refusal) -> Refusal:
+        """The token is nobody's."""
+        self._useful.pop(digest, None)
+        _put(self._useless, digest, refusal, self._tokens_max)
+        return refusal
+
+    def tell(self, digest: bytes, asked: Passport, right: Right, verdict: Verdict) -> Passport:
+        """Whether an account has a right; only told, not kept, where it was forgotten meanwhile."""
+        held = self.get(digest)
+        is_kept = isinstance(held, Passport) and held.account == asked.account
+        base = held if isinstance(held, Passport) and is_kept else asked
+        passport = replace(base, rights={**base.rights, right: verdict}, passes={})
+        return self._keep(digest, passport) if is_kept else passport
+
+    def is_useful(self, passport: Passport) -> bool:
+        """Whether its account may do anything here."""
+        is_named = passport.is_bound and passport.account.username in self._accounts
+        return is_named or any(verdict.allowed for verdict in passport.rights.values())
+
+    def _keep(self, digest: bytes, passport: Passport) -> Passport:
+        if self.is_useful(passport):
+            self._useless.pop(digest, None)
+            _put(self._useful, digest, passport, self._tokens_max)
+        else:
+            self._useful.pop(digest, None)
+            _put(self._useless, digest, passport, self._tokens_max)
+        return passport
+
+
+def _put(kept: OrderedDict[bytes, Kept], digest: bytes, value: Kept, tokens_max: int) -> None:
+    kept[digest] = value
+    kept.move_to_end(digest)
+    if len(kept) > tokens_max:
+        kept.popitem(last=False)

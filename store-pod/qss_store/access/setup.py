@@ -1,0 +1,94 @@
+"""Access and TLS of one pod, as its command line asks for them."""
+
+import argparse
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from qss_client.http.credentials import Credentials
+from qss_core.audiences import own_audience
+from qss_store.access.guard import Guard
+from qss_store.access.review_client import ApiServer
+from qss_store.access.rights import Identities
+from qss_store.access.tls import Certificates
+from qss_store.access.tokens import Audiences
+from qss_store.runtime.clock import Clock
+from qss_store.runtime.command_line import service_account
+from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """What listeners ask of callers and show them, and what this pod shows its peers."""
+
+    guard: Guard | None = None
+    server: ssl.SSLContext | None = None
+    trust: Callable[[], ssl.SSLContext] | None = None
+    credentials: Callable[[], Mapping[str, str]] | None = None
+
+
+@asynccontextmanager
+async def protected(
+    arguments: argparse.Namespace, settings: Settings, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Protection]:
+    """Watches the certificate while the block runs. Raises tls.CertificateError."""
+    guard: Guard | None = None
+    certificates: Certificates | None = None
+    async with AsyncExitStack() as stack:
+        if arguments.tls_dir is not None:
+            loads = metrics.certificate_loads
+            certificates = Certificates(
+                arguments.tls_dir, lambda result: loads.labels(result).inc()
+            )
+            watch = asyncio.create_task(
+                certificates.watch(settings.tls_look_interval_s), name="certificates"
+            )
+            stack.callback(watch.cancel)
+        if arguments.authentication == "serviceaccount":
+            api_server = await stack.enter_async_context(
+                ApiServer(
+                    arguments.kubernetes_api,
+                    arguments.kubernetes_credentials,
+                    settings.access_review_timeout_s,
+                )
+            )
+            identities = identities_of(arguments)
+            audiences = audiences_of(arguments)
+            guard = Guard(api_server, identities, audiences, clock, metrics.access, settings)
+            stack.push_async_callback(guard.close)
+        yield Protection(
+            guard=guard,
+            server=None if certificates is None else certificates.server,
+            trust=None if certificates is None else lambda: certificates.client,
+            credentials=_credentials(arguments),
+        )
+
+
+def audiences_of(arguments: argparse.Namespace) -> Audiences:
+    """What callers' tokens are made for, as the command line says."""
+    return Audiences(
+        own=arguments.token_audience or own_audience(arguments.namespace, arguments.store),
+        common=arguments.common_audience,
+        peers=arguments.peers_audience,
+    )
+
+
+def identities_of(arguments: argparse.Namespace) -> Identities:
+    """The accounts that the command line names."""
+    operator = arguments.operator_service_account
+    return Identities(
+        store=arguments.store,
+        namespace=arguments.namespace,
+        pods=service_account(arguments.namespace, arguments.peer_service_account),
+        operator=None if operator is None else service_account(*operator),
+        audience=audiences_of(arguments).own,
+    )
+
+
+def _credentials(arguments: argparse.Namespace) -> Callable[[], Mapping[str, str]] | None:
+    if arguments.peer_token_file is None:
+        return None
+    return Credentials(token_file=arguments.peer_token_file).headers

@@ -1,0 +1,315 @@
+"""What every listener does alike: problems, metrics, limits of connections and of bodies.
+
+A failure leaves as RFC 9457 `application/problem+json`. What nobody expected leaves as a 500
+without its text, and is logged once, without its text too: it could quote a key or a value.
+"""
+
+import asyncio
+import logging
+import math
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import aiohttp
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
+
+from qss_core.errors import (
+    HeadTooLargeError,
+    HttpVersionError,
+    MalformedRequestError,
+    MethodNotAllowedError,
+    PathNotFoundError,
+    RequestTimeoutError,
+    StoreError,
+    TooLargeError,
+    UnauthenticatedError,
+    UnsupportedMediaError,
+)
+from qss_core.wire.messages import decode, encode, problem_of
+from qss_store.access.rights import NO_ROUTE
+from qss_store.http.refusal_log import RefusalLog
+from qss_store.runtime.heavy_turns import HeavyTurns
+from qss_store.runtime.metrics import Metrics, RequestMetrics
+from qss_store.runtime.request_memory import MemoryShare
+
+_LOG = logging.getLogger(__name__)
+
+JSON = "application/json"
+PROBLEM_JSON = "application/problem+json"
+_VERSIONS = (aiohttp.HttpVersion11, aiohttp.HttpVersion10)
+_LARGE_JSON_BYTES = 64 * 1024
+_FEW_BYTES = 4 * 1024  # No more than a connection's buffers: they are counted, never refused.
+_OBJECTS_OF_JSON = 10  # Python's objects take about so many times the bytes of their JSON.
+
+
+class NotHttpError(MalformedRequestError):
+    """What came cannot be parsed, and so nothing behind it."""
+
+    def __init__(self) -> None:
+        """It says no more: what came is not repeated."""
+        super().__init__("not an HTTP request that this server understands")
+
+
+# What a client may have left unsent, or unread, does not matter any more.
+_CLOSING = (RequestTimeoutError, TooLargeError, HeadTooLargeError, HttpVersionError, NotHttpError)
+_STATUS_WHEN_GONE = 499  # The client went away before there was an answer.
+
+Message = TypeVar("Message")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyPace:
+    """How slowly a body may come: in `total_s`, and after `grace_s` at a minimum rate."""
+
+    total_s: float = 30.0
+    grace_s: float = 2.0
+    bytes_per_s_min: int = 64 * 1024
+
+
+BODY_PACE = BodyPace()
+
+
+# --- Problems
+
+
+class NamelessResponse(web.Response):
+    """An answer that does not tell what serves, also where no application has a part in it."""
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        self.headers.popall(hdrs.SERVER, None)
+
+
+def problem_response(error: StoreError, make: type[web.Response] = web.Response) -> web.Response:
+    """The answer that tells of a failure."""
+    body = encode(problem_of(error))
+    return make(status=error.http_status, body=body, headers=problem_headers(error))
+
+
+def problem_headers(error: StoreError) -> dict[str, str]:
+    """What the head of such an answer says, beside its length."""
+    problem = problem_of(error)
+    headers = {"Content-Type": PROBLEM_JSON}
+    if problem.retry_after_ms is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after_ms / 1000)))
+    if isinstance(error, UnauthenticatedError):
+        headers["WWW-Authenticate"] = "Bearer"
+    if "allow" in error.details:
+        headers["Allow"] = error.details["allow"]
+    return headers
+
+
+def _error_of_http(error: web.HTTPException, request: web.Request) -> StoreError:
+    """Ours for one of aiohttp's own refusals."""
+    if isinstance(error, web.HTTPNotFound):
+        return PathNotFoundError(
+            f"there is no {request.path[:200]}: the paths are in /openapi.json; in a key, / is %2F"
+        )
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allow = error.headers.get("Allow", "")
+        return MethodNotAllowedError(f"{request.method} is not allowed here: {allow}", allow=allow)
+    if isinstance(error, web.HTTPRequestEntityTooLarge):
+        return TooLargeError("the body is too large")
+    return MalformedRequestError(f"the request was refused: {error.reason}")
+
+
+def unexpected(error: Exception, what: str) -> StoreError:
+    """Logs what nobody expected, without its text, and gives what its answer says."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    _LOG.error("%s failed with %s:\n%s", what, type(error).__name__, frames)
+    return StoreError("the pod failed to answer; its log says where")
+
+
+# --- Middlewares
+
+
+def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
+    """Turns failures into problems, and counts; `listener` is its label in the metrics."""
+    requests = metrics.requests
+    refusals = RefusalLog(listener, time.monotonic)
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        started = time.perf_counter()
+        status = _STATUS_WHEN_GONE
+        response: web.StreamResponse | None = None
+        try:
+            response = await _answer(request, handler, refusals)
+            status = response.status
+        finally:
+            requests.seen(listener, route_of(request), status, time.perf_counter() - started)
+            _count(requests, request, response)
+        return response
+
+    return [answer]
+
+
+async def _answer(
+    request: web.Request, handler: Handler, refusals: RefusalLog
+) -> web.StreamResponse:
+    try:
+        await _taken(request)
+        _check_head(request)
+        return await handler(request)
+    except StoreError as error:
+        # Its traceback names this frame, which would name it: all that the request had read would
+        # stay until the garbage collector comes.
+        failure = error.with_traceback(None)
+    except web.HTTPException as error:
+        failure = _error_of_http(error, request)
+    except ConnectionError:
+        raise  # The client went away.
+    except Exception as error:  # noqa: BLE001 the top of a request.
+        failure = unexpected(error, f"{request.method} {route_of(request)}")
+    if request.writer.output_size > 0:
+        # An answer has begun and cannot be taken back: the client sees it cut off.
+        raise ConnectionError("the answer broke off")
+    refusals.refused(request.method, route_of(request), failure)
+    response = problem_response(failure)
+    if isinstance(failure, _CLOSING):
+        response.force_close()
+    return response
+
+
+def head_too_large() -> HeadTooLargeError:
+    """The refusal of a head over its limits (`connections.ListenerLimits`)."""
+    return HeadTooLargeError(
+        "a request's line and headers have up to 65536 bytes in 64 headers: a long key goes into "
+        "the body of POST /state/get/STORE or /state/query/STORE"
+    )
+
+
+async def _taken(request: web.Request) -> None:
+    """Waits until the client has taken the answers before this one: they lie in memory."""
+    protocol = request.protocol
+    if protocol is not None and protocol.writing_paused:
+        await request.writer.drain()
+
+
+def _check_head(request: web.Request) -> None:
+    most = getattr(request.protocol, "head_bytes_max", None)
+    if most is not None and _head_bytes(request) > most:
+        raise head_too_large()
+    if request.version not in _VERSIONS:
+        raise HttpVersionError("this server speaks HTTP/1.1 and HTTP/1.0")
+
+
+def _head_bytes(request: web.Request) -> int:
+    """About the bytes of a request's head."""
+    lines = sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+    return len(request.raw_path) + lines
+
+
+def route_of(request: web.Request) -> str:
+    """The template of the request's path, which holds no key."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else NO_ROUTE
+
+
+def _count(
+    metrics: RequestMetrics,
+    request: web.Request,
+    response: web.StreamResponse | None,
+) -> None:
+    """The bytes that came and went."""
+    if request.body_exists:
+        metrics.bytes_in += request.content.total_bytes
+    # Not isinstance, which is slow for aiohttp's classes.
+    if type(response) is web.Response:
+        body = response.body
+        metrics.bytes_out += len(body) if type(body) is bytes else 0
+    elif response is not None:
+        metrics.bytes_out += response.body_length
+
+
+# --- Memory
+
+MEMORY = web.RequestKey("MEMORY", MemoryShare)
+
+
+def takes_memory(request: web.Request, size: int) -> None:
+    """Notes that a request keeps so many bytes. Raises OverloadedError."""
+    share = request.get(MEMORY)
+    if share is None:
+        return
+    if size <= _FEW_BYTES:
+        share.hold(size)
+    else:
+        share.take(size)
+
+
+def takes_objects(request: web.Request, body: bytes) -> None:
+    """Notes that a request keeps what is made of a body's JSON. Raises OverloadedError."""
+    if len(body) > _FEW_BYTES:
+        takes_memory(request, len(body) * _OBJECTS_OF_JSON)
+
+
+# --- Bodies
+
+
+async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE) -> bytes:
+    """The whole body. Raises TooLargeError, RequestTimeoutError, UnsupportedMediaError.
+
+    OverloadedError where other requests have the memory.
+    """
+    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
+    if encoding.lower() != "identity":
+        raise UnsupportedMediaError(f"a body in {encoding[:40]!r} is not taken: send it plain")
+    announced = request.content_length
+    if announced is not None and announced > limit:
+        raise _body_too_large(limit)
+    if not request.body_exists:
+        return b""
+    if request.content.is_eof() and request.content.total_bytes <= limit:
+        body = request.content.read_nowait()  # It came along with the head.
+        takes_memory(request, len(body))
+        return body
+    chunks: list[bytes] = []
+    received = 0
+    started = asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout_at(started + min(pace.total_s, pace.grace_s)) as deadline:
+            while chunk := await request.content.readany():
+                received += len(chunk)
+                if received > limit:
+                    raise _body_too_large(limit)
+                takes_memory(request, len(chunk))
+                chunks.append(chunk)
+                earned_s = pace.grace_s + received / pace.bytes_per_s_min
+                deadline.reschedule(started + min(pace.total_s, earned_s))
+    except TimeoutError as error:
+        if getattr(request.protocol, "has_broken_body", False):
+            raise NotHttpError from error
+        raise RequestTimeoutError(
+            f"the body came too slowly: {received} bytes; send at least {pace.bytes_per_s_min} "
+            f"bytes a second, all within {pace.total_s:g} s"
+        ) from error
+    return b"".join(chunks)
+
+
+async def read_json(
+    request: web.Request,
+    limit: int,
+    kind: type[Message],
+    pace: BodyPace = BODY_PACE,
+    check: Callable[[bytes], None] | None = None,
+    turns: HeavyTurns | None = None,
+) -> Message:
+    """The message in the body; MalformedRequestError says what is wrong with it.
+
+    `check` may refuse the bytes of a large one first, in one of the `turns`.
+    """
+    body = await read_body(request, limit, pace)
+    if check is not None and turns is not None and len(body) > _LARGE_JSON_BYTES:
+        async with turns:
+            check(body)
+    takes_objects(request, body)
+    return decode(body, kind)
+
+
+def _body_too_large(limit: int) -> TooLargeError:
+    return TooLargeError(f"the body is larger than {limit} bytes: send it in parts", limit=limit)

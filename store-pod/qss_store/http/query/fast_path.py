@@ -1,0 +1,261 @@
+"""The fast lane: plain requests are answered from their bytes, without a task and a parser between.
+
+Only what is understood at a glance is answered here: one whole HTTP/1.1 request with headers that
+ask for nothing unusual, whose rows are all in this pod. Everything else, and everything that fails,
+goes the ordinary way, which decides anew: the lane never refuses, so it has no answers of its own.
+"""
+
+import time
+from email.utils import formatdate
+from typing import NamedTuple
+
+from qss_core.model import PartitionId
+from qss_core.queries.parameters import ReadOptions, Scope, options_of_body
+from qss_core.queries.requests import BatchRequest
+from qss_core.wire.bodies import decode_request
+from qss_store.access.guard import Guard
+from qss_store.http.browsers import Callers
+from qss_store.http.content_types import JSON
+from qss_store.http.large_answers import LARGE_BYTES
+from qss_store.http.query.point import state_headers
+from qss_store.http.query.timed import TimedApi
+from qss_store.reads.context import Reader
+from qss_store.reads.get_many import ManyKeys
+from qss_store.reads.plans.keys import (
+    PointPlan,
+    check_count,
+    check_type,
+    key_of_text,
+    partition_of_key,
+)
+from qss_store.reads.routing.admission import Reading, open_reading
+from qss_store.reads.scans import open_scan as local
+from qss_store.runtime.metrics import RequestMetrics
+
+POINT_ROUTE = "/state/stores/{store}/{key}"
+MANY_ROUTE = "/state/get/{store}"
+
+_GETS = {
+    b"GET /state/stores/": POINT_ROUTE,
+    b"GET /state/windows/": "/state/windows/{store}/{key}",
+    b"GET /state/sessions/": "/state/sessions/{store}/{key}",
+}
+_MANY = b"POST /state/get/"
+_WORD_AT = len(b"GET /state/")
+_VERSION = b" HTTP/1.1\r\n"
+_END = b"\r\n\r\n"
+_TARGET_BYTES_MAX = 2048
+_BLOCK_BYTES_MAX = 4096
+_BLOCKS_MAX = 256
+# What a key or a store may have in a path without an escape, and no dot: `.` and `..` are no keys.
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
+_PLAIN_QUERY = _PLAIN + b"=&:."
+# Headers that change nothing of an answer, beside those that are looked at.
+_IGNORED = frozenset(
+    (b"host", b"user-agent", b"accept-encoding", b"accept-language", b"content-type")
+)
+_LOOKED_AT = frozenset((b"accept", b"authorization", b"connection", b"content-length"))
+_ANY_OR_JSON = (b"*/*", JSON.encode())
+_LENGTH_DIGITS_MAX = 6
+_ANSWER_BYTES_MAX = LARGE_BYTES  # More is written in pieces, as the client takes it.
+
+
+class Head(NamedTuple):
+    """What the lane wants to know of a request's headers."""
+
+    authorization: str | None
+    body_bytes: int
+    host: str
+
+
+class Frame(NamedTuple):
+    """One whole request."""
+
+    target: bytes  # Behind the words that all targets of its kind start with.
+    head: Head
+    body: bytes
+    route: str
+
+
+class Lane:
+    """The lane of a pod's query port (shell.FastLane)."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        guard: Guard | None,
+        metrics: RequestMetrics,
+        timed: TimedApi,
+        callers: Callers | None,
+    ) -> None:
+        """Answers from `reader`, many rows by `timed`, to whom `guard` or `callers` let pass."""
+        self._reader = reader
+        self._guard = guard
+        self._metrics = metrics
+        self._timed = timed
+        self._callers = callers
+        self._options = ReadOptions()
+        self._heads: dict[bytes, Head | None] = {}
+        self._state_heads: dict[PartitionId, tuple[str, bytes]] = {}
+        self._date = b""
+        self._date_second = 0
+
+    # --- Requests
+
+    def frame(self, data: bytes) -> Frame | None:
+        """The request in `data`, if it is one of the lane's, whole, with nothing behind it."""
+        start = data[: data.find(b"/", _WORD_AT) + 1]
+        if start in _GETS:
+            end = data.find(_VERSION, len(start), _TARGET_BYTES_MAX)
+            head = self._head(data[end + len(_VERSION) :]) if end > 0 else None
+            if head is None or head.body_bytes:
+                return None
+            return Frame(data[len(start) : end], head, b"", _GETS[start])
+        if data.startswith(_MANY):
+            end = data.find(_VERSION, len(_MANY), _TARGET_BYTES_MAX)
+            body_at = data.find(_END, end) + len(_END) if end > 0 else 0
+            if body_at < len(_END):
+                return None
+            head = self._head(data[end + len(_VERSION) : body_at])
+            if head is None or len(data) - body_at != head.body_bytes:
+                return None
+            if head.body_bytes > self._reader.settings.query_body_bytes_max:
+                return None
+            return Frame(data[len(_MANY) : end], head, data[body_at:], MANY_ROUTE)
+        return None
+
+    def _head(self, block: bytes) -> Head | None:
+        """What is in the headers, with the empty line that ends them; clients repeat theirs."""
+        try:
+            return self._heads[block]
+        except KeyError:
+            if len(block) > _BLOCK_BYTES_MAX:
+                return None
+            if len(self._heads) >= _BLOCKS_MAX:
+                self._heads.clear()
+            head = parse_head(block)
+            if head is not None and self._callers and not self._callers.takes_host(head.host):
+                head = None
+            self._heads[block] = head
+            return head
+
+    # --- Answers
+
+    def answer(self, frame: Frame) -> bytes | None:
+        """All bytes of the answer; None where it has to come from elsewhere."""
+        started = time.perf_counter()
+        route = frame.route
+        guard = self._guard
+        if guard is not None and not guard.passes(frame.head.authorization, route):
+            return None
+        try:
+            found = self._found(frame)
+        except Exception:  # noqa: BLE001 the ordinary way meets it again, and says what it is.
+            return None
+        if found is None or len(found[1]) > _ANSWER_BYTES_MAX:
+            return None
+        head, body = found
+        metrics = self._metrics
+        metrics.seen("query", route, 200, time.perf_counter() - started)
+        metrics.bytes_in += frame.head.body_bytes
+        metrics.bytes_out += len(body)
+        return b"%b%b\r\nContent-Length: %d\r\n\r\n%b" % (head, self._date_now(), len(body), body)
+
+    def _found(self, frame: Frame) -> tuple[bytes, bytes] | None:
+        """The head of the answer, up to its date, and its body."""
+        if frame.route == POINT_ROUTE:
+            return self._point(frame.target)
+        if frame.route == MANY_ROUTE:
+            return self._many(frame)
+        return self._rows_of_key(frame)
+
+    def _point(self, target: bytes) -> tuple[bytes, bytes] | None:
+        store, slash, key = target.partition(b"/")
+        if not slash or not key or (store + key).translate(None, _PLAIN):
+            return None
+        reader = self._reader
+        codec = reader.codec(store.decode())
+        check_type(codec)
+        options = self._options
+        plan = PointPlan(key_of_text(key.decode(), codec), codec.shape)
+        partition = partition_of_key(plan.key, None, codec)
+        reading = open_reading(reader.pod, partition, options, codec.format)
+        body = local.read_point(reading, plan, reader.writer)
+        return None if body is None else (self._state_head(reading), body)
+
+    def _state_head(self, reading: Reading) -> bytes:
+        """The head of an answer from this state, up to its date; made once for each state."""
+        last = self._state_heads.get(reading.partition)
+        if last is None or last[0] is not reading.view.token:  # Each view makes its own.
+            codec = self._reader.codec(self._reader.pod.store)
+            headers = state_headers(codec, JSON, reading)
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            head = f"HTTP/1.1 200 OK\r\n{lines}".encode()
+            last = self._state_heads[reading.partition] = (reading.view.token, head)
+        return last[1]
+
+    def _many(self, frame: Frame) -> tuple[bytes, bytes] | None:
+        if frame.target.translate(None, _PLAIN):
+            return None
+        reader = self._reader
+        codec = reader.codec(frame.target.decode())
+        check_type(codec)
+        request = decode_request(frame.body, BatchRequest)
+        check_count(request.keys, reader.settings.keys_per_request_max)
+        options = options_of_body(request, Scope.ALL)
+        turns = reader.pod.turns
+        if turns.is_spent:
+            return None
+        turns.begin()
+        body = ManyKeys(reader, codec, request, options, {}).answer_at_once(_ANSWER_BYTES_MAX)
+        turns.end()
+        return None if body is None else (_JSON_HEAD, body)
+
+    def _rows_of_key(self, frame: Frame) -> tuple[bytes, bytes] | None:
+        path, _, query = frame.target.partition(b"?")
+        store, slash, key = path.partition(b"/")
+        if not slash or not key or (store + key).translate(None, _PLAIN):
+            return None
+        if query.translate(None, _PLAIN_QUERY):
+            return None
+        body = self._timed.of_key_at_once(
+            frame.route.split("/")[2], store.decode(), key.decode(), query.decode()
+        )
+        return None if body is None else (_JSON_HEAD, body)
+
+    def _date_now(self) -> bytes:
+        second = self._reader.pod.clock.wall_ms() // 1000
+        if second != self._date_second:
+            self._date_second = second
+            self._date = f"Date: {formatdate(second, usegmt=True)}".encode()
+        return self._date
+
+
+_JSON_HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\n".encode()
+
+
+def parse_head(block: bytes) -> Head | None:
+    """What a block of headers asks for; None where the ordinary way has to look at it."""
+    if not block.endswith(_END) or not block.isascii():
+        return None
+    found: dict[bytes, bytes] = {}
+    for line in block[: -len(_END)].split(b"\r\n"):
+        name, colon, value = line.partition(b":")
+        name, value = name.lower(), value.strip(b" \t")
+        known = name in _IGNORED or name in _LOOKED_AT
+        if not colon or not known or name in found or not value.decode().isprintable():
+            return None
+        found[name] = value
+    length = found.get(b"content-length", b"0")
+    host = found.get(b"host", b"").decode()
+    plain = (
+        host
+        and found.get(b"accept", JSON.encode()) in _ANY_OR_JSON
+        and found.get(b"connection", b"keep-alive").lower() == b"keep-alive"
+        and length.isdigit()
+        and len(length) <= _LENGTH_DIGITS_MAX
+    )
+    if not plain:
+        return None
+    authorization = found.get(b"authorization")
+    return Head(None if authorization is None else authorization.decode(), int(length), host)

@@ -1,0 +1,50 @@
+"""Rows of one of this pod's partitions as one JSON document, in one go: for the fast lane."""
+
+from qss_core.model import PartitionId
+from qss_core.queries.parameters import ReadOptions
+from qss_store.http.query.streams import scan_document
+from qss_store.reads.codec import Codec
+from qss_store.reads.context import Reader
+from qss_store.reads.encode.json import JsonRows
+from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.routing.admission import open_reading
+from qss_store.reads.scans.cursors import Piece, encode_cursor
+from qss_store.reads.scans.key_scan import open_scan
+from qss_store.reads.scans.open_scan import SCAN_ROWS_MAX
+
+
+def rows_at_once(
+    reader: Reader,
+    codec: Codec,
+    plan: RowsPlan,
+    options: ReadOptions,
+    partition: PartitionId,
+    limit: int | None,
+) -> bytes | None:
+    """The document that a scan of the partition answers, from its first row on.
+
+    None where the rows do not fit in a chunk, or the answer tells more than the rows and their
+    state. Raises StoreError where this pod's replica may not answer now.
+    """
+    rows_max = reader.settings.rows_default if limit is None else limit
+    fits = 0 < rows_max <= min(SCAN_ROWS_MAX, reader.settings.rows_per_answer_max)
+    if not fits or options.execution_info:
+        return None
+    reading = open_reading(reader.pod, partition, options, codec.format)
+    scan = open_scan(reading, plan, Piece(partition), JsonRows(codec, plan), reader.pod.metrics)
+    try:
+        chunk = scan.take(rows_max)
+        is_over = scan.is_over
+    finally:
+        scan.close()
+    if not is_over and chunk.row_count < rows_max:
+        return None
+    left = () if is_over else (Piece(partition, scan.last_key, scan.sequence),)
+    answer = b'"%d":{"end":%b,%b' % (
+        partition,
+        b"true" if is_over else b"false",
+        bytes(reader.answer_json(reading))[1:],
+    )
+    return scan_document(
+        [chunk.data] if chunk.row_count else [], b"{%b}" % answer, encode_cursor(left, plan, codec)
+    )

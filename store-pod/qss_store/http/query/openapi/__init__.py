@@ -1,0 +1,3 @@
+"""The OpenAPI document of the query port: `document` has its paths, `schemas` its bodies, and
+`plain_schemas` rewrites schemas in the words that generators of clients understand.
+"""

@@ -1,0 +1,163 @@
+"""The schemas of the OpenAPI document: bodies from the structs that decode and encode them."""
+
+from typing import Any
+
+import msgspec
+
+from qss_core.queries.requests import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
+from qss_core.queries.types import QUERY_TYPES, Query
+from qss_core.wire.messages import KeyMetadata, Problem, StoreMetadata
+from qss_store.http.discovery import Instances, Lags, Stores
+from qss_store.http.query.openapi.plain_schemas import plain_schemas
+from qss_store.reads.get_many import BatchAnswer
+
+_REFS = "#/components/schemas/{name}"
+_STRUCTS = (
+    BatchAnswer,
+    BatchRequest,
+    Instances,
+    KeyMetadata,
+    Lags,
+    PartitionAnswer,
+    Problem,
+    QueryAnswer,
+    QueryRequest,
+    StoreMetadata,
+    Stores,
+)
+TEXT: dict[str, Any] = {"type": "string"}
+_NULLABLE_TEXT: dict[str, Any] = {"type": ["string", "null"]}
+_COUNTS: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"$ref": _REFS.format(name="PartitionAnswer")},
+}
+_LINE_KINDS = ("Row", "WindowRow", "SessionRow", "VersionRow", "Mark")
+_KEY: dict[str, Any] = {"key": {"description": "JSON of the key serde."}}
+_INDEX_KEY: dict[str, Any] = {
+    "indexKey": {"description": "JSON of the index's serde; of an IndexQuery's rows."}
+}
+_LINES: dict[str, Any] = {"executionInfo": {"type": "array", "items": TEXT}}
+
+
+def ref(name: str) -> dict[str, Any]:
+    """A reference to a schema."""
+    return {"$ref": _REFS.format(name=name)}
+
+
+def make_schemas() -> dict[str, Any]:
+    """All schemas, by name."""
+    queries = msgspec.json.schema_components((Query,), ref_template=_REFS)
+    _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REFS)
+    # Through JSON: an array that is a default comes as a tuple.
+    components = msgspec.json.decode(msgspec.json.encode({**queries[1], **components}))
+    components["Query"] = queries[0][0]
+    components["QueryRequest"]["properties"]["query"] = {"anyOf": [ref("Query"), ref("OwnQuery")]}
+    components["OwnQuery"] = _own_query()
+    position = {"anyOf": [TEXT, ref("Position"), {"type": "null"}]}
+    for name in ("QueryRequest", "BatchRequest"):
+        components[name]["properties"]["positionBound"] = position
+    components["BatchAnswer"]["properties"]["results"]["items"] = ref("KeyResult")
+    components["BatchRequest"]["properties"]["keys"]["items"] = _KEY["key"]
+    return plain_schemas({**components, **_rows(), **_timed_rows(), **_answers()})
+
+
+def _own_query() -> dict[str, Any]:
+    name = {"type": "string", "not": {"enum": list(QUERY_TYPES)}}
+    return {
+        **_object({"type": name}, "type"),
+        "description": "A query type of a user's own that the pods have installed.",
+    }
+
+
+def _value_members(timestamp: Any) -> dict[str, Any]:
+    return {
+        "value": {"description": "JSON of the value serde; bytes as base64."},
+        "timestamp": {"type": timestamp, "description": "Milliseconds since 1970; -1: unknown."},
+        "headers": {
+            "type": "array",
+            "items": ref("Header"),
+        },
+    }
+
+
+def _rows() -> dict[str, Any]:
+    """A key's row, alone and among others."""
+    members = {**_KEY, **_value_members("integer")}
+    status = {"enum": ["FOUND", "ABSENT", "FAILED"]}
+    by_key = {"partition": {"type": "integer"}, "status": status, "failure": ref("Failure")}
+    return {
+        "Row": _object({**members, **_INDEX_KEY}, "key", "value"),
+        "PointRow": _object({**members, **_LINES}, "key", "value"),
+        "KeyResult": _object({**members, **by_key}, "key", "partition", "status"),
+        "Rows": _paged("Row"),
+        "Header": _object({"key": TEXT, "value": _NULLABLE_TEXT}, "key", "value"),
+        "Line": {"anyOf": [ref(name) for name in _LINE_KINDS]},
+    }
+
+
+def _timed_rows() -> dict[str, Any]:
+    """Windows, sessions and versions, alone and among others."""
+    time = {
+        "type": ["integer", "string"],
+        "description": "Milliseconds since 1970; with times=rfc3339 a text, where one can say it.",
+    }
+    sequence = {"type": "integer", "description": "Tells the rows of a window apart."}
+    value = _value_members(["integer", "string"])
+    window = {**_KEY, "windowStart": time, "windowEnd": time, "sequence": sequence, **value}
+    session = {**_KEY, "sessionStart": time, "sessionEnd": time, **value}
+    still = {**time, "type": [*time["type"], "null"]}  # Null: the latest version.
+    version = {**_KEY, "validFrom": time, "validTo": still, "value": value["value"]}
+    schemas: dict[str, Any] = {}
+    for name, members, times in (
+        ("WindowRow", window, ("windowStart", "windowEnd")),
+        ("SessionRow", session, ("sessionStart", "sessionEnd")),
+        ("VersionRow", version, ("validFrom", "validTo")),
+    ):
+        required = ("key", *times, "value")
+        alone = _object({**members, **_LINES}, *required)
+        schemas[name] = _object(members, *required)
+        schemas[f"{name}Page"], schemas[f"{name}Alone"] = _paged(name), alone
+        schemas[f"{name}s"] = {"anyOf": [ref(f"{name}Page"), ref(f"{name}Alone")]}
+        schemas[f"{name}Line"] = {"anyOf": [ref(name), ref("Mark")]}
+    return schemas
+
+
+def _answers() -> dict[str, Any]:
+    """What is about rows."""
+    of_mark = {"partition": {"type": "integer"}, "cursor": _NULLABLE_TEXT}
+    return {
+        "Position": {
+            "type": "object",
+            "description": "Topic, partition, offset (KIP-796).",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": {"type": "integer", "minimum": 0},
+            },
+        },
+        "Count": _object(
+            {
+                "count": {"type": ["integer", "null"]},
+                "exact": {"type": "boolean"},
+                "partitions": _COUNTS,
+            },
+            *("count", "exact", "partitions"),
+        ),
+        "Mark": {
+            "description": "The line after a partition's rows; `cursor` goes on with what is left.",
+            "allOf": [ref("PartitionAnswer"), {"type": "object", "properties": of_mark}],
+            "required": ["partition", "end", "cursor"],
+        },
+    }
+
+
+def _paged(row: str) -> dict[str, Any]:
+    members = {
+        "rows": {"type": "array", "items": ref(row)},
+        "partitions": _COUNTS,
+        "cursor": _NULLABLE_TEXT,
+    }
+    return _object(members, *members)
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}

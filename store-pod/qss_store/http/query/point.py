@@ -1,0 +1,247 @@
+"""One key: `GET /state/stores/{store}/{key}`. The path that has to be fast.
+
+A key of another pod is passed on to it once, and its answer is passed back as it is.
+"""
+
+from typing import NamedTuple
+
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
+from qss_core.errors import KeyNotFoundError, StoreError
+from qss_core.formats.values import splitter_of
+from qss_core.model import Ordinal, PartitionId
+from qss_core.queries.parameters import (
+    POINT_PARAMETERS,
+    ReadOptions,
+    Scope,
+    options_of,
+    parse_parameters,
+)
+from qss_core.wire.messages import encode
+from qss_store.http.content_types import JSON, OCTETS, negotiate
+from qss_store.http.large_answers import LARGE_BYTES
+from qss_store.http.middleware import MEMORY, problem_response, takes_memory
+from qss_store.http.path_keys import key_text
+from qss_store.http.responses import encoded_query, forwarded_headers, seconds_text
+from qss_store.reads.codec import Codec, RowWriter
+from qss_store.reads.context import Reader
+from qss_store.reads.plans.keys import OnePlan, PointPlan, check_type, key_of_text, partition_of_key
+from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.routing.peer_reads import HttpAnswer, PeerRequest
+from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.scatter import scatter
+from qss_store.reads.routing.trace import Execution
+from qss_store.reads.scans import open_scan as local
+from qss_store.runtime.peer_client import refusal_of
+from qss_store.runtime.request_memory import NoMemoryError
+
+_ETAG_NAMES = {JSON: "json", OCTETS: "bytes"}
+_COPIES = 2  # Of a row: as it is stored, and as JSON.
+_PASSED_ON = (hdrs.ACCEPT, hdrs.IF_NONE_MATCH)
+_PASSED_BACK = (
+    hdrs.CONTENT_TYPE,
+    hdrs.ETAG,
+    hdrs.VARY,
+    "Queryable-State-Position",
+    "Queryable-State-Partition",
+    "Queryable-State-Served-By",
+    "Queryable-State-Sequence",
+)
+
+
+class PointAsk(NamedTuple):
+    """A parsed request for one row, and how it is written."""
+
+    request: web.Request
+    codec: Codec
+    parameters: dict[str, str]
+    options: ReadOptions
+    media: str
+    plan: OnePlan
+    partition: PartitionId
+    write: RowWriter
+
+
+class PointApi:
+    """The handler of point queries."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Answers from `reader`."""
+        self._reader = reader
+        self._last_headers: dict[tuple[PartitionId, str], tuple[str, CIMultiDict[str]]] = {}
+
+    async def get(self, request: web.Request) -> web.Response:
+        """The key's row."""
+        return await self.answer(self._parse(request))
+
+    async def answer(self, ask: PointAsk) -> web.Response:
+        """The row that is asked for, from here or from another pod."""
+        reader = self._reader
+        failure: StoreError | None = None
+        if ask.partition in reader.pod.replicas or ask.options.scope is Scope.LOCAL:
+            try:
+                return await self._answer_here(ask)
+            except NoMemoryError:
+                raise  # It is the request that there is no memory for.
+            except StoreError as error:
+                failure = error
+        return await self._pass_on(ask, failure)
+
+    def _parse(self, request: web.Request) -> PointAsk:
+        codec = self._reader.codec(request.match_info["store"])
+        check_type(codec)
+        parameters = parse_parameters(request.rel_url.raw_query_string, POINT_PARAMETERS)
+        options = options_of(parameters)
+        offered = (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
+        media = negotiate(request, offered)
+        key = key_of_text(key_text(request), codec)
+        partition = partition_of_key(key, options.partition, codec)
+        plan = PointPlan(key, codec.shape)
+        write = self._reader.writer
+        return PointAsk(request, codec, parameters, options, media, plan, partition, write)
+
+    # --- Here
+
+    async def _answer_here(self, ask: PointAsk) -> web.Response:
+        reading = await prepare_reading(
+            self._reader.pod, ask.partition, ask.options, ask.codec.format
+        )
+        return self._answer(ask, reading)
+
+    def _answer(self, ask: PointAsk, reading: Reading) -> web.Response:
+        execution: Execution | None = None
+        if ask.options.execution_info:
+            execution = Execution(self._reader.pod.clock, wanted=True)
+            clock = self._reader.pod.clock
+            started = clock.monotonic()
+            body = self._body(ask, reading)
+            execution.read(clock.monotonic() - started, 1, int(body is not None))
+        else:
+            body = self._body(ask, reading)
+        headers = self._headers(ask, reading)
+        if body is None:
+            response = problem_response(_not_found(ask))
+            del headers[hdrs.ETAG], headers[hdrs.CONTENT_TYPE]
+            response.headers.update(headers)
+            return response
+        none_match = ask.request.headers.get(hdrs.IF_NONE_MATCH)
+        if none_match is not None and _matches(none_match, headers[hdrs.ETAG]):
+            del headers[hdrs.CONTENT_TYPE]
+            return web.Response(status=304, headers=headers)
+        if execution is not None and ask.media == JSON:
+            body = _with_execution(body, execution.lines() or ())
+        return web.Response(body=body, headers=headers)
+
+    def _headers(self, ask: PointAsk, reading: Reading) -> CIMultiDict[str]:
+        """A copy of the state's headers, which are made once for each state."""
+        place = (ask.partition, ask.media)
+        last = self._last_headers.get(place)
+        if last is None or last[0] is not reading.view.token:  # Each view makes its own.
+            headers = CIMultiDict(state_headers(ask.codec, ask.media, reading))
+            last = self._last_headers[place] = (reading.view.token, headers)
+        return last[1].copy()
+
+    def _body(self, ask: PointAsk, reading: Reading) -> bytes | None:
+        if ask.media == JSON:
+            return local.read_point(reading, ask.plan, _counting(ask))
+        return local.read_bytes(reading, ask.plan, splitter_of(ask.codec.format))
+
+    # --- On another pod
+
+    async def _pass_on(self, ask: PointAsk, failure: StoreError | None) -> web.Response:
+        reader = self._reader
+        turn = reader.turn(ask.partition, ask.options)
+        pods = reader.pod.placed().pods
+        here = reader.pod.ordinal
+        if failure is not None:
+            turn.skip(here)
+            turn.fail(failure, pods)
+            if turn.is_over:
+                raise failure
+
+        async def ask_pod(
+            pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+        ) -> dict[PartitionId, web.Response | StoreError]:
+            if pod == here:
+                return {ask.partition: await self._answer_here(ask)}
+            request = _peer_request(ask, timeout_s)
+            address, memory = reader.pod.address(pod), ask.request.get(MEMORY)
+            answer = await reader.peers.ask(address, request, timeout_s, memory)
+            return dict.fromkeys(partitions, _passed_back(answer))
+
+        turns: dict[PartitionId, Turn] = {ask.partition: turn}
+        deadline = reader.deadline(ask.options)
+        found = await scatter(turns, ask_pod, pods, deadline, reader.pod.clock)
+        answer = found[ask.partition]
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+
+def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
+    """The headers of a point answer that tell which state it is from."""
+    view = reading.view
+    # Another format shows the same state in other words, and staged rows have no offset.
+    etag = f"{view.format}-{_ETAG_NAMES[media]}"
+    if view.staged:
+        etag += f"-{view.staged}"
+    return {
+        hdrs.CONTENT_TYPE: media,
+        hdrs.ETAG: f'W/"{codec.store_id}-{reading.partition}-{view.applied}-{etag}"',
+        hdrs.VARY: "Accept",
+        "Queryable-State-Position": view.token,
+        "Queryable-State-Partition": str(reading.partition),
+        "Queryable-State-Served-By": reading.pod,
+        "Queryable-State-Sequence": str(view.sequence),
+    }
+
+
+def _counting(ask: PointAsk) -> RowWriter:
+    """Writes a row, after it has taken the memory of a large one: no other row is refused."""
+    request, write = ask.request, ask.write
+
+    def counted(key: bytes, row: bytes) -> bytes:
+        if len(row) > LARGE_BYTES:
+            takes_memory(request, _COPIES * len(row))
+        return write(key, row)
+
+    return counted
+
+
+def _not_found(ask: PointAsk) -> KeyNotFoundError:
+    return KeyNotFoundError(
+        f"partition {ask.partition} of store {ask.codec.name} has no such key",
+        partition=ask.partition,
+    )
+
+
+def _matches(none_match: str, etag: str) -> bool:
+    """Whether `If-None-Match` names the state; weak, as RFC 9110 says."""
+    if none_match.strip() == "*":
+        return True
+    return etag.removeprefix("W/") in (
+        tag.strip().removeprefix("W/") for tag in none_match.split(",")
+    )
+
+
+def _with_execution(body: bytes, lines: tuple[str, ...]) -> bytes:
+    return b'%b,"executionInfo":%b}' % (body[:-1], encode(list(lines)))
+
+
+def _peer_request(ask: PointAsk, timeout_s: float) -> PeerRequest:
+    parameters = {**ask.parameters, "scope": Scope.LOCAL.value, "timeout": seconds_text(timeout_s)}
+    return PeerRequest(
+        method=hdrs.METH_GET,  # For a HEAD, too: it has the length and the problem of the GET.
+        path=f"{ask.request.rel_url.raw_path}?{encoded_query(parameters)}",
+        headers=forwarded_headers(ask.request, _PASSED_ON),
+    )
+
+
+def _passed_back(answer: HttpAnswer) -> web.Response | StoreError:
+    if answer.status not in (200, 304):
+        error = refusal_of(answer.status, answer.body)
+        if not isinstance(error, KeyNotFoundError):
+            return error
+    headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
+    return web.Response(status=answer.status, body=answer.body, headers=headers)

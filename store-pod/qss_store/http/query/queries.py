@@ -1,0 +1,302 @@
+"""IQv2 requests, counts and batch gets."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+from aiohttp import hdrs, web
+
+from qss_core.errors import MalformedRequestError
+from qss_core.model import PartitionId
+from qss_core.queries.parameters import (
+    BODY_PARAMETERS,
+    COUNT_PARAMETERS,
+    ReadOptions,
+    Scope,
+    is_exact,
+    options_of,
+    options_of_body,
+    parse_parameters,
+    scope_of,
+)
+from qss_core.queries.requests import BatchRequest, PartitionAnswer, QueryAnswer, QueryRequest
+from qss_core.queries.types import (
+    QUERY_TYPES,
+    CountQuery,
+    MultiVersionedKeyQuery,
+    Query,
+    SessionQuery,
+    WindowQuery,
+    decode_query,
+    query_type,
+)
+from qss_core.wire.bodies import decode_request
+from qss_core.wire.messages import encode
+from qss_store.http.content_types import ARROW, JSON, negotiate
+from qss_store.http.middleware import MEMORY, BodyPace, read_body, takes_objects
+from qss_store.http.query.arrow import encode_found
+from qss_store.http.query.scans import MEDIA, ScanApi, make_encoder, peer_headers
+from qss_store.http.query.streams import collect, send_document
+from qss_store.http.responses import forwarded_headers, json_response
+from qss_store.reads.codec import Codec
+from qss_store.reads.context import Reader
+from qss_store.reads.gather import Answers, Gathering, merged_position
+from qss_store.reads.get_many import ManyKeys
+from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
+from qss_store.reads.plans.dispatch import RowsPlan, check_countable, plan_of
+from qss_store.reads.plans.keys import (
+    CountPlan,
+    OnePlan,
+    check_count,
+    check_type,
+    partition_of_key,
+)
+from qss_store.reads.plans.times import TimedPlan
+from qss_store.reads.routing.peer_reads import PeerRequest
+from qss_store.reads.user_queries import plan_fold
+from qss_store.runtime.plugins import Extensions
+
+_Message = TypeVar("_Message")
+_COUNT_MAX = 2**63 - 1  # Kafka's approximateNumEntries stops there too.
+
+
+class QueryApi:
+    """The handlers of `POST /state/query`, `POST /state/get` and `GET /state/count`."""
+
+    def __init__(self, reader: Reader, scans: ScanApi, extensions: Extensions) -> None:
+        """Answers from `reader`; scans are made and limited by `scans`."""
+        self._reader = reader
+        self._scans = scans
+        self._extensions = extensions
+
+    async def query(self, request: web.Request) -> web.StreamResponse:
+        """An IQv2 request."""
+        codec = self._reader.codec(request.match_info["store"])
+        scope = _scope(request)
+        message = await self._read(request, QueryRequest)
+        options = options_of_body(message, scope)
+        name = query_type(message.query)
+        if name not in QUERY_TYPES:
+            return await self._fold(request, codec, name, message, options)
+        query = decode_query(message.query)
+        plan = plan_of(query, codec, message.times)
+        if isinstance(plan, RowsPlan):
+            options = _with_key_partition(query, plan, options, codec)
+            return await self._scan(request, codec, message, options, plan)
+        _check_is_no_page(message, name)
+        negotiate(request, (JSON,))
+        gathering = Gathering(
+            self._reader,
+            codec,
+            plan,
+            message.query,
+            options,
+            forwarded_headers(request),
+            message.times,
+        )
+        with self._slot(plan, options):
+            answers = await gathering.answers(
+                self._targets(plan, options, codec), request.get(MEMORY)
+            )
+        return await self._send(request, _query_answer(answers))
+
+    def _slot(
+        self, plan: OnePlan | CountPlan, options: ReadOptions
+    ) -> AbstractContextManager[None]:
+        """An exact count is a scan, of which so many may run; other plans take no slot."""
+        return self._scans.slot(options) if plan == CountPlan(exact=True) else nullcontext()
+
+    async def _fold(
+        self,
+        request: web.Request,
+        codec: Codec,
+        name: str,
+        message: QueryRequest,
+        options: ReadOptions,
+    ) -> web.StreamResponse:
+        """A query type of a user's own."""
+        reader = self._reader
+        definition = reader.pod.placed().definition
+        kind = self._extensions.query(name)
+        plan = plan_fold(name, kind, message.query, definition, codec, message.times)
+        _check_is_no_page(message, name)
+        if options.partition is not None:
+            raise _partition_without_key()
+        negotiate(request, (JSON,))
+        gathering = Gathering(
+            reader, codec, plan, message.query, options, forwarded_headers(request), message.times
+        )
+        with self._scans.slot(options):
+            answers = await gathering.answers(
+                reader.partitions(options, codec), request.get(MEMORY)
+            )
+        return await self._send(request, _query_answer(answers))
+
+    def _targets(
+        self, plan: OnePlan | CountPlan, options: ReadOptions, codec: Codec
+    ) -> tuple[PartitionId, ...]:
+        """The partitions named; a key's own where none is named: in others it cannot be."""
+        _check_one_of_both(options)
+        if isinstance(plan, OnePlan) and options.partitions is None:
+            return (partition_of_key(plan.key, options.partition, codec),)
+        if options.partition is not None:
+            raise _partition_without_key()
+        return self._reader.partitions(options, codec)
+
+    async def _scan(
+        self,
+        request: web.Request,
+        codec: Codec,
+        message: QueryRequest,
+        options: ReadOptions,
+        plan: RowsPlan,
+    ) -> web.StreamResponse:
+        media = negotiate(request, MEDIA)
+        encoder = make_encoder(media, codec, plan)
+        scan = self._scans.scan(
+            request,
+            codec,
+            plan,
+            options,
+            limit=message.limit,
+            cursor=message.cursor,
+            media=media,
+            encoder=encoder,
+            make_peer_request=_peer_requests(request, message),
+        )
+        with self._scans.slot(options):
+            if media == JSON:
+                return await self._send(request, await _collected(request, scan))
+            return await self._scans.answer(request, scan, encoder)
+
+    async def count(self, request: web.Request) -> web.Response:
+        """How many keys the store has: about, or exactly."""
+        codec = self._reader.codec(request.match_info["store"])
+        check_countable(codec)
+        parameters = parse_parameters(request.rel_url.raw_query_string, COUNT_PARAMETERS)
+        options = options_of(parameters)
+        negotiate(request, (JSON,))
+        plan = CountPlan(is_exact(parameters))
+        query = msgspec.Raw(msgspec.json.encode(CountQuery(exact=plan.exact)))
+        gathering = Gathering(self._reader, codec, plan, query, options, forwarded_headers(request))
+        with self._slot(plan, options):
+            answers = await gathering.answers(self._reader.partitions(options, codec))
+        return json_response(
+            {"count": _sum(answers), "exact": plan.exact, "partitions": _by_text(answers)}
+        )
+
+    async def get_many(self, request: web.Request) -> web.StreamResponse:
+        """Many keys."""
+        codec = self._reader.codec(request.match_info["store"])
+        check_type(codec)
+        scope = _scope(request)
+        message = await self._read(request, BatchRequest)
+        options = options_of_body(message, scope)
+        media = negotiate(request, (JSON, ARROW))
+        check_count(message.keys, self._reader.settings.keys_per_request_max)
+        batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))
+        answer = await batch.answer(request.get(MEMORY))
+        if media == ARROW:
+            return await self._send_bytes(request, encode_found(codec, answer), ARROW)
+        return await self._send_bytes(request, answer)
+
+    async def _send(self, request: web.Request, message: object) -> web.StreamResponse:
+        return await self._send_bytes(request, encode(message))
+
+    async def _send_bytes(
+        self, request: web.Request, body: bytes, media: str = JSON
+    ) -> web.StreamResponse:
+        return await send_document(request, body, self._reader.settings.write_stall_max_s, media)
+
+    async def _read(self, request: web.Request, kind: type[_Message]) -> _Message:
+        settings = self._reader.settings
+        pace = BodyPace(total_s=settings.query_body_deadline_s)
+        body = await read_body(request, settings.query_body_bytes_max, pace)
+        takes_objects(request, body)
+        return decode_request(body, kind)
+
+
+def _with_key_partition(
+    query: Query, plan: RowsPlan, options: ReadOptions, codec: Codec
+) -> ReadOptions:
+    """The partitions named; the key's own for the windows, sessions or versions of one key."""
+    _check_one_of_both(options)
+    of_keys = WindowQuery | SessionQuery | MultiVersionedKeyQuery
+    is_of_key = isinstance(query, of_keys) and query.key is not None
+    if not is_of_key and options.partition is not None:
+        raise _partition_without_key()
+    if not is_of_key or options.partitions is not None:
+        return options
+    assert isinstance(plan, TimedPlan), "its query is of rows with times"
+    assert plan.key_from is not None, "it has a key"
+    partition = partition_of_key(plan.key_from, options.partition, codec)
+    return replace(options, partition=None, partitions=(partition,))
+
+
+def _check_is_no_page(message: QueryRequest, name: str) -> None:
+    if message.limit is not None or message.cursor is not None:
+        raise MalformedRequestError(f"{name} has no limit and no cursor")
+
+
+def _check_one_of_both(options: ReadOptions) -> None:
+    if options.partition is not None and options.partitions is not None:
+        raise MalformedRequestError("partition or partitions, not both")
+
+
+def _partition_without_key() -> MalformedRequestError:
+    return MalformedRequestError("partition is for the key of a query: say partitions")
+
+
+def _scope(request: web.Request) -> Scope:
+    return scope_of(parse_parameters(request.rel_url.raw_query_string, BODY_PARAMETERS))
+
+
+def _peer_requests(request: web.Request, message: QueryRequest) -> MakePeerRequest:
+    def make(part: PeerPart) -> PeerRequest:
+        asked = msgspec.structs.replace(
+            message,
+            partitions=(part.partition,),
+            partition=None,
+            cursor=part.cursor,
+            limit=part.limit,
+            timeout=part.timeout_s,
+        )
+        return PeerRequest(
+            method="POST",
+            path=f"{request.rel_url.raw_path}?scope={Scope.LOCAL}",
+            headers={**peer_headers(request, part), hdrs.CONTENT_TYPE: JSON},
+            body=msgspec.json.encode(asked),
+        )
+
+    return make
+
+
+async def _collected(request: web.Request, scan: Scan) -> QueryAnswer:
+    collected = await collect(request, scan)
+    answers = {
+        partition: answer
+        if answer.failure is not None
+        else msgspec.structs.replace(answer, result=collected.result_of(partition))
+        for partition, answer in collected.answers.items()
+    }
+    return msgspec.structs.replace(_query_answer(answers), cursor=collected.cursor)
+
+
+def _query_answer(answers: Answers) -> QueryAnswer:
+    return QueryAnswer(
+        partition_results=_by_text(answers), position=merged_position(answers).to_json()
+    )
+
+
+def _by_text(answers: Answers) -> dict[str, PartitionAnswer]:
+    return {str(partition): answer for partition, answer in answers.items()}
+
+
+def _sum(answers: Answers) -> int | None:
+    """The count over all partitions; None where one did not answer: a part is no count."""
+    if any(answer.failure is not None for answer in answers.values()):
+        return None
+    counts = (answer.result for answer in answers.values())
+    total = sum(int(bytes(count)) for count in counts if isinstance(count, msgspec.Raw))
+    return min(total, _COUNT_MAX)

@@ -1,0 +1,161 @@
+"""Scans as answers: streams that are written while they are read, or one JSON document.
+
+A slow reader holds the scan back (its rows are not read ahead of it); one that takes nothing for
+too long, or goes away, ends it, and the iterator is closed.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol
+
+import msgspec
+from aiohttp import hdrs, web
+
+from qss_core.errors import OverloadedError
+from qss_core.model import PartitionId
+from qss_core.queries.requests import PartitionAnswer, encode_mark
+from qss_store.http.connection.protocol import let_little_wait
+from qss_store.http.content_types import JSON, NDJSON
+from qss_store.http.large_answers import LARGE_BYTES, patience, send_large
+from qss_store.http.middleware import takes_memory
+from qss_store.reads.encode.json import NdjsonRows, RowEncoder
+from qss_store.reads.multi_scan import Event, Mark, Rows
+
+_COPIES = 2  # Of a document's rows: by themselves, and joined.
+
+
+class EventSource(Protocol):
+    """A scan: rows, and a mark for each partition."""
+
+    def events(self) -> AsyncGenerator[Event, None]:
+        """To be asked for once."""
+
+
+class StreamSlots:
+    """How many scans run at a time."""
+
+    def __init__(self, streams_max: int) -> None:
+        """All are free."""
+        self._free = streams_max
+        self._max = streams_max
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Holds one. Raises OverloadedError where there is none."""
+        if self._free == 0:
+            raise OverloadedError(f"{self._max} scans are running: try again", limit="streams_max")
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
+
+
+@dataclass(slots=True)
+class Collected:
+    """A whole scan in memory: rows in order, rows by partition, and each partition's answer."""
+
+    rows: dict[PartitionId | None, list[bytes]] = field(default_factory=dict)
+    answers: dict[PartitionId, PartitionAnswer] = field(default_factory=dict)
+    cursor: str | None = None
+
+    @property
+    def all_rows(self) -> Iterator[bytes]:
+        """All rows as JSON, some with commas between."""
+        return chain.from_iterable(self.rows.values())
+
+    def result_of(self, partition: PartitionId) -> msgspec.Raw:
+        """One partition's rows as a JSON array."""
+        return msgspec.Raw(b"[%b]" % b",".join(self.rows.get(partition, ())))
+
+
+async def collect(request: web.Request, scan: EventSource) -> Collected:
+    """The whole scan; its budget bounds it, and what others have in memory."""
+    collected = Collected()
+    async with aclosing(scan.events()) as events:
+        async for event in events:
+            if isinstance(event, Rows):
+                takes_memory(request, _COPIES * len(event.data))
+                collected.rows.setdefault(event.partition, []).append(event.data)
+            else:
+                collected.answers[event.partition] = event.answer
+                if event.answer.failure is not None:
+                    collected.rows.pop(event.partition, None)  # No position is true of them.
+                collected.cursor = event.cursor
+    collected.answers = dict(sorted(collected.answers.items()))
+    return collected
+
+
+class StreamEncoder(RowEncoder, Protocol):
+    """How a scan becomes the bytes of a stream."""
+
+    media: str
+
+    def of_mark(self, mark: Mark) -> bytes:
+        """The mark after a partition."""
+
+    def end(self) -> bytes:
+        """What ends the stream."""
+
+
+class NdjsonEncoder(NdjsonRows):
+    """A row a line, and a mark after each partition."""
+
+    media = NDJSON
+
+    def of_mark(self, mark: Mark) -> bytes:
+        """The mark after a partition."""
+        return encode_mark(mark.partition, mark.answer, mark.cursor) + b"\n"
+
+    def end(self) -> bytes:
+        """The last mark has ended it."""
+        return b""
+
+
+async def stream(
+    request: web.Request, scan: EventSource, encoder: StreamEncoder, write_stall_max_s: float
+) -> web.StreamResponse:
+    """Writes the scan while it is read."""
+    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: encoder.media})
+    let_little_wait(request.transport)
+    await response.prepare(request)
+    async with aclosing(scan.events()) as events:
+        async for event in events:
+            with patience(request):
+                async with asyncio.timeout(write_stall_max_s):
+                    await response.write(
+                        event.data if isinstance(event, Rows) else encoder.of_mark(event)
+                    )
+    with patience(request):
+        async with asyncio.timeout(write_stall_max_s):
+            await response.write_eof(encoder.end())
+    return response
+
+
+async def send_document(
+    request: web.Request, body: bytes, write_stall_max_s: float, media: str = JSON
+) -> web.StreamResponse:
+    """A whole answer; a large one goes in slices, so that a reader cannot hold it for ever."""
+    headers: dict[str, str] = {hdrs.CONTENT_TYPE: media}
+    if len(body) <= LARGE_BYTES:
+        return web.Response(body=body, headers=headers)
+    return await send_large(request, body, headers, write_stall_max_s)
+
+
+def scan_document(rows: Iterable[bytes], partitions: bytes, cursor: str | None) -> bytes:
+    """The whole answer of a scan; rows are JSON, some with commas between; partitions an object."""
+    parts = [b'{"rows":[']
+    for some in rows:
+        parts += (some, b",")
+    if len(parts) > 1:
+        parts.pop()
+    parts += (b'],"partitions":', partitions, b',"cursor":', msgspec.json.encode(cursor), b"}")
+    return b"".join(parts)  # Rows are copied once: there may be megabytes of them.
+
+
+def answers_json(answers: dict[PartitionId, PartitionAnswer]) -> bytes:
+    """Answers by partition number."""
+    return msgspec.json.encode({str(number): answer for number, answer in answers.items()})

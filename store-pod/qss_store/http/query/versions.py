@@ -1,0 +1,95 @@
+"""Versions: `GET /state/versions/{store}/{key}`, one of a key or its history."""
+
+from dataclasses import replace
+
+from aiohttp import web
+
+from qss_core.errors import UnknownQueryTypeError
+from qss_core.model import StoreType
+from qss_core.queries.parameters import limit_of, options_of, parse_parameters
+from qss_core.queries.timed_parameters import VERSION_PARAMETERS
+from qss_store.http.content_types import JSON, OCTETS, negotiate
+from qss_store.http.path_keys import key_text
+from qss_store.http.query.point import PointApi, PointAsk
+from qss_store.http.query.scans import MEDIA, ScanApi, make_encoder, peer_requests
+from qss_store.reads.codec import Codec
+from qss_store.reads.context import Reader
+from qss_store.reads.encode.timed_rows import make_timed_writer
+from qss_store.reads.plans.keys import VersionPlan, key_of_text, partition_of_key
+from qss_store.reads.plans.versions import plan_versions
+
+
+class VersionApi:
+    """The handlers of versions."""
+
+    def __init__(self, reader: Reader, points: PointApi, scans: ScanApi) -> None:
+        """Answers from `reader`; one row by `points`, many by `scans`."""
+        self._reader = reader
+        self._points = points
+        self._scans = scans
+
+    async def of_key(self, request: web.Request) -> web.StreamResponse:
+        """The version of a key as of a time, or its history."""
+        codec = self._codec(request)
+        parameters = parse_parameters(request.rel_url.raw_query_string, VERSION_PARAMETERS)
+        options = options_of(parameters)
+        key = key_of_text(key_text(request), codec)
+        plan = plan_versions(parameters, codec, key)
+        partition = partition_of_key(key, options.partition, codec)
+        if isinstance(plan, VersionPlan):
+            ask = PointAsk(
+                request=request,
+                codec=codec,
+                parameters=parameters,
+                options=options,
+                media=negotiate(request, _media_of(codec)),
+                plan=plan,
+                partition=partition,
+                write=make_timed_writer(codec, codec.shape, plan.times),
+            )
+            return await self._points.answer(ask)
+        media = negotiate(request, MEDIA)
+        encoder = make_encoder(media, codec, plan)
+        scan = self._scans.scan(
+            request,
+            codec,
+            plan,
+            replace(options, partition=None, partitions=(partition,)),
+            limit=limit_of(parameters),
+            cursor=parameters.get("cursor"),
+            media=media,
+            encoder=encoder,
+            make_peer_request=peer_requests(request, parameters, is_of_key=True),
+        )
+        with self._scans.slot(options):
+            return await self._scans.answer(request, scan, encoder)
+
+    async def of_all(self, request: web.Request) -> web.StreamResponse:
+        """There is no such read: versions are asked for by key."""
+        codec = self._codec(request)
+        raise UnknownQueryTypeError(
+            f"versions of store {codec.name} are asked for key by key: "
+            f"/state/versions/{codec.name}/<key>"
+        )
+
+    def _codec(self, request: web.Request) -> Codec:
+        codec = self._reader.codec(request.match_info["store"])
+        if codec.type is not StoreType.VERSIONED:
+            raise UnknownQueryTypeError(
+                f"/state/versions is for {StoreType.VERSIONED} stores; {codec.name} is a "
+                f"{codec.type} store"
+            )
+        return codec
+
+
+def _media_of(codec: Codec) -> tuple[str, ...]:
+    return (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
+
+
+def routes(reader: Reader, points: PointApi, scans: ScanApi) -> list[web.RouteDef]:
+    """The routes of versions."""
+    api = VersionApi(reader, points, scans)
+    return [
+        web.get("/state/versions/{store}/{key:[^/]*}", api.of_key),
+        web.get("/state/versions/{store}", api.of_all),
+    ]

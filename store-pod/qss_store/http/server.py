@@ -1,0 +1,249 @@
+"""Listening addresses: who is let in, and by which protocol."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+from aiohttp import hdrs, web
+
+from qss_store.http.connection.limits import ConnectionPlaces
+from qss_store.http.connection.protocol import (
+    LISTENER_LIMITS,
+    Connection,
+    FastLane,
+    ListenerLimits,
+    refuse,
+)
+
+_LOG = logging.getLogger(__name__)
+_TAKEN_AT_ONCE = 4  # Connections; others have their turn between.
+_REST_S = 1.0
+_BACKLOG = 1024
+
+CONNECTIONS_MAX = 4096
+LANE = web.AppKey("LANE", FastLane)
+
+
+class _Admission(asyncio.Protocol):
+    """A connection that has just come: it gets a place, or is told that there is none."""
+
+    def __init__(self, make: Callable[[], Connection], places: ConnectionPlaces) -> None:
+        """`make` makes the connection that it becomes."""
+        self._make = make
+        self._places = places
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Lets it in, or not."""
+        held = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
+        connection = self._make()
+        connection.address = address_of(held.get_extra_info("peername"))
+        if not self._places.take(connection):
+            refuse(held)
+            return
+        held.set_protocol(connection)
+        connection.connection_made(held)
+
+
+class _Handshake:
+    """A connection that has a place while it shakes hands."""
+
+    is_waiting = True
+
+    def __init__(self, address: str) -> None:
+        """Runs when its task is set."""
+        self.address = address
+        self.task: asyncio.Task[None] | None = None
+
+    def drop(self) -> None:
+        """Ends it."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+class _TlsServer:
+    """Takes connections, and counts them from then on: before they have shaken hands."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        make: Callable[[], Connection],
+        places: ConnectionPlaces,
+        tls: ssl.SSLContext,
+        limits: ListenerLimits,
+    ) -> None:
+        """Begins at once."""
+        self.sockets: tuple[socket.socket, ...] = (listening,)
+        self._make = make
+        self._places = places
+        self._tls = tls
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._shaking: set[asyncio.Task[None]] = set()
+        self._again: asyncio.TimerHandle | None = None
+        self._loop.add_reader(listening, self._take_some)
+
+    def close(self) -> None:
+        """Listens no more."""
+        if self._again is not None:
+            self._again.cancel()
+        for task in self._shaking:
+            task.cancel()
+        for listening in self.sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self.sockets = ()
+
+    async def wait_closed(self) -> None:
+        """Returns when no handshake is under way."""
+        await asyncio.gather(*self._shaking, return_exceptions=True)
+
+    def _take_some(self) -> None:
+        for _ in range(_TAKEN_AT_ONCE):
+            try:
+                taken, peer = self.sockets[0].accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._rest(error)
+                return
+            taken.settimeout(0)
+            handshake = _Handshake(address_of(peer))
+            if not self._places.take(handshake):
+                taken.close()
+                continue
+            handshake.task = self._loop.create_task(self._shake(handshake, taken))
+            self._shaking.add(handshake.task)
+            handshake.task.add_done_callback(self._shaking.discard)
+
+    def _rest(self, error: OSError) -> None:
+        """No files are left, for example: those who wait would wake it again and again."""
+        _LOG.error("no connection can be taken for a second: %s", error)
+        listening = self.sockets[0]
+        self._loop.remove_reader(listening)
+        self._again = self._loop.call_later(
+            _REST_S, lambda: self._loop.add_reader(listening, self._take_some)
+        )
+
+    async def _shake(self, handshake: _Handshake, taken: socket.socket) -> None:
+        connection = self._make()
+        connection.address = handshake.address
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                taken,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._limits.handshake_timeout_s,
+            )
+        except (OSError, ssl.SSLError):
+            self._places.leave(handshake)
+        except BaseException:
+            self._places.leave(handshake)
+            taken.close()
+            raise
+        else:
+            self._places.hand_over(handshake, connection)
+            if connection.transport is None:  # It has gone already.
+                self._places.leave(connection)
+
+
+def address_of(peer: object) -> str:
+    """A remote address without its port; nothing where there is none."""
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
+
+
+class _Site(web.BaseSite):
+    """A listening address with a limit of connections."""
+
+    __slots__ = ("_host", "_lane", "_limits", "_places", "_port", "_tls")
+
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        host: str,
+        port: int,
+        places: ConnectionPlaces,
+        limits: ListenerLimits,
+        tls: ssl.SSLContext | None,
+        lane: FastLane | None,
+    ) -> None:
+        super().__init__(runner)
+        self._lane = lane
+        self._tls = tls
+        self._host = host
+        self._port = port
+        self._places = places
+        self._limits = limits
+
+    @property
+    def name(self) -> str:
+        return f"{'http' if self._tls is None else 'https'}://{self._host}:{self._port}"
+
+    async def start(self) -> None:
+        await super().start()
+        loop = asyncio.get_running_loop()
+        if self._tls is None:
+            self._server = await loop.create_server(
+                self._admit, self._host, self._port, backlog=_BACKLOG
+            )
+            return
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
+        listening = socket.create_server(address, family=family, backlog=_BACKLOG)
+        listening.settimeout(0)
+        server = _TlsServer(listening, self._make, self._places, self._tls, self._limits)
+        self._server = cast(asyncio.Server, server)  # As much of one as the runner needs.
+
+    def _admit(self) -> asyncio.Protocol:
+        return _Admission(self._make, self._places)
+
+    def _make(self) -> Connection:
+        server = self._runner.server
+        assert server is not None, "the runner was set up before"
+        return Connection(
+            server,
+            self._lane,
+            self._places,
+            self._limits,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            auto_decompress=False,
+        )
+
+
+async def make_runner(
+    app: web.Application,
+    host: str,
+    port: int,
+    connections_max: int = CONNECTIONS_MAX,
+    limits: ListenerLimits = LISTENER_LIMITS,
+    tls: ssl.SSLContext | None = None,
+) -> web.AppRunner:
+    """Listens, and serves until its maker calls `cleanup`; for port 0 the system chooses one.
+
+    With `tls` it speaks https. What serves is not told: the lane sends no `Server` either.
+    """
+    app.on_response_prepare.append(_without_server)
+    runner = web.AppRunner(
+        app, handler_cancellation=True, shutdown_timeout=limits.shutdown_timeout_s
+    )
+    await runner.setup()
+    places = ConnectionPlaces(min(connections_max, limits.connections_max))
+    try:
+        await _Site(runner, host, port, places, limits, tls, app.get(LANE)).start()
+    except BaseException:
+        await runner.cleanup()
+        raise
+    return runner
+
+
+async def _without_server(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.popall(hdrs.SERVER, None)
+
+
+def port_of(runner: web.AppRunner) -> int:
+    """The port that a runner listens on."""
+    port: int = runner.addresses[0][1]
+    return port

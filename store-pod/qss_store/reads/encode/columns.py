@@ -1,0 +1,234 @@
+"""Rows taken apart column by column: many at once, in a few steps for all of them.
+
+What has a fixed size (times, sequences, timestamps) becomes numbers of numpy; keys and values stay
+bytes, as a list or as an array of Arrow, whichever is asked for. Bytes that cannot be taken apart
+so are given to the functions for one row: they tell what is wrong.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from qss_core.formats.timed_keys import (
+    TIME_MAX,
+    decode_session_key,
+    decode_version_key,
+    decode_window_key,
+)
+from qss_core.formats.values import TIMESTAMP_BYTES, TIMESTAMP_UNKNOWN, Format, splitter_of
+from qss_core.model import StoreType
+from qss_store.reads.codec import Codec, Shape
+
+Numbers = npt.NDArray[np.int64]
+
+_END = 2**30  # Beyond the end of every key and row: without an end, Arrow fails.
+_FEW = 200  # Arrow's own cost for each call is more than that of so many steps.
+_TIMESTAMP = np.dtype(">i8")
+_WINDOW = np.dtype([("start", ">i8"), ("sequence", ">i4")])
+_SESSION = np.dtype([("end", ">i8"), ("start", ">i8")])  # A version's has the same two.
+
+
+class _Whole:
+    """Many byte strings."""
+
+    def __init__(self, listed: Sequence[bytes]) -> None:
+        self.listed = listed
+
+    @cached_property
+    def array(self) -> pa.Array:
+        return pa.array(self.listed, pa.binary())
+
+
+class Parts:
+    """The same part of each of many byte strings: from `start` to before `end`, as of a slice."""
+
+    def __init__(self, whole: _Whole, start: int = 0, end: int | None = None) -> None:
+        """Cuts nothing before it is asked for."""
+        self._whole = whole
+        self._start = start
+        self._end = end
+
+    @classmethod
+    def of(cls, listed: Sequence[bytes]) -> "Parts":
+        """All of each."""
+        return cls(_Whole(listed))
+
+    def cut(self, start: int = 0, end: int | None = None) -> "Parts":
+        """Of what is whole, a part."""
+        return Parts(self._whole, start, end)
+
+    @property
+    def _is_all(self) -> bool:
+        return self._start == 0 and self._end is None
+
+    def listed(self) -> Sequence[bytes]:
+        """One by one."""
+        if self._is_all:
+            return self._whole.listed
+        part = slice(self._start, self._end)
+        return [one[part] for one in self._whole.listed]
+
+    def array(self) -> pa.Array:
+        """As an array of Arrow."""
+        whole = self._whole.array
+        if self._is_all:
+            return whole
+        return pc.binary_slice(whole, self._start, _END if self._end is None else self._end)
+
+    def numbers(self, kind: np.dtype[Any]) -> npt.NDArray[Any] | None:
+        """What they say as numbers of a kind; None where one has another size."""
+        if len(self._whole.listed) < _FEW:
+            listed = self.listed()
+            fits = set(map(len, listed)) == {kind.itemsize}
+            return np.frombuffer(b"".join(listed), kind) if fits else None
+        array = self.array()
+        _, offsets, data = array.buffers()
+        ends = np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset)
+        if (ends[1:] - ends[:-1] != kind.itemsize).any():
+            return None
+        return np.frombuffer(data, kind, len(array), int(ends[0]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Some rows, one at least."""
+
+    keys: Parts
+    times: tuple[Numbers, ...]  # Start and end as they are shown; none of rows without times.
+    sequences: Numbers | None  # Where duplicates are retained.
+    values: Parts
+    timestamps: Numbers | None  # Where they are asked for, as the headers.
+    headers: Sequence[bytes] | None  # Blocks, not looked into.
+
+
+class _Keys(NamedTuple):
+    """Row keys; `row_times` is what a row has for a timestamp whose format keeps none."""
+
+    keys: Parts
+    times: tuple[Numbers, ...] = ()
+    row_times: Numbers | None = None
+    sequences: Numbers | None = None
+
+
+class _Rows(NamedTuple):
+    """Row bytes; None: the format keeps none."""
+
+    values: Parts
+    timestamps: Numbers | None = None
+    headers: Sequence[bytes] | None = None
+
+
+TakeApart = Callable[[Sequence[bytes], Sequence[bytes]], Columns]
+
+
+def make_take_apart(codec: Codec, shape: Shape) -> TakeApart:
+    """The function (row keys, rows; one at least) -> the columns of what the shape asks for.
+
+    It raises MalformedBytesError for bytes that another type or format wrote.
+    """
+    keys_of, rows_of = _KEYS[codec.type], _ROWS.get(codec.format, partial(_split, codec.format))
+
+    def take_apart(row_keys: Sequence[bytes], rows: Sequence[bytes]) -> Columns:
+        keys, found = keys_of(row_keys, codec), rows_of(rows)
+        timestamps = _known(found.timestamps, keys.row_times)
+        headers = (b"",) * len(rows) if found.headers is None else found.headers
+        return Columns(
+            keys=keys.keys,
+            times=keys.times,
+            sequences=keys.sequences,
+            values=found.values,
+            timestamps=timestamps if shape.timestamp else None,
+            headers=headers if shape.headers else None,
+        )
+
+    return take_apart
+
+
+def _known(timestamps: Numbers | None, row_times: Numbers | None) -> Numbers | None:
+    """A row that has no timestamp has the time of its key, where that has one."""
+    if timestamps is None or row_times is None:
+        return row_times if timestamps is None else timestamps
+    unknown = timestamps == TIMESTAMP_UNKNOWN
+    return np.where(unknown, row_times, timestamps) if unknown.any() else timestamps
+
+
+# --- Row keys
+
+
+def _plain_keys(row_keys: Sequence[bytes], _codec: Codec) -> _Keys:
+    return _Keys(Parts.of(row_keys))
+
+
+def _window_keys(row_keys: Sequence[bytes], codec: Codec) -> _Keys:
+    keys, suffixes = _suffixes(row_keys, _WINDOW, decode_window_key)
+    starts, size = suffixes["start"].astype(np.int64), codec.window_size_ms
+    ends = np.minimum(starts, TIME_MAX - size) + size
+    sequences = suffixes["sequence"].astype(np.int64) if codec.retain_duplicates else None
+    return _Keys(keys, (starts, ends), starts, sequences)
+
+
+def _session_keys(row_keys: Sequence[bytes], codec: Codec) -> _Keys:
+    is_version = codec.type is StoreType.VERSIONED
+    decode = decode_version_key if is_version else decode_session_key
+    keys, suffixes = _suffixes(row_keys, _SESSION, decode)
+    starts, ends = (suffixes[name].astype(np.int64) for name in ("start", "end"))
+    return _Keys(keys, (starts, ends), ends)
+
+
+_KEYS = {
+    StoreType.KEY_VALUE: _plain_keys,
+    StoreType.WINDOW: _window_keys,
+    StoreType.SESSION: _session_keys,
+    StoreType.VERSIONED: _session_keys,
+}
+
+
+def _suffixes(
+    row_keys: Sequence[bytes], kind: np.dtype[Any], decode: Callable[[bytes], object]
+) -> tuple[Parts, npt.NDArray[Any]]:
+    """The keys, and what stands behind them."""
+    whole, size = Parts.of(row_keys), kind.itemsize
+    suffixes = whole.cut(-size).numbers(kind)
+    if suffixes is None:
+        raise _refused(map(decode, row_keys))
+    return whole.cut(0, -size), suffixes
+
+
+# --- Rows
+
+
+def _plain_rows(rows: Sequence[bytes]) -> _Rows:
+    return _Rows(Parts.of(rows))
+
+
+def _timestamped_rows(rows: Sequence[bytes]) -> _Rows:
+    whole = Parts.of(rows)
+    timestamps = whole.cut(0, TIMESTAMP_BYTES).numbers(_TIMESTAMP)
+    if timestamps is None:
+        raise _refused(map(splitter_of(Format.Timestamped), rows))
+    return _Rows(whole.cut(TIMESTAMP_BYTES), timestamps.astype(np.int64))
+
+
+def _split(store_format: Format, rows: Sequence[bytes]) -> _Rows:
+    """Headers have any size: row by row."""
+    blocks, timestamps, values = zip(*map(splitter_of(store_format), rows), strict=True)
+    has_timestamps = timestamps[0] is not None
+    return _Rows(
+        Parts.of(values), np.array(timestamps, np.int64) if has_timestamps else None, blocks
+    )
+
+
+_ROWS = {Format.Plain: _plain_rows, Format.Timestamped: _timestamped_rows}
+
+
+def _refused(taken_apart: Iterator[object]) -> AssertionError:
+    """Takes the rows apart one by one, which raises MalformedBytesError."""
+    deque(taken_apart, maxlen=0)
+    return AssertionError("bytes that many were refused for are refused of one")

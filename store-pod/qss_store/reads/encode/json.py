@@ -1,0 +1,140 @@
+"""Many rows at once as JSON: their columns are made objects, which one call writes.
+
+The bytes are those that the writers of one row give (rows.py, timed_rows.py).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+import msgspec
+
+from qss_core.formats.timed_keys import STILL_VALID
+from qss_core.model import StoreType
+from qss_core.serdes.contract import Serde
+from qss_core.text import decode_text
+from qss_core.times import Times, time_writer
+from qss_store.reads.codec import Codec, headers_json
+from qss_store.reads.encode.columns import Columns, Numbers, make_take_apart
+from qss_store.reads.plans.dispatch import RowsPlan
+
+# How some JSON is made of many stored values: what msgspec writes as that.
+_Show = Callable[[Sequence[bytes]], Iterable[Any]]
+
+_TIMES = {
+    StoreType.KEY_VALUE: (),
+    StoreType.WINDOW: ("windowStart", "windowEnd"),
+    StoreType.SESSION: ("sessionStart", "sessionEnd"),
+    StoreType.VERSIONED: ("validFrom", "validTo"),
+}
+_ENCODER = msgspec.json.Encoder()
+
+
+class RowEncoder(Protocol):
+    """How the rows of a scan become part of an answer."""
+
+    def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
+        """Of rows as they are stored, one at least.
+
+        Raises MalformedBytesError for bytes that another serde or format wrote.
+        """
+
+    def of_lines(self, lines: Sequence[bytes]) -> bytes:
+        """Of rows that are JSON already."""
+
+
+class JsonRows:
+    """Rows with commas between, for an array."""
+
+    def __init__(self, codec: Codec, plan: RowsPlan) -> None:
+        """The rows that a plan asks for."""
+        self._lines = _make_lines(codec, plan)
+
+    def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
+        """Of rows as they are stored."""
+        return _ENCODER.encode(self._lines(row_keys, rows))[1:-1]
+
+    def of_lines(self, lines: Sequence[bytes]) -> bytes:
+        """Of rows that are JSON already."""
+        return b",".join(lines)
+
+
+class NdjsonRows:
+    """A row a line."""
+
+    def __init__(self, codec: Codec, plan: RowsPlan) -> None:
+        """The rows that a plan asks for."""
+        self._lines = _make_lines(codec, plan)
+
+    def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
+        """Of rows as they are stored."""
+        return _ENCODER.encode_lines(self._lines(row_keys, rows))
+
+    def of_lines(self, lines: Sequence[bytes]) -> bytes:
+        """Of rows that are JSON already."""
+        return b"\n".join(lines) + b"\n"
+
+
+def _make_lines(
+    codec: Codec, plan: RowsPlan
+) -> Callable[[Sequence[bytes], Sequence[bytes]], list[msgspec.Struct]]:
+    shape, names = plan.shape, _TIMES[codec.type]
+    take_apart = make_take_apart(codec, shape)
+    show_key, show_value = _show_of(codec.key), _show_of(codec.value)
+    show_times = _show_times_of(getattr(plan, "times", Times.MILLIS))
+    members = ["key", *names]
+    members += ["sequence"] if codec.retain_duplicates else []
+    members += ["value"]
+    members += ["timestamp"] if shape.timestamp else []
+    members += ["headers"] if shape.headers else []
+    line = _line_type(tuple(members))
+
+    def shown(columns: Columns) -> Iterable[Iterable[Any]]:
+        yield show_key(columns.keys.listed())
+        for name, times in zip(names, columns.times, strict=True):
+            yield _or_null(times, show_times) if name == "validTo" else show_times(times)
+        if columns.sequences is not None:
+            yield columns.sequences.tolist()
+        yield show_value(columns.values.listed())
+        if columns.timestamps is not None:
+            yield show_times(columns.timestamps)
+        if columns.headers is not None:
+            yield [msgspec.Raw(headers_json(block)) for block in columns.headers]
+
+    return lambda row_keys, rows: list(map(line, *shown(take_apart(row_keys, rows))))
+
+
+@lru_cache(maxsize=64)  # All that one store has, in each of its formats.
+def _line_type(members: tuple[str, ...]) -> type[msgspec.Struct]:
+    # Its objects refer to nothing that refers to them: the collector need not know of them.
+    return msgspec.defstruct("Line", [(name, Any) for name in members], gc=False)
+
+
+def _show_of(serde: Serde) -> _Show:
+    """Bytes and texts msgspec writes itself; of all other types it is given the JSON."""
+    if serde.name == "bytes":
+        return lambda data: data
+    if serde.name == "string":
+        return _texts
+    json_bytes = serde.json_bytes
+    return lambda data: map(msgspec.Raw, map(json_bytes, data))
+
+
+def _texts(data: Sequence[bytes]) -> Iterable[str]:
+    try:
+        return list(map(bytes.decode, data))
+    except UnicodeDecodeError:
+        return map(decode_text, data)
+
+
+def _show_times_of(times: Times) -> Callable[[Numbers], list[Any]]:
+    if times is Times.MILLIS:
+        return lambda numbers: numbers.tolist()
+    write = time_writer(times)
+    return lambda numbers: [msgspec.Raw(write(time)) for time in numbers.tolist()]
+
+
+def _or_null(times: Numbers, show: Callable[[Numbers], list[Any]]) -> list[Any]:
+    """The times until which versions were valid; null while they are."""
+    latest = (times == STILL_VALID).tolist()
+    return [None if is_latest else one for one, is_latest in zip(show(times), latest, strict=True)]

@@ -1,0 +1,153 @@
+"""Rows with times as answers carry them, and the way back from one to its row key.
+
+A row is `{"key": k, "windowStart": t, "windowEnd": t, "sequence": n, "value": v}` or `{"key": k,
+"sessionStart": t, "sessionEnd": t, "value": v}`, with `timestamp` and `headers` where the query
+asks for them; `sequence` only where the store retains duplicates. A row without a timestamp, of a
+format that keeps none or from one, has the time of its key for one. A version is `{"key": k,
+"validFrom": t, "validTo": t, "value": v}`; `validTo` is null while it is the latest.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from qss_core.errors import MalformedBytesError, StoreError
+from qss_core.formats.timed_keys import (
+    STILL_VALID,
+    decode_session_key,
+    decode_version_key,
+    decode_window_key,
+    encode_session_key,
+    encode_version_key,
+    encode_window_key,
+    window_end,
+)
+from qss_core.formats.values import TIMESTAMP_UNKNOWN, splitter_of
+from qss_core.model import StoreType
+from qss_core.times import Times, time_of_json, time_writer
+from qss_store.reads.codec import Codec, RowWriter, Shape, headers_json, make_row_writer
+from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.plans.indexes import IndexPlan
+from qss_store.reads.plans.keys import ScanPlan, key_of_json
+from qss_store.reads.plans.times import TimedPlan
+
+# A row key -> the members of a row up to its value, and the row's time.
+_Head = Callable[[bytes], tuple[bytes, int]]
+
+
+def make_timed_writer(codec: Codec, shape: Shape, times: Times) -> RowWriter:
+    """The function (row key, row bytes) -> JSON bytes of a window, a session or a version.
+
+    It raises MalformedBytesError for bytes that another serde or format wrote.
+    """
+    head = _HEADS[codec.type](codec, times)
+    shown = time_writer(times)
+    split, value_json = splitter_of(codec.format), codec.value.json_bytes
+
+    def write(row_key: bytes, row: bytes) -> bytes:
+        start, time = head(row_key)
+        block, timestamp, value = split(row)
+        members = b'%b"value":%b' % (start, value_json(value))
+        if shape.timestamp:
+            if timestamp is None or timestamp == TIMESTAMP_UNKNOWN:
+                timestamp = time
+            members += b',"timestamp":%b' % shown(timestamp)
+        if shape.headers:
+            members += b',"headers":%b' % headers_json(block)
+        return members + b"}"
+
+    return write
+
+
+def make_writer(codec: Codec, plan: RowsPlan) -> RowWriter:
+    """The function (row key, row bytes) -> JSON bytes of a row that a plan asks for."""
+    if isinstance(plan, TimedPlan):
+        return make_timed_writer(codec, plan.shape, plan.times)
+    return make_row_writer(codec, plan.shape)
+
+
+def _window_head(codec: Codec, times: Times) -> _Head:
+    key_json, shown, size = codec.key.json_bytes, time_writer(times), codec.window_size_ms
+    has_sequence = codec.retain_duplicates
+
+    def head(row_key: bytes) -> tuple[bytes, int]:
+        key, start, sequence = decode_window_key(row_key)
+        end = shown(window_end(start, size))
+        members = b'{"key":%b,"windowStart":%b,"windowEnd":%b,' % (key_json(key), shown(start), end)
+        return members + b'"sequence":%d,' % sequence if has_sequence else members, start
+
+    return head
+
+
+def _session_head(codec: Codec, times: Times) -> _Head:
+    key_json, shown = codec.key.json_bytes, time_writer(times)
+
+    def head(row_key: bytes) -> tuple[bytes, int]:
+        key, start, end = decode_session_key(row_key)
+        return (
+            b'{"key":%b,"sessionStart":%b,"sessionEnd":%b,'
+            % (key_json(key), shown(start), shown(end)),
+            end,
+        )
+
+    return head
+
+
+def _version_head(codec: Codec, times: Times) -> _Head:
+    key_json, shown = codec.key.json_bytes, time_writer(times)
+
+    def head(row_key: bytes) -> tuple[bytes, int]:
+        key, start, end = decode_version_key(row_key)
+        ends = b"null" if end == STILL_VALID else shown(end)
+        return b'{"key":%b,"validFrom":%b,"validTo":%b,' % (key_json(key), shown(start), ends), end
+
+    return head
+
+
+_HEADS = {
+    StoreType.WINDOW: _window_head,
+    StoreType.SESSION: _session_head,
+    StoreType.VERSIONED: _version_head,
+}
+
+
+# --- Back from a line
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    """What a line says of its row key."""
+
+    key: msgspec.Raw
+    index_key: Any = None
+    window_start: int | str | None = None
+    sequence: int = 0
+    session_start: int | str | None = None
+    session_end: int | str | None = None
+    valid_from: int | str | None = None
+    valid_to: int | str | None = None
+
+
+def row_key_of_line(line: bytes, plan: RowsPlan, codec: Codec) -> bytes:
+    """The row key of a row that another pod wrote. Raises MalformedBytesError."""
+    try:
+        row = msgspec.json.decode(line, type=_Line)
+        if codec.key.name == "json":
+            key = bytes(row.key)  # As it was stored; writing it anew could change spaces.
+        else:
+            key = key_of_json(msgspec.json.decode(row.key), codec)
+        if isinstance(plan, ScanPlan):
+            return key
+        if isinstance(plan, IndexPlan):
+            return plan.index.head(row.index_key) + key
+        if plan.type is StoreType.WINDOW:
+            start = time_of_json("windowStart", row.window_start)
+            return encode_window_key(key, start, row.sequence)
+        if plan.type is StoreType.VERSIONED:
+            start = time_of_json("validFrom", row.valid_from)
+            end = None if row.valid_to is None else time_of_json("validTo", row.valid_to)
+            return encode_version_key(key, start, STILL_VALID if end is None else end)
+        start = time_of_json("sessionStart", row.session_start)
+        return encode_session_key(key, start, time_of_json("sessionEnd", row.session_end))
+    except (msgspec.DecodeError, UnicodeDecodeError, StoreError) as error:
+        raise MalformedBytesError("a pod answered with a row that has no key") from error

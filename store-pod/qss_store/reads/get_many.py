@@ -1,0 +1,400 @@
+"""Batch gets: many keys at once, a status for each, from one state for each partition."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from qss_core.errors import (
+    MalformedBytesError,
+    OverloadedError,
+    StoreError,
+    TooLargeError,
+    unreadable,
+)
+from qss_core.model import Ordinal, PartitionId
+from qss_core.queries.parameters import ReadOptions, Scope
+from qss_core.queries.requests import (
+    BatchRequest,
+    KeyStatus,
+    PartitionAnswer,
+    error_of_failure,
+    failure_of,
+)
+from qss_store.reads.codec import Codec, RowWriter, make_row_writer
+from qss_store.reads.context import Reader
+from qss_store.reads.encode.batch_get import found_rows
+from qss_store.reads.plans.keys import keys_of_json, partitions_of_keys
+from qss_store.reads.routing.admission import Reading, open_reading, prepare_reading
+from qss_store.reads.routing.peer_reads import PeerRequest
+from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.scatter import scatter
+from qss_store.reads.routing.trace import Execution
+from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
+from qss_store.runtime.request_memory import MemoryShare
+
+_AT_ONCE_MAX = 100
+_READ_AT_ONCE = 16  # Rows of 8 MiB each, at most.
+_READ_FIRST, _READ_BYTES = 4, 1024 * 1024  # Of many keys.
+_COPIES = 3  # Of rows: as they are stored, as JSON, and in the answer.
+_PlacedRow = tuple[int, bytes | StoreError | None]
+
+
+class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a BatchRequest: a result for each key, in order, and each partition's state."""
+
+    results: list[msgspec.Raw]
+    partitions: dict[str, PartitionAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One partition's share: its state, and what msgspec encodes as the results of its keys."""
+
+    answer: PartitionAnswer | msgspec.Raw
+    results: list[Any]
+
+
+class ManyKeys:
+    """One batch get."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        codec: Codec,
+        request: BatchRequest,
+        options: ReadOptions,
+        headers: dict[str, str],
+    ) -> None:
+        """Checks all keys; `headers` go along to peers."""
+        self._reader = reader
+        self._codec = codec
+        self._request = request
+        self._options = options
+        self._headers = headers
+        self._keys = keys_of_json(request.keys, codec)
+        self._places: dict[PartitionId, list[int]] = defaultdict(list)
+        for place, partition in enumerate(partitions_of_keys(self._keys, options.partition, codec)):
+            self._places[partition].append(place)
+        self._bytes_left = reader.settings.answer_bytes_max
+        self._memory: MemoryShare | None = None
+        self._encoded = 0  # Keys since others had their turn.
+
+    async def answer(self, memory: MemoryShare | None = None) -> bytes:
+        """What became of each key: the JSON of a BatchAnswer.
+
+        Raises OverloadedError where others have the `memory` that the rows would take.
+        """
+        self._memory = memory
+        found: dict[PartitionId, _Part | StoreError] = {}
+        turns: dict[PartitionId, Turn] = {}
+        for partition in self._places:
+            part = await self._read_here(partition, turns)
+            if part is not None:
+                found[partition] = part
+        if turns:
+            pod = self._reader.pod
+            deadline = self._reader.deadline(self._options)
+            found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
+        return self._assembled(found)
+
+    def answer_at_once(self, bytes_max: int) -> bytes | None:
+        """The same without a pause; None where it takes one, or a key is of another pod.
+
+        None, too, where the rows alone have as many bytes: nobody counts what is read here.
+        """
+        self._bytes_left = min(self._bytes_left, bytes_max)
+        if self._options.execution_info or self._options.scope is not Scope.ALL:
+            return None
+        found: dict[PartitionId, _Part | StoreError] = {}
+        for partition, places in self._places.items():
+            reading = open_reading(self._reader.pod, partition, self._options, self._codec.format)
+            keys = [self._keys[place] for place in places]
+            rows = self._rows(reading, keys)
+            if self._bytes_left <= 0:
+                return None
+            results = self._found_at_once(partition, keys, rows)
+            if results is None:
+                results = self._few(partition, places, rows)
+            if results is None:
+                return None
+            found[partition] = _Part(self._reader.answer_json(reading), results)
+        return self._assembled(found)
+
+    def _assembled(self, found: dict[PartitionId, _Part | StoreError]) -> bytes:
+        results: list[Any] = [None] * len(self._keys)
+        partitions: dict[str, PartitionAnswer | msgspec.Raw] = {}
+        for partition in sorted(found):
+            part = found[partition]
+            if isinstance(part, StoreError):
+                part = self._failed(partition, part)
+            for place, result in zip(self._places[partition], part.results, strict=True):
+                results[place] = result
+            partitions[str(partition)] = part.answer
+        return msgspec.json.encode({"results": results, "partitions": partitions})
+
+    async def _read_here(
+        self, partition: PartitionId, turns: dict[PartitionId, Turn]
+    ) -> _Part | StoreError | None:
+        """What this pod has; None, and a turn, where another one has to be asked."""
+        reader = self._reader
+        failure: StoreError | None = None
+        if partition in reader.pod.replicas:
+            try:
+                return await self._read(partition)
+            except OverloadedError:
+                raise  # It is the request that there is no memory for.
+            except StoreError as error:
+                failure = error
+        turn = reader.turn(partition, self._options)
+        if failure is not None:
+            turn.skip(reader.pod.ordinal)
+            turn.fail(failure, reader.pod.placed().pods)
+            if turn.is_over:
+                return failure
+        turns[partition] = turn
+        return None
+
+    def _failed(self, partition: PartitionId, error: StoreError) -> _Part:
+        results = [
+            self._result(partition, place, KeyStatus.FAILED, error)
+            for place in self._places[partition]
+        ]
+        return _Part(PartitionAnswer(failure=failure_of(error)), results)
+
+    async def _ask(
+        self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+    ) -> dict[PartitionId, _Part | StoreError]:
+        if pod != self._reader.pod.ordinal:
+            return await self._ask_peer(pod, partitions, timeout_s)
+        parts: dict[PartitionId, _Part | StoreError] = {}
+        for partition in partitions:
+            try:
+                parts[partition] = await self._read(partition)
+            except StoreError as error:
+                parts[partition] = error
+        return parts
+
+    # --- Here
+
+    async def _read(self, partition: PartitionId) -> _Part:
+        pod, options = self._reader.pod, self._options
+        execution = Execution(pod.clock, wanted=options.execution_info)
+        reading = await prepare_reading(pod, partition, options, self._codec.format)
+        places = self._places[partition]
+        started = pod.clock.monotonic()
+        # All rows at once, from one state; what takes longer, their JSON, in turns with others.
+        keys = [self._keys[place] for place in places]
+        async with pod.turns:
+            rows = self._rows(reading, keys)
+            results = self._found_at_once(partition, keys, rows)
+        if results is None:
+            results = await self._in_turns(partition, places, rows)
+        if not options.execution_info:
+            return _Part(self._reader.answer_json(reading), results)
+        found = sum(row is not None for row in rows)
+        execution.read(pod.clock.monotonic() - started, len(keys), found)
+        lines = execution.lines()
+        return _Part(msgspec.structs.replace(reading.answer(), execution_info=lines), results)
+
+    def _rows(self, reading: Reading, keys: list[bytes]) -> list[bytes | StoreError | None]:
+        """The rows of keys, each read once, a few at a time while the answer has room."""
+        if len(keys) <= _READ_AT_ONCE and len({*keys}) == len(keys):
+            return self._some(reading, keys)
+        unread = [*dict.fromkeys(keys)]
+        rows: list[bytes | StoreError | None] = []
+        count = _READ_FIRST
+        while len(rows) < len(unread):
+            some = self._some(reading, unread[len(rows) : len(rows) + count])
+            rows += some
+            # The next ones are about as large: where there is no memory for them, few were read.
+            largest = max(len(row) for row in (*some, b"") if isinstance(row, bytes))
+            count = max(1, min(_READ_AT_ONCE, _READ_BYTES // (largest + 1)))
+        if len(unread) == len(keys):
+            return rows
+        found, seen = dict(zip(unread, rows, strict=True)), set[bytes]()
+        rows = []
+        for key in keys:
+            rows.append(self._again(found[key]) if key in seen else found[key])
+            seen.add(key)
+        return rows
+
+    def _some(self, reading: Reading, keys: list[bytes]) -> list[bytes | StoreError | None]:
+        try:
+            self._check_room()
+            values = reading.view.snapshot.get_many(keys)
+        except StoreError:
+            return [self._row(reading, key) for key in keys]
+        size = sum(map(len, filter(None, values)))
+        if size > self._bytes_left:
+            return [self._row(reading, key) for key in keys]
+        self._takes(size)
+        return [*values]
+
+    def _again(self, row: bytes | StoreError | None) -> bytes | StoreError | None:
+        """The row of a key that comes again: its bytes are in the answer again."""
+        if not isinstance(row, bytes):
+            return row
+        try:
+            self._check_room()
+        except StoreError as error:
+            return error
+        self._takes(len(row))
+        return row
+
+    def _takes(self, size: int) -> None:
+        self._bytes_left -= size
+        if self._memory is not None:
+            self._memory.take(_COPIES * size)
+
+    def _row(self, reading: Reading, key: bytes) -> bytes | StoreError | None:
+        """One row by itself, where a batch has a damaged one or is too large for the answer."""
+        try:
+            self._check_room()
+            row = reading.view.snapshot.get(key)
+        except StoreError as error:
+            return error
+        self._takes(len(row or b""))
+        return row
+
+    def _found_at_once(
+        self, partition: PartitionId, keys: list[bytes], rows: Sequence[bytes | StoreError | None]
+    ) -> list[Any] | None:
+        """The usual case: a few keys, all there. None where it is not."""
+        if len(keys) > _AT_ONCE_MAX or self._encoded > CHUNK_ROWS_MAX:
+            return None
+        try:
+            # A missing row has no length, and a failure none either.
+            if sum(map(len, rows)) > CHUNK_BYTES_MAX:  # type: ignore[arg-type]
+                return None
+        except TypeError:
+            return None
+        self._encoded += len(keys)
+        return found_rows(self._codec, partition, keys, rows)  # type: ignore[arg-type]
+
+    def _few(
+        self, partition: PartitionId, places: list[int], rows: Sequence[bytes | StoreError | None]
+    ) -> list[Any] | None:
+        """Also what is absent or failed; None where it is more than one turn's worth."""
+        self._encoded += len(rows)
+        size = sum(len(row) for row in rows if isinstance(row, bytes))
+        if self._encoded > CHUNK_ROWS_MAX or size > CHUNK_BYTES_MAX:
+            return None
+        write = self._writer(partition)
+        return [
+            self._encode(partition, place, row, write)
+            for place, row in zip(places, rows, strict=True)
+        ]
+
+    def _writer(self, partition: PartitionId) -> RowWriter:
+        tail = b',"partition":%d,"status":"FOUND"}' % partition
+        return make_row_writer(self._codec, self._codec.shape, tail)
+
+    async def _in_turns(
+        self, partition: PartitionId, places: list[int], rows: Sequence[bytes | StoreError | None]
+    ) -> list[Any]:
+        write = self._writer(partition)
+        results: list[Any] = []
+        for some in _slices(places, rows):
+            results += [self._encode(partition, place, row, write) for place, row in some]
+            self._encoded += len(some)
+            if self._encoded >= CHUNK_ROWS_MAX or len(some) < len(rows):
+                self._encoded = 0
+                await asyncio.sleep(0)
+        return results
+
+    def _encode(
+        self,
+        partition: PartitionId,
+        place: int,
+        row: bytes | StoreError | None,
+        write: RowWriter,
+    ) -> msgspec.Raw:
+        if row is None:
+            return self._result(partition, place, KeyStatus.ABSENT)
+        if isinstance(row, StoreError):
+            return self._result(partition, place, KeyStatus.FAILED, row)
+        try:
+            return msgspec.Raw(write(self._keys[place], row))
+        except MalformedBytesError as error:
+            return self._result(partition, place, KeyStatus.FAILED, unreadable(error))
+
+    def _check_room(self) -> None:
+        if self._bytes_left <= 0:
+            limit = self._reader.settings.answer_bytes_max
+            raise TooLargeError(
+                f"the values before this key are {limit} bytes or more: ask for it apart",
+                limit=limit,
+            )
+
+    def _result(
+        self,
+        partition: PartitionId,
+        place: int,
+        status: KeyStatus,
+        error: StoreError | None = None,
+    ) -> msgspec.Raw:
+        members: dict[str, Any] = {
+            "key": msgspec.Raw(self._codec.key.json_bytes(self._keys[place])),
+            "partition": partition,
+            "status": status,
+        }
+        if error is not None:
+            members["failure"] = failure_of(error)
+        return msgspec.Raw(msgspec.json.encode(members))
+
+    # --- On another pod
+
+    async def _ask_peer(
+        self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+    ) -> dict[PartitionId, _Part | StoreError]:
+        places = [place for partition in partitions for place in self._places[partition]]
+        message = msgspec.structs.replace(
+            self._request,
+            keys=tuple(self._request.keys[place] for place in places),
+            timeout=timeout_s,
+        )
+        request = PeerRequest(
+            method="POST",
+            path=f"/state/get/{self._codec.name}?scope={Scope.LOCAL}",
+            headers={**self._headers, "Content-Type": "application/json"},
+            body=msgspec.json.encode(message),
+        )
+        address = self._reader.pod.address(pod)
+        body = await self._reader.peers.read(address, request, timeout_s, self._memory)
+        try:
+            answer = msgspec.json.decode(body, type=BatchAnswer)
+            by_place = dict(zip(places, answer.results, strict=True))
+            answers = {partition: answer.partitions[str(partition)] for partition in partitions}
+        except (ValueError, KeyError) as error:
+            raise MalformedBytesError(f"pod {address.name} answered something else") from error
+        return {
+            partition: self._from_peer(partition, answers[partition], by_place)
+            for partition in partitions
+        }
+
+    def _from_peer(
+        self, partition: PartitionId, answer: PartitionAnswer, by_place: dict[int, msgspec.Raw]
+    ) -> _Part | StoreError:
+        if answer.failure is not None:
+            return error_of_failure(answer.failure)
+        return _Part(answer, [by_place[place] for place in self._places[partition]])
+
+
+def _slices(
+    places: list[int], rows: Sequence[bytes | StoreError | None]
+) -> Iterator[list[_PlacedRow]]:
+    """Rows with their places, as many at a time as the loop may be held for."""
+    placed: list[_PlacedRow] = []
+    size = 0
+    for place, row in zip(places, rows, strict=True):
+        placed.append((place, row))
+        size += len(row) if isinstance(row, bytes) else 0
+        if size >= CHUNK_BYTES_MAX or len(placed) >= CHUNK_ROWS_MAX:
+            yield placed
+            placed, size = [], 0
+    if placed:
+        yield placed

@@ -1,0 +1,193 @@
+"""Scans over many partitions, one after the other, each in the order of its keys.
+
+The order is per partition, as Kafka concatenates its partitions' iterators: a merge would make each
+row wait for the slowest pod. What is left, by a limit or by a failure, is in the cursor.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from qss_core.errors import (
+    DeadlineExceededError,
+    NotPresentError,
+    PartitionDoesNotExistError,
+    Retry,
+    StoreError,
+)
+from qss_core.model import Ordinal, PartitionId
+from qss_core.queries.parameters import ReadOptions
+from qss_core.queries.requests import PartitionAnswer, failure_of
+from qss_store.reads.codec import Codec
+from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.routing.budget import Budget
+from qss_store.reads.routing.peer_reads import PeerReads, PeerRequest
+from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.scatter import deadline_exceeded
+from qss_store.reads.routing.trace import Execution
+from qss_store.reads.scans.cursors import Piece, encode_cursor
+from qss_store.reads.scans.key_scan import open_scan
+from qss_store.reads.scans.sources import LocalSource, RemoteSource, Source, open_reading_since
+from qss_store.replicas.pod import Pod
+
+# A peer ends its part a little before our time is up, so that it can still say where.
+PEER_SHARE_OF_TIME = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class PeerPart:
+    """The part of a scan that a peer is asked for."""
+
+    partition: PartitionId
+    cursor: str | None
+    limit: int | None
+    timeout_s: float
+    bytes_max: int
+    seconds_max: float
+
+
+MakePeerRequest = Callable[[PeerPart], PeerRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of one partition, as the scan's encoder gives them."""
+
+    partition: PartitionId | None  # None: of all partitions, merged.
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The end of a partition's rows; `cursor` goes on with all that is left, None: nothing is."""
+
+    partition: PartitionId
+    answer: PartitionAnswer
+    cursor: str | None
+
+
+Event = Rows | Mark
+
+
+@dataclass(slots=True, kw_only=True)
+class Scan:
+    """One scan; `events` may be asked for once.
+
+    `is_streamed`: rows are given out at once, so that a failure goes on after the last of them.
+    Otherwise a failed partition's rows are dropped, and it starts again.
+    """
+
+    pod: Pod
+    peers: PeerReads
+    codec: Codec
+    plan: RowsPlan
+    options: ReadOptions
+    pieces: tuple[Piece, ...]
+    budget: Budget
+    encoder: RowEncoder
+    is_streamed: bool
+    make_peer_request: MakePeerRequest
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Rows and marks, partition by partition."""
+        failed: list[Piece] = []
+        for index, piece in enumerate(self.pieces):
+            rest = self.pieces[index + 1 :]
+            left: Piece | None = None
+            source: Source | None = None
+            try:
+                source = await self._open(piece)
+                while (chunk := await source.more()).row_count:
+                    self.budget.spend(chunk.row_count, len(chunk.data))
+                    yield Rows(piece.partition, chunk.data)
+                ending = source.ending()
+                answer, left = ending.answer, ending.left
+            except StoreError as error:
+                answer = PartitionAnswer(end=False, failure=failure_of(error))
+                if may_come_back(error):
+                    failed.append(self._left_after_failure(piece, source))
+            finally:
+                if source is not None:
+                    await source.close()
+            # What failed comes last, so that it does not hold up the rest.
+            cut = () if left is None else (left,)
+            yield Mark(piece.partition, answer, self._cursor([*cut, *rest, *failed]))
+            if left is not None or self.budget.is_spent(self._now()):
+                return
+
+    def _left_after_failure(self, piece: Piece, source: Source | None) -> Piece:
+        return source.left_after_failure() if source and self.is_streamed else piece
+
+    def _now(self) -> float:
+        return self.pod.clock.monotonic()
+
+    def _cursor(self, pieces: Iterable[Piece]) -> str | None:
+        there = (piece for piece in pieces if piece.partition < self.codec.partitions)
+        return encode_cursor(there, self.plan, self.codec)
+
+    async def _open(self, piece: Piece) -> Source:
+        """The first of the partition's replicas that answers."""
+        configuration = self.pod.configuration(piece.partition)
+        turn = Turn.of(configuration, self.pod.ordinal, self.options)
+        deadline = min(self._now() + self.options.timeout_s, self.budget.deadline)
+        while not turn.is_over:
+            ordinal = turn.take()
+            share_s = turn.share_of(deadline - self._now())
+            try:
+                return await self._open_at(ordinal, piece, share_s)
+            except StoreError as error:
+                turn.fail(error, self.pod.placed().pods)
+        assert turn.failure is not None, "a turn has somebody to ask"
+        raise turn.failure
+
+    async def _open_at(self, ordinal: Ordinal, piece: Piece, timeout_s: float) -> Source:
+        if timeout_s <= 0:
+            raise deadline_exceeded()
+        if ordinal == self.pod.ordinal:
+            return await self._open_local(piece, timeout_s)
+        return await self._open_remote(ordinal, piece, timeout_s)
+
+    async def _open_local(self, piece: Piece, timeout_s: float) -> Source:
+        reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
+        execution = Execution(self.pod.clock, wanted=self.options.execution_info)
+        with execution.layer("open"):
+            scan = open_scan(reading, self.plan, piece, self.encoder, self.pod.metrics)
+        patience_s = timeout_s * PEER_SHARE_OF_TIME
+        return LocalSource(
+            scan, reading, self.budget, self.pod.clock, self.pod.turns, execution, patience_s
+        )
+
+    async def _open_remote(self, ordinal: Ordinal, piece: Piece, timeout_s: float) -> Source:
+        budget = self.budget
+        request = self.make_peer_request(
+            PeerPart(
+                partition=piece.partition,
+                cursor=self._cursor([piece]),
+                limit=budget.rows_left,
+                timeout_s=timeout_s,
+                bytes_max=budget.bytes_left,
+                seconds_max=(budget.deadline - self._now()) * PEER_SHARE_OF_TIME,
+            )
+        )
+        async with AsyncExitStack() as stack:
+            address = self.pod.address(ordinal)
+            lines = await stack.enter_async_context(self.peers.stream(address, request, timeout_s))
+            source = RemoteSource(
+                lines, stack.pop_all(), piece, self.plan, self.codec, self.encoder
+            )
+        try:
+            await source.begin()
+        except BaseException:
+            await source.close()
+            raise
+        return source
+
+
+def may_come_back(error: StoreError) -> bool:
+    """Whether the same partition may answer later, so that the cursor keeps it."""
+    if isinstance(error, PartitionDoesNotExistError):
+        return False
+    return error.retry is not Retry.NEVER or isinstance(
+        error, DeadlineExceededError | NotPresentError
+    )

@@ -1,0 +1,132 @@
+"""Whether a replica may answer a read, and from which state.
+
+The order of the checks is part of the API: the partition exists, it is here, its role, its state is
+open, how old it is, the position bound. A bound is checked with `requireActive` too (Kafka drops
+it), since an active that has just been promoted may not have applied all of its log.
+"""
+
+from dataclasses import dataclass
+
+from qss_core.errors import (
+    NotActiveError,
+    NotPresentError,
+    NotReadyError,
+    NotUpToBoundError,
+    TooStaleError,
+)
+from qss_core.formats.values import Format
+from qss_core.model import Isolation, PartitionConfiguration, PartitionId, PodName, Role
+from qss_core.positions import UnmetComponent, unmet_components
+from qss_core.queries.parameters import ReadOptions
+from qss_core.queries.requests import PartitionAnswer
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.storage.views.read_view import View
+
+_UNMET_SHOWN_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A replica that may answer, and its state at one moment."""
+
+    partition: PartitionId
+    pod: PodName
+    role: Role
+    configuration: PartitionConfiguration
+    view: View
+    replica: Replica
+
+    def answer(self) -> PartitionAnswer:
+        """The answer's part that says where it comes from."""
+        view = self.view
+        return PartitionAnswer(
+            position=view.position.to_json(),
+            served_by=self.pod,
+            role=self.role,
+            epoch=self.configuration.epoch,
+            sequence=view.sequence,
+            stream_time=view.stream_time,
+        )
+
+
+async def prepare_reading(
+    pod: Pod, partition: PartitionId, options: ReadOptions, asked_in: Format
+) -> Reading:
+    """As `open_reading`; uncommitted rows that are asked for are placed first."""
+    if options.isolation is not Isolation.READ_COMMITTED:
+        replica = pod.replicas.get(partition)
+        if replica is not None and _sees_uncommitted(replica, options):
+            await replica.uncommitted.prepare(options.timeout_s)
+    return open_reading(pod, partition, options, asked_in)
+
+
+def _sees_uncommitted(replica: Replica, options: ReadOptions) -> bool:
+    isolation = options.isolation or replica.definition.isolation
+    return isolation is Isolation.READ_UNCOMMITTED
+
+
+def open_reading(
+    pod: Pod, partition: PartitionId, options: ReadOptions, asked_in: Format
+) -> Reading:
+    """The local replica's state for a read, its rows in the format that the read was planned for.
+
+    Take what is needed of `view.snapshot` before the next await: a commit closes it. Raises
+    NotReadyError where uncommitted rows are asked for that `prepare_reading` has to place first.
+    """
+    replica = pod.local(partition)
+    role = replica.role
+    assert role is not None, "a local replica has a role"
+    if role is Role.LEARNER:
+        raise _elsewhere(NotPresentError, pod, replica, "is still being copied to")
+    if options.require_active and role is not Role.ACTIVE:
+        raise _elsewhere(NotActiveError, pod, replica, "is only a standby on")
+    view = replica.view
+    if view is None:
+        why = replica.failure.message if replica.failure else "it is being opened"
+        raise NotReadyError(f"partition {partition} does not serve yet: {why}")
+    if options.max_staleness_s is not None:
+        _check_staleness(replica, options.max_staleness_s)
+    if options.bound.topics and (unmet := unmet_components(view.position, options.bound)):
+        raise _behind(view, unmet)
+    if _sees_uncommitted(replica, options):
+        view = replica.uncommitted.view_of(view)
+    if view.format is not asked_in:
+        view = view.shown_in(asked_in)
+    return Reading(partition, pod.name, role, replica.log.configuration, view, replica)
+
+
+def _elsewhere(
+    kind: type[NotPresentError | NotActiveError], pod: Pod, replica: Replica, what: str
+) -> NotPresentError | NotActiveError:
+    active = pod.address(replica.log.configuration.active).name
+    return kind(
+        f"partition {replica.partition} {what} pod {pod.name}: ask {active}",
+        partition=replica.partition,
+        active=active,
+        epoch=replica.log.configuration.epoch,
+    )
+
+
+def _check_staleness(replica: Replica, max_staleness_s: float) -> None:
+    # The active is level with itself. What does not know how far behind it is counts as behind.
+    if replica.role is not Role.ACTIVE:
+        raise TooStaleError(
+            f"the standby of partition {replica.partition} cannot tell that it was level with its "
+            f"active within the last {max_staleness_s:g} s",
+            partition=replica.partition,
+        )
+
+
+def _behind(view: View, unmet: list[UnmetComponent]) -> NotUpToBoundError:
+    shown = ", ".join(
+        f"{one.topic}-{one.partition} at {'nothing' if one.seen is None else one.seen}"
+        f" of {one.offset}"
+        for one in unmet[:_UNMET_SHOWN_MAX]
+    )
+    more = len(unmet) - _UNMET_SHOWN_MAX
+    return NotUpToBoundError(
+        f"the replica has not reached the position bound: {shown}"
+        + (f" and {more} more" if more > 0 else ""),
+        position=view.position.to_json(),
+    )

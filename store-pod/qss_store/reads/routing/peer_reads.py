@@ -1,0 +1,166 @@
+"""How this pod asks others for reads: over their query port, one hop and never more.
+
+The caller's `Authorization` goes along, so that a pod cannot be used to read what its caller may
+not. A peer's whole answer is an HttpAnswer; a stream is read line by line.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+from yarl import URL
+
+from qss_client.http.unreachable import why_unreachable
+from qss_core.errors import DeadlineExceededError, UnreachableError
+from qss_core.model import PodAddress
+from qss_store.runtime.peer_client import PeerSession, read_answer, refusal_of
+from qss_store.runtime.request_memory import MemoryShare
+
+BYTES_MAX_HEADER = "Queryable-State-Bytes-Max"
+SECONDS_MAX_HEADER = "Queryable-State-Seconds-Max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerRequest:
+    """A read as another pod is asked for it; `path` as it goes on the wire, with parameters."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What a peer answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class PeerReads:
+    """A client of other pods' query ports."""
+
+    def __init__(self, session: PeerSession, requests_per_peer_max: int) -> None:
+        """Uses a session that its maker closes. Streams are limited by who makes them."""
+        self._session = session
+        self._slots: dict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(requests_per_peer_max)
+        )
+
+    async def ask(
+        self,
+        pod: PodAddress,
+        request: PeerRequest,
+        timeout_s: float,
+        memory: MemoryShare | None,
+    ) -> HttpAnswer:
+        """The whole answer, of this pod's `memory` too.
+
+        Raises UnreachableError, DeadlineExceededError and NoMemoryError.
+        """
+        with _translated(pod, timeout_s):
+            async with (
+                asyncio.timeout(timeout_s),
+                self._slots[pod.query],
+                self._sent(pod, request) as response,
+            ):
+                body = await read_answer(response, memory)
+                return HttpAnswer(response.status, response.headers, body)
+
+    async def read(
+        self,
+        pod: PodAddress,
+        request: PeerRequest,
+        timeout_s: float,
+        memory: MemoryShare | None,
+    ) -> bytes:
+        """The body of a good answer, and room for its copy in the caller's own.
+
+        Raises what the peer's problem says.
+        """
+        answer = await self.ask(pod, request, timeout_s, memory)
+        if memory is not None:
+            memory.take(len(answer.body))
+        if answer.status != 200:
+            raise refusal_of(answer.status, answer.body)
+        return answer.body
+
+    @asynccontextmanager
+    async def stream(
+        self, pod: PodAddress, request: PeerRequest, timeout_s: float
+    ) -> AsyncIterator["Lines"]:
+        """The lines of an answer; `timeout_s` is for the first and for each that follows."""
+        with _translated(pod, timeout_s):
+            async with asyncio.timeout(timeout_s) as opening, self._sent(pod, request) as response:
+                if response.status != 200:
+                    raise refusal_of(response.status, await read_answer(response))
+                opening.reschedule(None)
+                yield Lines(pod, response.content, timeout_s)
+
+    @asynccontextmanager
+    async def _sent(
+        self, pod: PodAddress, request: PeerRequest
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        async with self._session.request(
+            request.method,
+            URL(pod.query + request.path, encoded=True),
+            data=request.body,
+            headers=request.headers,
+        ) as response:
+            yield response
+
+
+class Lines:
+    """The lines of a stream, many at a time."""
+
+    def __init__(self, pod: PodAddress, content: aiohttp.StreamReader, timeout_s: float) -> None:
+        """Reads `content`; waits `timeout_s` for more, at most."""
+        self._pod = pod
+        self._content = content
+        self._timeout_s = timeout_s
+        self._partial = bytearray()
+
+    async def more(self) -> list[bytes]:
+        """The next whole lines; none at the end. What follows the last line break is dropped."""
+        while True:
+            with _translated(self._pod, self._timeout_s):
+                async with asyncio.timeout(self._timeout_s):
+                    data = await self._content.readany()
+            if not data:
+                return []
+            cut = data.rfind(b"\n")
+            if cut < 0:
+                self._partial += data
+                continue
+            lines = bytes(self._partial + data[:cut]).split(b"\n")
+            self._partial = bytearray(data[cut + 1 :])
+            return lines
+
+
+class _translated:  # noqa: N801 a context manager, used like a function.
+    """Ours for what goes wrong on the way to a peer."""
+
+    def __init__(self, pod: PodAddress, timeout_s: float) -> None:
+        self._pod = pod
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _frames: object) -> None:
+        # A connection that takes too long to open is both of the first two kinds.
+        if isinstance(error, aiohttp.ClientError):
+            raise UnreachableError(
+                f"pod {self._pod.name} did not answer: {why_unreachable(error, self._timeout_s)}"
+            ) from error
+        if isinstance(error, TimeoutError):
+            raise DeadlineExceededError(
+                f"pod {self._pod.name} did not answer within {self._timeout_s:.3g} s"
+            ) from error
+        if isinstance(error, OSError):
+            raise UnreachableError(f"pod {self._pod.name} did not answer") from error

@@ -1,0 +1,105 @@
+"""Whom to ask for a partition, in which order, and whom after a failure. Pure.
+
+What this pod may answer it answers itself. Then comes the active; then, unless the read needs the
+active, the other in-sync replicas, so that a partition whose active is down can still be read
+within the bound.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from qss_core.errors import (
+    AccessUnknownError,
+    DeadlineExceededError,
+    NotActiveError,
+    NotPresentError,
+    NotReadyError,
+    NotUpToBoundError,
+    OverloadedError,
+    StoreError,
+    StoreNotFoundError,
+    TooStaleError,
+    UnreachableError,
+)
+from qss_core.model import Ordinal, PartitionConfiguration, PodAddress
+from qss_core.queries.parameters import ReadOptions, Scope
+
+# Another replica may answer. All other failures are of the request or of the rows.
+_ELSEWHERE = (
+    AccessUnknownError,
+    DeadlineExceededError,
+    NotActiveError,
+    NotPresentError,
+    NotReadyError,
+    NotUpToBoundError,
+    OverloadedError,
+    StoreNotFoundError,
+    TooStaleError,
+    UnreachableError,
+)
+_SENT_ON = (NotActiveError, NotPresentError)
+_SILENT = (UnreachableError, DeadlineExceededError)
+
+
+def _weight(error: StoreError) -> int:
+    """How much a failure tells: "ask X" less than "no answer", less than "behind the bound"."""
+    if isinstance(error, _SENT_ON):
+        return 0
+    return 1 if isinstance(error, _SILENT) else 2
+
+
+@dataclass(slots=True)
+class Turn:
+    """One partition's way through its replicas."""
+
+    waiting: list[Ordinal]
+    may_ask_others: bool
+    asked: set[Ordinal] = field(default_factory=set)
+    failure: StoreError | None = None
+
+    @classmethod
+    def of(
+        cls, configuration: PartitionConfiguration, here: Ordinal, options: ReadOptions
+    ) -> "Turn":
+        """The way that a read's options allow."""
+        if options.scope is Scope.LOCAL:
+            return cls([here], may_ask_others=False)
+        active = configuration.active
+        others = () if options.require_active else sorted(configuration.in_sync)
+        order = [active, *(pod for pod in others if pod != active)]
+        # A stable sort: this pod first, the rest as it was.
+        return cls(sorted(order, key=lambda pod: pod != here), may_ask_others=True)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nobody left to ask."""
+        return not self.waiting
+
+    def take(self) -> Ordinal:
+        """Whom to ask now."""
+        pod = self.waiting.pop(0)
+        self.asked.add(pod)
+        return pod
+
+    def skip(self, pod: Ordinal) -> None:
+        """That pod was asked already."""
+        self.asked.add(pod)
+        self.waiting = [one for one in self.waiting if one != pod]
+
+    def share_of(self, remaining_s: float) -> float:
+        """How long whoever was taken may take, so that those who wait can still be asked."""
+        return remaining_s / (1 + len(self.waiting))
+
+    def fail(self, error: StoreError, pods: Iterable[PodAddress]) -> None:
+        """Whoever was asked did not answer; asks the active that the failure names, once."""
+        if self.failure is None or _weight(error) >= _weight(self.failure):
+            self.failure = error
+        if not isinstance(error, _ELSEWHERE):
+            self.waiting.clear()
+            return
+        if not self.may_ask_others:
+            return
+        named = error.details.get("active")
+        for pod in pods:
+            if pod.name == named and pod.ordinal not in self.asked:
+                self.waiting = [pod.ordinal, *(one for one in self.waiting if one != pod.ordinal)]

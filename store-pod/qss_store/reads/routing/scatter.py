@@ -1,0 +1,77 @@
+"""Asks many partitions at once: their replicas in turn, one request for each pod and round."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from qss_core.errors import DeadlineExceededError, StoreError
+from qss_core.model import Ordinal, PartitionId, PodAddress
+from qss_store.reads.routing.replica_router import Turn
+from qss_store.runtime.clock import Clock
+from qss_store.runtime.request_memory import NoMemoryError
+
+Answer = TypeVar("Answer")
+Answers = Mapping[PartitionId, Answer | StoreError]
+# Asks one pod for partitions, within seconds. Raises where none of them has an answer.
+Ask = Callable[[Ordinal, list[PartitionId], float], Awaitable[Answers[Answer]]]
+
+
+async def scatter(
+    turns: dict[PartitionId, Turn],
+    ask: Ask[Answer],
+    pods: Iterable[PodAddress],
+    deadline: float,
+    clock: Clock,
+) -> dict[PartitionId, Answer | StoreError]:
+    """Each partition's answer, or its last failure that tells something.
+
+    Raises NoMemoryError: it is the request that there is no memory for, not a partition.
+    """
+    found: dict[PartitionId, Answer | StoreError] = {}
+    pending = dict(turns)
+    while pending:
+        remaining_s = deadline - clock.monotonic()
+        answers = await _ask_round(pending, ask, remaining_s)
+        for partition, answer in answers.items():
+            if isinstance(answer, NoMemoryError):
+                raise answer
+            if isinstance(answer, StoreError):
+                turn = pending[partition]
+                turn.fail(answer, pods)
+                if not turn.is_over:
+                    continue
+                assert turn.failure is not None
+                answer = turn.failure
+            found[partition] = answer
+            del pending[partition]
+    return found
+
+
+async def _ask_round(
+    pending: dict[PartitionId, Turn], ask: Ask[Answer], remaining_s: float
+) -> dict[PartitionId, Answer | StoreError]:
+    groups: dict[Ordinal, list[PartitionId]] = defaultdict(list)
+    for partition, turn in pending.items():
+        groups[turn.take()].append(partition)
+
+    async def ask_pod(
+        pod: Ordinal, partitions: list[PartitionId]
+    ) -> dict[PartitionId, Answer | StoreError]:
+        share_s = min(pending[partition].share_of(remaining_s) for partition in partitions)
+        try:
+            if share_s <= 0:
+                raise deadline_exceeded()
+            answers = await ask(pod, partitions, share_s)
+            return {partition: answers[partition] for partition in partitions}
+        except StoreError as error:
+            return dict.fromkeys(partitions, error)
+
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(ask_pod(pod, of_it)) for pod, of_it in groups.items()]
+    return {partition: answer for task in asked for partition, answer in task.result().items()}
+
+
+def deadline_exceeded() -> DeadlineExceededError:
+    """The request's own time is up."""
+    return DeadlineExceededError("the request's timeout has passed: give it more time")

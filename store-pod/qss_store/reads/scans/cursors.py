@@ -1,0 +1,128 @@
+"""Cursors: all that is left of a scan, in a token that any pod takes, also after a restart.
+
+Bytes, integers big-endian: version (1) | CRC-32 of all that follows (4) | digest of the plan (8) |
+store id length (1), store id | pieces (2), and for each: partition (2) | sequence (8) | length of
+the last key read + 1, 0 for none (4), the key. A token is the unpadded base64url of these bytes.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from qss_core.errors import MalformedCursorError, MalformedRequestError
+from qss_core.model import PartitionId, Sequence
+from qss_core.text import decode_base64url, encode_base64url
+from qss_store.reads.codec import Codec
+from qss_store.reads.plans.dispatch import RowsPlan
+
+_VERSION = b"\x01"
+_CRC = struct.Struct(">I")
+_DIGEST = 8
+_COUNT = struct.Struct(">H")
+_PIECE = struct.Struct(">HQI")
+_NO_SEQUENCE = Sequence(0)
+_WHAT_TO_DO = "start the query again without a cursor"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What is left of one partition: all after `last_key`, or all of it.
+
+    `sequence` is of the state that gave the last key: what follows is never read from an older one.
+    """
+
+    partition: PartitionId
+    last_key: bytes | None = None
+    sequence: Sequence = _NO_SEQUENCE
+
+
+Bounds = tuple[bytes | None, bytes | None]
+
+
+def bounds_after(
+    last_key: bytes | None, lower: bytes | None, upper: bytes | None, *, reverse: bool
+) -> Bounds:
+    """What is left of the keys from `lower` up to, and without, `upper`, behind `last_key`.
+
+    A cursor may be forged: whatever it says, nothing outside of the query's bounds is left.
+    """
+    if last_key is None:
+        return lower, upper
+    if reverse:
+        upper = last_key if upper is None else min(upper, last_key)
+    else:
+        lower = max(lower or b"", last_key + b"\x00")
+    if lower is not None and upper is not None and lower > upper:
+        return upper, upper
+    return lower, upper
+
+
+def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str | None:
+    """The token for what is left; None where nothing is."""
+    left = list(pieces)
+    if not left:
+        return None
+    store_id = codec.store_id.encode()
+    parts = [plan.digest, bytes((len(store_id),)), store_id, _COUNT.pack(len(left))]
+    for piece in left:
+        length = 0 if piece.last_key is None else len(piece.last_key) + 1
+        parts.append(_PIECE.pack(piece.partition, piece.sequence, length))
+        parts.append(piece.last_key or b"")
+    content = b"".join(parts)
+    return encode_base64url(_VERSION + _CRC.pack(zlib.crc32(content)) + content)
+
+
+def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]:
+    """What is left by a token. Raises MalformedCursorError, also for another query's cursor."""
+    content = _check_content(token)
+    digest, rest = content[:_DIGEST], content[_DIGEST:]
+    store_id, rest = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
+    if store_id != codec.store_id.encode():
+        raise MalformedCursorError(f"the cursor is of another store: {_WHAT_TO_DO}")
+    if digest != plan.digest:
+        raise MalformedCursorError(
+            "the cursor is of another query: bounds and order have to stay the same, or "
+            + _WHAT_TO_DO
+        )
+    pieces = tuple(_read_pieces(rest))
+    named = [piece.partition for piece in pieces]
+    if len(set(named)) != len(named):
+        raise MalformedCursorError(f"the cursor names a partition twice: {_WHAT_TO_DO}")
+    if any(partition >= codec.partitions for partition in named):
+        raise MalformedCursorError(f"the cursor names a partition there is not: {_WHAT_TO_DO}")
+    return pieces
+
+
+def _check_content(token: str) -> bytes:
+    try:
+        data = decode_base64url(token)
+    except MalformedRequestError as error:
+        raise _malformed() from error
+    head = len(_VERSION) + _CRC.size
+    content = data[head:]
+    if data[:1] != _VERSION or len(content) < _DIGEST + 1 + _COUNT.size:
+        raise _malformed()
+    if data[1:head] != _CRC.pack(zlib.crc32(content)):
+        raise _malformed()
+    return content
+
+
+def _read_pieces(data: bytes) -> Iterable[Piece]:
+    try:
+        count: int = _COUNT.unpack_from(data)[0]
+        at = _COUNT.size
+        for _ in range(count):
+            partition, sequence, length = _PIECE.unpack_from(data, at)
+            at += _PIECE.size
+            key = data[at : at + length - 1] if length else None
+            at += max(0, length - 1)
+            yield Piece(PartitionId(partition), key, Sequence(sequence))
+    except struct.error as error:
+        raise _malformed() from error
+    if at != len(data):
+        raise _malformed()
+
+
+def _malformed() -> MalformedCursorError:
+    return MalformedCursorError(f"not a cursor that this store gave out: {_WHAT_TO_DO}")

@@ -1,0 +1,106 @@
+"""A scan of one replica's rows by an index: index rows in order, and the row that each one names.
+
+An answer's row is a row of the store with `indexKey` behind its key. A row that has several keys
+in an index comes once for each.
+"""
+
+from collections.abc import Iterator
+
+from qss_core.errors import CorruptionError, MalformedBytesError, unreadable
+from qss_core.model import Sequence
+from qss_store.reads.codec import make_row_writer
+from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.plans.indexes import IndexPlan
+from qss_store.reads.routing.admission import Reading
+from qss_store.reads.scans.cursors import Piece, bounds_after
+from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, NO_ROWS, Chunk
+from qss_store.runtime.metrics import Metrics
+from qss_store.storage.views.indexed import IndexedSnapshot
+
+_CHUNK_ROWS_MAX = 200  # Each costs a point look-up.
+_MEMBER = b',"indexKey":'
+
+
+class IndexScan:
+    """Rows of one state, by index key and key; it keeps its own hold on it until `close`."""
+
+    def __init__(
+        self, reading: Reading, plan: IndexPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
+    ) -> None:
+        """Opens the iterator after `start`, in the loop's turn that took the reading."""
+        snapshot = reading.view.snapshot
+        assert isinstance(snapshot, IndexedSnapshot), "the plan was made for a store with indexes"
+        lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
+        self._index = plan.index
+        self._encoder = encoder
+        self._write = make_row_writer(plan.codec, plan.shape)
+        self._key_json = plan.codec.key.json_bytes
+        self._get = snapshot.rows.reader()
+        self._rows: Iterator[tuple[bytes, bytes]] = snapshot.index.scan(
+            lower=lower, upper=upper, reverse=plan.reverse
+        )
+        self.last_key = start.last_key
+        self.sequence: Sequence = reading.view.sequence
+        self._given = 0
+        # One row ahead: a scan that stops at a limit knows whether anything is left.
+        self._ahead = next(self._rows, None)
+        self._gauge = metrics.open_iterators
+        self._gauge.inc()
+        self._is_open = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rows were taken."""
+        return self._ahead is None
+
+    @property
+    def told(self) -> str:
+        """How many rows were looked at and given, in words."""
+        return f"{self._given} index rows scanned, {self._given} returned"
+
+    def take(self, rows_max: int) -> Chunk:
+        """The next rows, up to `rows_max` and a chunk's limits."""
+        taken: list[bytes] = []
+        size = 0
+        most = min(rows_max, _CHUNK_ROWS_MAX)
+        last_key = self.last_key
+        try:
+            while self._ahead is not None and len(taken) < most and size < CHUNK_BYTES_MAX:
+                last_key = self._ahead[0]
+                line = self._line(last_key)
+                size += len(line)
+                taken.append(line)
+                self._ahead = next(self._rows, None)
+        except MalformedBytesError as error:
+            raise unreadable(error) from error
+        # Only now: rows of a chunk that failed were not given out.
+        self.last_key = last_key
+        self._given += len(taken)
+        return Chunk(len(taken), self._encoder.of_lines(taken)) if taken else NO_ROWS
+
+    def _line(self, index_row: bytes) -> bytes:
+        index_key, key = self._index.parts(index_row)
+        row = self._get(key)
+        if row is None:
+            raise CorruptionError(
+                f"index {self._index.name} names a row that is not there: its store type says "
+                "something else of a row than it did. Raise the type's version: its indexes are "
+                "made anew"
+            )
+        line = self._write(key, row)
+        behind = len(b'{"key":') + len(self._key_json(key))
+        return b"%b%b%b%b" % (
+            line[:behind],
+            _MEMBER,
+            self._index.serde.json_bytes(index_key),
+            line[behind:],
+        )
+
+    def close(self) -> None:
+        """Lets go of the state; again is no error."""
+        if self._is_open:
+            self._is_open = False
+            self._rows = iter(())
+            self._ahead = None
+            del self._get
+            self._gauge.dec()

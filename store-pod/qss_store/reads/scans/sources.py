@@ -1,0 +1,220 @@
+"""Where the rows of one partition's scan come from: a replica here, or one on another pod.
+
+A source is opened before anything of its partition is answered, so that another replica can still
+take its place. After that all rows of a partition come from one state of one replica: only then is
+the position in its answer true.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from qss_core.errors import (
+    MalformedBytesError,
+    NotUpToBoundError,
+    UnreachableError,
+)
+from qss_core.formats.values import Format
+from qss_core.queries.parameters import ReadOptions
+from qss_core.queries.requests import (
+    MARK_START,
+    ROW_START,
+    PartitionAnswer,
+    PartitionMark,
+    decode_mark,
+    error_of_failure,
+)
+from qss_store.reads.codec import Codec
+from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.timed_rows import row_key_of_line
+from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.routing.budget import Budget
+from qss_store.reads.routing.peer_reads import Lines
+from qss_store.reads.routing.trace import Execution
+from qss_store.reads.scans.cursors import Piece, decode_cursor
+from qss_store.reads.scans.key_scan import RowScan
+from qss_store.reads.scans.open_scan import NO_ROWS, SCAN_ROWS_MAX, Chunk
+from qss_store.replicas.pod import Pod
+from qss_store.runtime.clock import Clock
+from qss_store.runtime.heavy_turns import HeavyTurns
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The answer of a partition whose rows were given; `left` is what a limit has cut off."""
+
+    answer: PartitionAnswer
+    left: Piece | None
+
+
+class Source(Protocol):
+    """Rows of one partition, a chunk at a time."""
+
+    async def more(self) -> Chunk:
+        """The next rows; none when it is over, or as much as the budget allows was given."""
+
+    def ending(self) -> Ending:
+        """How it ended."""
+
+    def left_after_failure(self) -> Piece:
+        """What is left where `more` has failed."""
+
+    async def close(self) -> None:
+        """Lets go of the replica's state."""
+
+
+async def open_reading_since(
+    pod: Pod, piece: Piece, options: ReadOptions, asked_in: Format
+) -> Reading:
+    """The local replica's state, not an older one than the cursor's rows came from."""
+    reading = await prepare_reading(pod, piece.partition, options, asked_in)
+    if reading.view.sequence < piece.sequence:
+        raise NotUpToBoundError(
+            f"the replica is at sequence {reading.view.sequence}, older than the state "
+            f"{piece.sequence} that the cursor's rows came from"
+        )
+    return reading
+
+
+class LocalSource:
+    """A replica of this pod."""
+
+    def __init__(
+        self,
+        scan: RowScan,
+        reading: Reading,
+        budget: Budget,
+        clock: Clock,
+        turns: HeavyTurns,
+        execution: Execution,
+        patience_s: float,
+    ) -> None:
+        """Owns the scan; ends where the next row is `patience_s` away: the cursor goes on there."""
+        self._scan = scan
+        self._reading = reading
+        self._budget = budget
+        self._clock = clock
+        self._turns = turns
+        self._execution = execution
+        self._patience_s = patience_s
+        self._seconds = 0.0
+        self._has_begun = False
+
+    async def more(self) -> Chunk:
+        """The next rows."""
+        now = self._clock.monotonic()
+        until = now + self._patience_s
+        while not (self._scan.is_over or self._budget.is_spent(now) or now >= until):
+            if self._has_begun:
+                await asyncio.sleep(0)  # Others take their turn between chunks.
+            self._has_begun = True
+            left = self._budget.rows_left
+            async with self._turns:
+                started = self._clock.monotonic()
+                chunk = self._scan.take(SCAN_ROWS_MAX if left is None else left)
+                now = self._clock.monotonic()
+            self._seconds += now - started
+            if chunk.row_count:
+                return chunk
+        return NO_ROWS
+
+    def ending(self) -> Ending:
+        """The answer, with the state that all rows were read from."""
+        self._execution.add("scan", self._seconds, f", {self._scan.told}")
+        answer = msgspec.structs.replace(
+            self._reading.answer(),
+            end=self._scan.is_over,
+            execution_info=self._execution.lines(),
+        )
+        return Ending(answer, None if self._scan.is_over else self.left_after_failure())
+
+    def left_after_failure(self) -> Piece:
+        """All after the last row given."""
+        return Piece(self._reading.partition, self._scan.last_key, self._scan.sequence)
+
+    async def close(self) -> None:
+        """Closes the scan."""
+        self._scan.close()
+
+
+class RemoteSource:
+    """A replica of another pod: its rows are JSON already."""
+
+    def __init__(
+        self,
+        lines: Lines,
+        stack: AsyncExitStack,
+        start: Piece,
+        plan: RowsPlan,
+        codec: Codec,
+        encoder: RowEncoder,
+    ) -> None:
+        """Owns the stack that holds the connection."""
+        self._lines = lines
+        self._stack = stack
+        self._start = start
+        self._plan = plan
+        self._codec = codec
+        self._encoder = encoder
+        self._first: list[bytes] = []
+        self._last_row: bytes | None = None
+        self._mark: PartitionMark | None = None
+
+    async def begin(self) -> None:
+        """Waits for the first rows. Raises the failure of a peer that has none to give."""
+        self._first = await self._next()
+
+    async def more(self) -> Chunk:
+        """The next rows."""
+        rows = await self.lines()
+        return Chunk(len(rows), self._encoder.of_lines(rows)) if rows else NO_ROWS
+
+    async def lines(self) -> list[bytes]:
+        """The next rows as they came."""
+        rows = self._first or await self._next()
+        self._first = []
+        if rows:
+            self._last_row = rows[-1]
+        return rows
+
+    async def _next(self) -> list[bytes]:
+        if self._mark is not None:
+            return []
+        rows = await self._lines.more()
+        if not rows:
+            raise UnreachableError("the pod that was asked broke off in the middle of its rows")
+        if rows[-1].startswith(MARK_START):
+            self._mark = decode_mark(rows.pop())
+            if self._mark.failure is not None and not rows:
+                raise error_of_failure(self._mark.failure)
+        if not all(row.startswith(ROW_START) for row in rows):
+            raise MalformedBytesError("the pod that was asked answered with lines that are no rows")
+        return rows
+
+    def ending(self) -> Ending:
+        """The peer's own answer."""
+        mark = self._mark
+        assert mark is not None, "a source that gives no more rows has its mark"
+        if mark.failure is not None:
+            raise error_of_failure(mark.failure)
+        left = None
+        if mark.end is False:
+            pieces = decode_cursor(mark.cursor or "", self._plan, self._codec)
+            left = next(iter(pieces), None)
+        members = {name: getattr(mark, name) for name in PartitionAnswer.__struct_fields__}
+        return Ending(PartitionAnswer(**members), left)
+
+    def left_after_failure(self) -> Piece:
+        """All after the last row given: its key is read only now."""
+        if self._last_row is None:
+            return self._start
+        key = row_key_of_line(self._last_row, self._plan, self._codec)
+        return Piece(self._start.partition, key, self._start.sequence)
+
+    async def close(self) -> None:
+        """Gives the connection back."""
+        await self._stack.aclose()

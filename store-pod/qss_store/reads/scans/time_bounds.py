@@ -1,0 +1,111 @@
+"""Where the rows of a TimedPlan lie among the row keys of a partition, and which they are.
+
+The bounds for one key are Kafka's, byte for byte. Those for a range of keys hold every row that is
+asked for; Kafka's upper one misses rows of a key that is the beginning of another whose next byte
+is small ("a" beside "a\\x00"). Between the bounds lie rows of other keys and times too:
+`make_filter` tells them by what their row keys say. Pure.
+"""
+
+from collections.abc import Callable
+
+from qss_core.formats.segments import encode_time
+from qss_core.formats.timed_keys import (
+    SEQUENCE_MAX,
+    SESSION_SUFFIX_BYTES,
+    WINDOW_SUFFIX_BYTES,
+)
+from qss_core.model import StoreType
+from qss_store.reads.plans.times import TimedPlan
+
+_SEQUENCE_BYTES = 4
+_TIME_BYTES = 8
+
+Bounds = tuple[bytes | None, bytes | None]
+# Sorts rows by time, then key, then the rest of the row key.
+TimeOrder = tuple[bytes, bytes, bytes]
+
+
+def suffix_bytes(store_type: StoreType) -> int:
+    """How many bytes a row key has behind the key."""
+    return WINDOW_SUFFIX_BYTES if store_type is StoreType.WINDOW else SESSION_SUFFIX_BYTES
+
+
+def row_bounds(plan: TimedPlan, stream_time: int) -> Bounds | None:
+    """The first row key, and the first one behind the last; None where there can be no row.
+
+    No row has a time beyond the partition's stream time, which keeps an open range short.
+    """
+    latest = min(plan.latest, stream_time)
+    if plan.earliest > latest or plan.start_from > plan.start_to:
+        return None
+    is_window = plan.type is StoreType.WINDOW
+    least, most = (
+        (bytes(_SEQUENCE_BYTES), SEQUENCE_MAX.to_bytes(_SEQUENCE_BYTES, "big"))
+        if is_window
+        else (encode_time(0), encode_time(plan.start_to))
+    )
+    last = encode_time(latest) + most
+    if plan.key_from is not None and plan.key_from == plan.key_to:
+        return plan.key_from + encode_time(plan.earliest) + least, plan.key_from + last + b"\x00"
+    lower = None if plan.key_from is None else plan.key_from + bytes(suffix_bytes(plan.type))
+    return lower, None if plan.key_to is None else _largest(plan.key_to, last) + b"\x00"
+
+
+def _largest(key: bytes, suffix: bytes) -> bytes:
+    """The largest row key of `key` and of all keys that it begins with, given their suffix."""
+    end = len(key)
+    for start in range(len(key) - 1, -1, -1):
+        # Most bytes of most keys are above the first byte of a time: nothing to compare.
+        if key[start] <= suffix[0]:
+            longer = (key[start : min(end, start + len(suffix))] + suffix)[: len(suffix)]
+            if suffix > longer:
+                end = start
+    return key[:end] + suffix
+
+
+def make_filter(plan: TimedPlan) -> Callable[[bytes], bool]:
+    """The function (row key) -> whether the plan asks for it."""
+    suffix = suffix_bytes(plan.type)
+    lowest, highest = plan.key_from or b"", plan.key_to
+    time = slice(-suffix, _TIME_BYTES - suffix)
+    first, last = encode_time(plan.earliest), encode_time(plan.latest)
+    start_first, start_last = encode_time(plan.start_from), encode_time(plan.start_to)
+    is_empty = plan.latest < 0
+    tail = slice(-_TIME_BYTES, None)
+
+    def of_windows(row_key: bytes) -> bool:
+        key = row_key[:-suffix]
+        return (
+            lowest <= key
+            and (highest is None or key <= highest)
+            and first <= row_key[time] <= last
+            and not is_empty
+        )
+
+    def of_sessions(row_key: bytes) -> bool:
+        return of_windows(row_key) and start_first <= row_key[tail] <= start_last
+
+    def of_versions(row_key: bytes) -> bool:
+        # The mark of a tombstone begins where it ends.
+        return of_sessions(row_key) and row_key[time] != row_key[tail]
+
+    if plan.type is StoreType.WINDOW and plan.key_from == highest is not None:
+        return _windows_of_key(highest, plan)
+    filters = {StoreType.WINDOW: of_windows, StoreType.SESSION: of_sessions}
+    return filters.get(plan.type, of_versions)
+
+
+def _windows_of_key(key: bytes, plan: TimedPlan) -> Callable[[bytes], bool]:
+    """Of row keys of one length, those between two that begin alike begin so too."""
+    size = len(key) + WINDOW_SUFFIX_BYTES
+    low = key + encode_time(plan.earliest) + bytes(_SEQUENCE_BYTES)
+    high = key + encode_time(plan.latest) + b"\xff" * _SEQUENCE_BYTES
+    is_empty = plan.latest < 0
+    return lambda row_key: len(row_key) == size and low <= row_key <= high and not is_empty
+
+
+def make_time_order(store_type: StoreType) -> Callable[[bytes], TimeOrder]:
+    """The function (row key) -> what sorts it by time, then key."""
+    suffix = suffix_bytes(store_type)
+    time = slice(-suffix, _TIME_BYTES - suffix)
+    return lambda row_key: (row_key[time], row_key[:-suffix], row_key[-suffix:])

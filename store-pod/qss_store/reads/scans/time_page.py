@@ -1,0 +1,71 @@
+"""The first rows of many by time, in memory that the page bounds, not the rows. Pure.
+
+Rows lie by key. A page by time looks at all of them and keeps the first so many; nothing is sorted
+on disk. What was dropped lies behind all that was kept, so a page is always a whole stretch.
+"""
+
+from typing import Generic, TypeVar
+
+from qss_store.reads.scans.time_bounds import TimeOrder
+
+Payload = TypeVar("Payload")
+
+
+class TimePage(Generic[Payload]):
+    """The first rows in time order, up to so many and to so many bytes, one at least."""
+
+    def __init__(self, rows_max: int, bytes_max: int, *, reverse: bool) -> None:
+        """Empty. With `reverse`, the last rows, from the last on."""
+        self._rows_max = rows_max
+        self._bytes_max = bytes_max
+        self._reverse = reverse
+        self._kept: list[tuple[TimeOrder, int, Payload]] = []
+        self._bytes = 0
+        self._fence: TimeOrder | None = None  # What lies behind it cannot be in the page.
+        self.is_cut = False  # Whether anything was left out.
+
+    def wants(self, order: TimeOrder) -> bool:
+        """Whether a row may still be in the page."""
+        fence = self._fence
+        if fence is None:
+            return True
+        return order > fence if self._reverse else order < fence
+
+    def add(self, order: TimeOrder, size: int, payload: Payload) -> None:
+        """Takes a row of `size` bytes."""
+        if not self.wants(order):
+            self.is_cut = True
+            return
+        self._kept.append((order, size, payload))
+        self._bytes += size
+        if len(self._kept) >= 2 * self._rows_max or self._bytes >= 2 * self._bytes_max:
+            self._cut()
+
+    def end_at(self, order: TimeOrder) -> None:
+        """Nothing behind `order` may be given: what lies there is not known whole."""
+        inside = [one for one in self._kept if not self._is_behind(one[0], order)]
+        self.is_cut = self.is_cut or len(inside) < len(self._kept)
+        self._kept = inside
+        self._bytes = sum(size for _, size, _ in inside)
+
+    def rows(self) -> list[tuple[TimeOrder, Payload]]:
+        """The page, in order."""
+        self._cut()
+        return [(order, payload) for order, _, payload in self._kept]
+
+    def _is_behind(self, order: TimeOrder, other: TimeOrder) -> bool:
+        return order < other if self._reverse else order > other
+
+    def _cut(self) -> None:
+        self._kept.sort(key=lambda one: one[0], reverse=self._reverse)
+        count = total = 0
+        for _, size, _ in self._kept:
+            # One row at least: a page that gives nothing would never go on.
+            if count and (count >= self._rows_max or total + size > self._bytes_max):
+                break
+            count, total = count + 1, total + size
+        if count < len(self._kept):
+            self.is_cut = True
+            del self._kept[count:]
+            self._fence = self._kept[-1][0]
+        self._bytes = total

@@ -1,0 +1,309 @@
+"""Rows of all partitions by time: a page that is merged over them, whole or not at all.
+
+A partition's rows lie by key, so each page scans what is left of the time range, in every
+partition, and keeps the first `limit` rows. Memory is bounded by the limit, not by the range. While
+a partition that may come back does not answer, a page is empty and the cursor stays: an order over
+all partitions has no place for rows that come later.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from qss_core.errors import MalformedBytesError, StoreError, unreadable
+from qss_core.model import Ordinal, PartitionId
+from qss_core.queries.parameters import ReadOptions
+from qss_core.queries.requests import PartitionAnswer, failure_of
+from qss_store.reads.codec import Codec
+from qss_store.reads.encode.json import RowEncoder
+from qss_store.reads.encode.timed_rows import make_timed_writer, row_key_of_line
+from qss_store.reads.multi_scan import (
+    PEER_SHARE_OF_TIME,
+    Event,
+    MakePeerRequest,
+    Mark,
+    PeerPart,
+    Rows,
+    may_come_back,
+)
+from qss_store.reads.plans.times import TimedPlan
+from qss_store.reads.routing.budget import Budget
+from qss_store.reads.routing.peer_reads import PeerReads
+from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.scatter import deadline_exceeded, scatter
+from qss_store.reads.routing.trace import Execution
+from qss_store.reads.scans.cursors import Piece, encode_cursor
+from qss_store.reads.scans.open_scan import CHUNK_ROWS_MAX
+from qss_store.reads.scans.sources import RemoteSource, open_reading_since
+from qss_store.reads.scans.time_bounds import TimeOrder, make_filter, make_time_order
+from qss_store.reads.scans.time_page import TimePage
+from qss_store.reads.scans.timed_scan import LOOKED_AT_MAX, open_rows, visible
+from qss_store.replicas.pod import Pod
+from qss_store.runtime.request_memory import MemoryShare, NoMemoryError
+
+_Line = tuple[PartitionId, bytes, bytes]  # Of which partition, its row key, its JSON.
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One partition's rows for the page; `is_end`: it has no others."""
+
+    answer: PartitionAnswer
+    rows: list[tuple[TimeOrder, _Line]]
+    is_end: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class TimeScan:
+    """One page by time; `events` may be asked for once.
+
+    The pieces are what is left of each partition; the first one's key is the last row that was
+    given, of whatever partition.
+    """
+
+    pod: Pod
+    peers: PeerReads
+    codec: Codec
+    plan: TimedPlan
+    options: ReadOptions
+    pieces: tuple[Piece, ...]
+    budget: Budget
+    encoder: RowEncoder
+    make_peer_request: MakePeerRequest
+    memory: MemoryShare | None = None
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The page's rows, then a mark for each partition, all with the same cursor."""
+        found: dict[PartitionId, _Part | StoreError]
+        try:
+            found = await self._found()
+        except NoMemoryError as error:
+            # A stream has begun already. Its traceback holds rows.
+            failure = error.with_traceback(None)
+            found = {piece.partition: failure for piece in self.pieces}
+        failures = [one for one in found.values() if isinstance(one, StoreError)]
+        if any(may_come_back(failure) for failure in failures):
+            cursor = self._cursor(self._left(found), self.pieces[0].last_key)
+            for partition, part in found.items():
+                yield Mark(partition, _withheld(part), cursor)
+            return
+        rows, ends = self._merged(found)
+        if rows:
+            yield Rows(None, self.encoder.of_lines([line for _, (_, _, line) in rows]))
+        left = [piece for piece in self._left(found) if piece.partition not in ends]
+        cursor = self._cursor(left, rows[-1][1][1] if rows else None)
+        for partition, part in found.items():
+            yield Mark(partition, _answered(part, is_end=partition in ends), cursor)
+
+    # --- All partitions
+
+    async def _found(self) -> dict[PartitionId, _Part | StoreError]:
+        """What each partition gives, or why it does not, in order of the partitions."""
+        turns: dict[PartitionId, Turn] = {}
+        found: dict[PartitionId, _Part | StoreError] = {}
+        for piece in self.pieces:
+            try:
+                configuration = self.pod.configuration(piece.partition)
+            except StoreError as error:
+                found[piece.partition] = error
+            else:
+                turns[piece.partition] = Turn.of(configuration, self.pod.ordinal, self.options)
+        pods, clock = self.pod.placed().pods, self.pod.clock
+        found |= await scatter(turns, self._ask, pods, self.budget.deadline, clock)
+        return {piece.partition: found[piece.partition] for piece in self.pieces}
+
+    def _merged(
+        self, found: dict[PartitionId, _Part | StoreError]
+    ) -> tuple[list[tuple[TimeOrder, _Line]], set[PartitionId]]:
+        """The page, and the partitions that have nothing behind it."""
+        page: TimePage[_Line] = TimePage(*self._limits, reverse=self.plan.reverse)
+        parts = {number: one for number, one in found.items() if isinstance(one, _Part)}
+        for part in parts.values():
+            for order, line in part.rows:
+                page.add(order, len(line[2]), line)
+        for part in parts.values():
+            if not part.is_end:
+                page.end_at(part.rows[-1][0])
+        rows = page.rows()
+        given = dict.fromkeys(parts, 0)
+        for _, (partition, _, _) in rows:
+            given[partition] += 1
+        ends = {
+            number
+            for number, part in parts.items()
+            if part.is_end and given[number] == len(part.rows)
+        }
+        return rows, ends
+
+    def _left(self, found: dict[PartitionId, _Part | StoreError]) -> list[Piece]:
+        """What may still be read: all but the partitions whose failure is for good."""
+        left = []
+        for piece in self.pieces:
+            part = found[piece.partition]
+            if isinstance(part, _Part):
+                left.append(Piece(piece.partition, sequence=part.answer.sequence or piece.sequence))
+            elif may_come_back(part):
+                left.append(Piece(piece.partition, sequence=piece.sequence))
+        return left
+
+    def _cursor(self, left: list[Piece], last_key: bytes | None) -> str | None:
+        """The first piece carries the place in the order, which is that of all partitions."""
+        if left:
+            left[0] = replace(left[0], last_key=last_key)
+        return encode_cursor(left, self.plan, self.codec)
+
+    @property
+    def _limits(self) -> tuple[int, int]:
+        """Rows and bytes of a page."""
+        limit = self.budget.rows_left
+        assert limit is not None, "a page by time has a limit"
+        return limit, self.budget.bytes_left
+
+    # --- One partition
+
+    async def _ask(
+        self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+    ) -> dict[PartitionId, _Part | StoreError]:
+        deadline = self.pod.clock.monotonic() + timeout_s
+        found: dict[PartitionId, _Part | StoreError] = {}
+        for partition in partitions:
+            left_s = deadline - self.pod.clock.monotonic()
+            try:
+                if left_s <= 0:
+                    raise deadline_exceeded()
+                if pod == self.pod.ordinal:
+                    found[partition] = await self._read(self._piece(partition), deadline)
+                else:
+                    found[partition] = await self._read_at(pod, self._piece(partition), left_s)
+            except NoMemoryError:
+                raise
+            except StoreError as error:
+                found[partition] = error
+        return found
+
+    def _piece(self, partition: PartitionId) -> Piece:
+        """What is left of a partition, behind the row that was given last."""
+        sequence = next(one.sequence for one in self.pieces if one.partition == partition)
+        return Piece(partition, self.pieces[0].last_key, sequence)
+
+    async def _read(self, piece: Piece, deadline: float) -> _Part:
+        """The first rows of a replica here: looks at all of them, in turns with others."""
+        execution = Execution(self.pod.clock, wanted=self.options.execution_info)
+        started = self.pod.clock.monotonic()
+        reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
+        plan = visible(reading, self._narrowed(piece))
+        rows = open_rows(reading, plan)
+        row = next(rows, None)  # Before others have their turn: now the scan holds the state.
+        page: TimePage[tuple[bytes, bytes]] = TimePage(*self._limits, reverse=plan.reverse)
+        wanted, order_of = self._make_wanted(plan, piece), make_time_order(plan.type)
+        looked_at = 0
+        with self.pod.metrics.open_iterators.track_inprogress():
+            while row is not None:
+                if wanted(row[0]):
+                    page.add(order_of(row[0]), len(row[0]) + len(row[1]), row)
+                looked_at += 1
+                if looked_at % LOOKED_AT_MAX == 0:
+                    await self._pause(deadline)
+                row = next(rows, None)
+        lines = await self._lines(piece.partition, page.rows(), deadline)
+        seconds = self.pod.clock.monotonic() - started
+        execution.add("scan", seconds, f", {looked_at} rows scanned, {len(lines)} returned")
+        answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
+        return _Part(answer, lines, is_end=not page.is_cut)
+
+    async def _pause(self, deadline: float) -> None:
+        """Others take their turn."""
+        if self.pod.clock.monotonic() >= deadline:
+            raise deadline_exceeded()
+        await asyncio.sleep(0)
+
+    def _narrowed(self, piece: Piece) -> TimedPlan:
+        """The plan without the times before the row that was given last: their segments rest."""
+        if piece.last_key is None:
+            return self.plan
+        time = int.from_bytes(make_time_order(self.plan.type)(piece.last_key)[0], "big")
+        if self.plan.reverse:
+            return replace(self.plan, latest=min(self.plan.latest, time))
+        return replace(self.plan, earliest=max(self.plan.earliest, time))
+
+    def _make_wanted(self, plan: TimedPlan, piece: Piece) -> Callable[[bytes], bool]:
+        matches = make_filter(plan)
+        if piece.last_key is None:
+            return matches
+        order_of = make_time_order(plan.type)
+        last = order_of(piece.last_key)
+        if plan.reverse:
+            return lambda row_key: matches(row_key) and order_of(row_key) < last
+        return lambda row_key: matches(row_key) and order_of(row_key) > last
+
+    async def _lines(
+        self,
+        partition: PartitionId,
+        rows: list[tuple[TimeOrder, tuple[bytes, bytes]]],
+        deadline: float,
+    ) -> list[tuple[TimeOrder, _Line]]:
+        write = make_timed_writer(self.codec, self.plan.shape, self.plan.times)
+        lines: list[tuple[TimeOrder, _Line]] = []
+        for order, (row_key, row) in rows:
+            try:
+                lines.append((order, self._kept((partition, row_key, write(row_key, row)))))
+            except MalformedBytesError as error:
+                raise unreadable(error) from error
+            if len(lines) % CHUNK_ROWS_MAX == 0:
+                await self._pause(deadline)
+        return lines
+
+    def _kept(self, line: _Line) -> _Line:
+        """A row of the page. Raises NoMemoryError."""
+        if self.memory is not None:
+            self.memory.take(len(line[1]) + len(line[2]))
+        return line
+
+    async def _read_at(self, pod: Ordinal, piece: Piece, timeout_s: float) -> _Part:
+        """The first rows of a replica on another pod."""
+        cursor = encode_cursor([piece], self.plan, self.codec)
+        part = PeerPart(
+            partition=piece.partition,
+            cursor=cursor,
+            limit=self.budget.rows_left,
+            timeout_s=timeout_s * PEER_SHARE_OF_TIME,
+            bytes_max=self.budget.bytes_left,
+            seconds_max=timeout_s,
+        )
+        address = self.pod.address(pod)
+        async with AsyncExitStack() as stack:
+            lines = await stack.enter_async_context(
+                self.peers.stream(address, self.make_peer_request(part), timeout_s)
+            )
+            source = RemoteSource(
+                lines, stack.pop_all(), piece, self.plan, self.codec, self.encoder
+            )
+        try:
+            await source.begin()
+            rows: list[tuple[TimeOrder, _Line]] = []
+            order_of = make_time_order(self.plan.type)
+            while some := await source.lines():
+                for line in some:
+                    row_key = row_key_of_line(line, self.plan, self.codec)
+                    rows.append((order_of(row_key), self._kept((piece.partition, row_key, line))))
+            answer = source.ending().answer
+        finally:
+            await source.close()
+        if not rows and not answer.end:
+            raise MalformedBytesError(f"pod {address.name} gave no row, and was not at the end")
+        return _Part(answer, rows, is_end=answer.end is True)
+
+
+def _withheld(part: _Part | StoreError) -> PartitionAnswer:
+    if isinstance(part, StoreError):
+        return PartitionAnswer(end=False, failure=failure_of(part))
+    return msgspec.structs.replace(part.answer, end=False)
+
+
+def _answered(part: _Part | StoreError, *, is_end: bool) -> PartitionAnswer:
+    if isinstance(part, StoreError):
+        return PartitionAnswer(end=False, failure=failure_of(part))
+    return msgspec.structs.replace(part.answer, end=is_end)

@@ -1,0 +1,127 @@
+"""Queries of a user's own: the rows of a built-in query, folded to one result a partition.
+
+Rows are read in chunks with turns for others between them, from one state, like any scan. Whatever
+the user's code raises becomes the partition's failure; it is never the pod's end.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from qss_core.errors import MalformedRequestError, StoreError, TooLargeError
+from qss_core.model import StoreDefinition
+from qss_core.queries.types import decode_query
+from qss_core.times import Times
+from qss_store.reads.codec import Codec
+from qss_store.reads.encode.json import JsonRows
+from qss_store.reads.plans.dispatch import RowsPlan, plan_of
+from qss_store.reads.routing.admission import Reading
+from qss_store.reads.routing.scatter import deadline_exceeded
+from qss_store.reads.scans.cursors import Piece
+from qss_store.reads.scans.key_scan import open_scan
+from qss_store.reads.scans.open_scan import CHUNK_ROWS_MAX
+from qss_store.runtime.clock import Clock
+from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.plugins import PartitionQuery, QueryType
+
+_LOG = logging.getLogger(__name__)
+_ROWS: msgspec.json.Decoder[list[dict[str, Any]]] = msgspec.json.Decoder(list[dict[str, Any]])
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class FoldPlan:
+    """A query type of a user's own, with the rows that it reads."""
+
+    name: str
+    make: Callable[[], PartitionQuery]
+    rows: RowsPlan
+
+
+def plan_fold(
+    name: str,
+    query_type: QueryType,
+    raw: msgspec.Raw,
+    definition: StoreDefinition,
+    codec: Codec,
+    times: Times | None,
+) -> FoldPlan:
+    """The plan. Raises MalformedRequestError for parameters that the query type refuses."""
+    parameters = msgspec.json.decode(raw, type=dict[str, Any])
+    del parameters["type"]
+
+    def make() -> PartitionQuery:
+        try:
+            made = query_type(parameters, definition)
+        except (LookupError, TypeError, ValueError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise MalformedRequestError(f"{name} takes no such members: {what}") from error
+        if not isinstance(made, PartitionQuery):
+            raise StoreError(f"{name} is no PartitionQuery: it needs source, add and result")
+        return made
+
+    source = _guarded(name, lambda: make().source)
+    plan = plan_of(decode_query(_encoded(name, source)), codec, times)
+    if not isinstance(plan, RowsPlan):
+        raise StoreError(f"{name}: its source is no query of rows: {source}")
+    return FoldPlan(name, make, plan)
+
+
+async def fold(
+    reading: Reading,
+    plan: FoldPlan,
+    codec: Codec,
+    metrics: Metrics,
+    clock: Clock,
+    deadline: float,
+    result_bytes_max: int,
+) -> tuple[msgspec.Raw, str]:
+    """The partition's result as JSON, and how many rows were read, in words.
+
+    Opens its own hold on the reading's state before anything is awaited. Raises
+    DeadlineExceededError, TooLargeError, and StoreError for what the query type does wrong.
+    """
+    start = Piece(reading.partition, None, reading.view.sequence)
+    scan = open_scan(reading, plan.rows, start, JsonRows(codec, plan.rows), metrics)
+    try:
+        query = _guarded(plan.name, plan.make)
+        wants_more = True
+        while wants_more and not scan.is_over:
+            if clock.monotonic() >= deadline:
+                raise deadline_exceeded()
+            rows = _ROWS.decode(b"[%b]" % scan.take(CHUNK_ROWS_MAX).data)
+            if rows:
+                wants_more = bool(_guarded(plan.name, partial(query.add, rows)))
+            await asyncio.sleep(0)  # Others take their turn between chunks.
+        result = _encoded(plan.name, _guarded(plan.name, query.result))
+        if len(bytes(result)) > result_bytes_max:
+            raise TooLargeError(
+                f"the result of {plan.name} has {len(bytes(result))} bytes, at most "
+                f"{result_bytes_max} are answered: ask for less",
+                limit=result_bytes_max,
+            )
+        return result, scan.told
+    finally:
+        scan.close()
+
+
+def _guarded(name: str, act: Callable[[], _Result]) -> _Result:
+    try:
+        return act()
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 other people's code: whatever it raises is told.
+        _LOG.exception("the query type %s failed", name)
+        raise StoreError(f"the query type {name} failed: {type(error).__name__}: {error}") from None
+
+
+def _encoded(name: str, result: Mapping[str, Any] | Any) -> msgspec.Raw:
+    try:
+        return msgspec.Raw(msgspec.json.encode(result))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"{name}: JSON cannot say {type(result).__name__}: {error}") from error

@@ -1,0 +1,206 @@
+"""One replica's changelog in its engine: the shell around the pure rules of `replication.log`."""
+
+import zlib
+from collections.abc import Mapping
+from itertools import islice
+
+from msgspec.structs import replace
+
+from qss_core.errors import CorruptionError
+from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, StoreSettings, Wire
+from qss_core.wire.messages import decode, encode
+from qss_store.replication import log as logs
+from qss_store.replication.entries import (
+    Command,
+    Entry,
+    decode_entry,
+    decode_head,
+    decode_offset,
+    encode_entry,
+    encode_offset,
+)
+from qss_store.runtime.clock import Clock
+from qss_store.storage.apply.commit_writer import APPLIED
+from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Engine
+
+_CUT_AFTER_BYTES = 16 * 1024 * 1024
+_CUT_AT_ONCE_MAX = 500
+_CUT = b"changelog-cut"
+
+
+class _Cut(Wire, frozen=True, kw_only=True):
+    """The last entry that was cut: a log without entries continues behind it."""
+
+    offset: Offset
+    epoch: Epoch
+    bytes_after: int  # Bytes ever appended, up to and with that entry.
+
+
+class Changelog:
+    """The log's state, `log`, and its entries on disk."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        pod: Ordinal,
+        configuration: PartitionConfiguration,
+        meta: Mapping[bytes, bytes],
+        clock: Clock,
+    ) -> None:
+        """Finds what the engine holds; only what was applied is taken to be under the watermark.
+
+        Raises CorruptionError where entries are missing that were not applied.
+        """
+        self._engine = engine
+        self._clock = clock
+        applied = decode_offset(meta.get(APPLIED, encode_offset(0)))
+        cut = decode(meta[_CUT], _Cut) if _CUT in meta else None
+        first = next(engine.scan(CHANGELOG), None)
+        newest = engine.snapshot(CHANGELOG)
+        last = next(newest.scan(reverse=True), None)
+        newest.close()
+        behind_cut = applied if cut is None else Offset(max(applied, cut.offset + 1))
+        self.log = logs.Log(
+            pod=pod,
+            configuration=configuration,
+            start=decode_offset(first[0]) if first else behind_cut,
+            end=Offset(decode_offset(last[0]) + 1) if last else behind_cut,
+            watermark=applied,
+            applied=applied,
+        )
+        if not self.log.start <= applied <= self.log.end:
+            raise CorruptionError(
+                f"the changelog holds the entries {self.log.start} to {self.log.end - 1} and "
+                f"{applied} is the next one to apply: entries are missing"
+            )
+        self._bytes_total = cut.bytes_after if cut else 0
+        self._last_epoch = cut.epoch if cut else Epoch(0)
+        if last is not None:
+            entry = decode_entry(last[1])
+            self._bytes_total = entry.bytes_before + len(last[1]) + entry.payload_bytes
+            self._last_epoch = entry.epoch
+        self._bytes_when_cut = 0
+        self.is_cut_owed = False
+        self._due_below = self.log.start  # Entries below are to be deleted, in turns.
+        self._examined = self.log.start  # Entries below, of a clock that was ahead, decide nothing.
+
+    @property
+    def owes_barrier(self) -> bool:
+        """Whether the next entry has to be a Barrier."""
+        return logs.owes_barrier(self.log, self._last_epoch)
+
+    def append(self, command: Command, payload: bytes | memoryview) -> tuple[Offset, Entry]:
+        """Writes an entry, not durably; DiskFullError, and no entry, where there is no space."""
+        entry = Entry(
+            self.log.configuration.epoch, self._clock.wall_ms(), self._bytes_total, command
+        )
+        log, offset = logs.append(self.log)
+        data = encode_entry(entry)
+        batch = self._engine.batch()
+        batch.put(CHANGELOG, encode_offset(offset), data)
+        if entry.payload_bytes:
+            batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
+        self._engine.write(batch)
+        self.log = log
+        self._last_epoch = entry.epoch
+        self._bytes_total += len(data) + entry.payload_bytes
+        return offset, entry
+
+    def read(self, offset: Offset) -> Entry:
+        """An entry; CorruptionError where it is missing."""
+        data = self._engine.get(CHANGELOG, encode_offset(offset))
+        if data is None:
+            raise CorruptionError(f"entry {offset} is missing from the changelog")
+        return decode_entry(data)
+
+    def digest(self, offset: Offset) -> int | None:
+        """A checksum of an entry's bytes, without its rows; None where it is not here."""
+        data = self._engine.get(CHANGELOG, encode_offset(offset))
+        return None if data is None else zlib.crc32(data)
+
+    @property
+    def durable_end(self) -> Offset:
+        """Everything below was synced here."""
+        return self.log.durable.get(self.log.pod, Offset(0))
+
+    def acknowledge(self, end: Offset) -> None:
+        """Notes that everything below `end` is durable here."""
+        self.log = logs.acknowledge(self.log, self.log.pod, end)
+
+    def apply_unsynced(self, end: Offset) -> None:
+        """Lets entries be applied whose apply ends with the sync that makes them durable."""
+        self.log = logs.apply_unsynced(self.log, end)
+
+    def applied(self, offset: Offset) -> None:
+        """Notes that an entry was applied."""
+        self.log = logs.apply(self.log, offset)
+
+    # --- Cutting
+
+    @property
+    def is_due_to_cut(self) -> bool:
+        """Whether a cut was put off, or so much was appended that another one may be worth it."""
+        return self.is_cut_owed or self._bytes_total - self._bytes_when_cut > _CUT_AFTER_BYTES
+
+    def cut(self, settings: StoreSettings, open_floor: Offset | None) -> bool:
+        """Deletes some of what the retention no longer asks for; whether there may be more.
+
+        `open_floor` and above stay. While an entry is being applied nothing is deleted; the cut is
+        owed then.
+        """
+        self._bytes_when_cut = self._bytes_total
+        if self.log.applied < self.log.watermark:
+            self.is_cut_owed = True
+            return False
+        self.is_cut_owed = False
+        if self._due_below <= self.log.start:
+            self.is_cut_owed = self._look(settings, open_floor)
+        if self._due_below > self.log.start:
+            self._delete_below(Offset(min(self._due_below, self.log.start + _CUT_AT_ONCE_MAX)))
+            self.is_cut_owed |= self._due_below > self.log.start
+        return self.is_cut_owed
+
+    def _look(self, settings: StoreSettings, open_floor: Offset | None) -> bool:
+        """Finds below which offset entries are due; whether it has to look further."""
+        start = max(self._examined, self.log.start)
+        rows = self._engine.scan(CHANGELOG, lower=encode_offset(start))
+        looked_at = [_stored(key, data) for key, data in islice(rows, _CUT_AT_ONCE_MAX)]
+        now_ms = self._clock.wall_ms()
+        self._due_below = logs.truncation_point(
+            self.log,
+            looked_at,
+            self._bytes_total,
+            open_floor,
+            now_ms,
+            logs.Retention(settings.changelog_retention_ms, settings.changelog_retention_bytes),
+        )
+        is_full = len(looked_at) == _CUT_AT_ONCE_MAX
+        if self._due_below > self.log.start:
+            self._examined = self._due_below
+            return is_full
+        is_undecided = is_full and looked_at[-1].wall_time_ms > now_ms
+        self._examined = Offset(looked_at[-1].offset + 1) if is_undecided else self.log.start
+        return is_undecided
+
+    def _delete_below(self, point: Offset) -> None:
+        last = self._engine.get(CHANGELOG, encode_offset(Offset(point - 1)))
+        if last is None:
+            raise CorruptionError(f"entry {point - 1} is missing from the changelog")
+        behind = self._engine.get(CHANGELOG, encode_offset(point))
+        cut = _Cut(
+            offset=Offset(point - 1),
+            epoch=Epoch(decode_head(last).epoch),
+            bytes_after=decode_head(behind).bytes_before if behind else self._bytes_total,
+        )
+        batch = self._engine.batch()
+        for offset in range(self.log.start, point):
+            batch.delete(CHANGELOG, encode_offset(offset))
+            batch.delete(PAYLOAD, encode_offset(offset))
+        batch.put(META, _CUT, encode(cut))
+        self._engine.write(batch, makes_room=True)
+        self.log = replace(self.log, start=point)
+
+
+def _stored(key: bytes, data: bytes) -> logs.Stored:
+    head = decode_head(data)
+    return logs.Stored(decode_offset(key), head.wall_time_ms, head.bytes_before)

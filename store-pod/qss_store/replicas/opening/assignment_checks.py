@@ -1,0 +1,29 @@
+"""Which assignments a pod may take. Pure."""
+
+from qss_core.errors import MalformedRequestError, WrongStoreError
+from qss_core.model import Ordinal, PartitionId, StoreAssignment, StoreName
+from qss_core.spec.resource import formats_of
+
+
+def check_assignment(
+    assignment: StoreAssignment, store: StoreName, held: StoreAssignment | None
+) -> None:
+    """Raises WrongStoreError for one of another store than the pod's, or than the one it holds."""
+    definition = assignment.definition
+    if definition.name != store:
+        raise WrongStoreError(f"this pod serves store {store}, not {definition.name}")
+    if definition.format not in formats_of(definition.type):
+        raise MalformedRequestError(
+            f"a store of type {definition.type} has no format {definition.format}"
+        )
+    if held and held.definition.store_id != definition.store_id:
+        raise WrongStoreError(
+            f"this volume belongs to store id {held.definition.store_id}, "
+            f"not {definition.store_id}: delete it, or adopt it",
+            store_id=held.definition.store_id,
+        )
+
+
+def partitions_of(assignment: StoreAssignment, ordinal: Ordinal) -> set[PartitionId]:
+    """The partitions that a pod has, in whatever role."""
+    return {one.partition for one in assignment.partitions if one.role_of(ordinal) is not None}

@@ -1,0 +1,38 @@
+"""Whether a volume is the one of another pod: what partitions lie on it tells."""
+
+from collections.abc import Collection
+
+from qss_core.model import Ordinal, PartitionId, StoreAssignment
+from qss_store.replicas.volume.kept_files import Volume
+
+_LOST = "its rows are not on the volume any more: bring them back"
+
+
+def why_not_here(volume: Volume, partition: PartitionId) -> str:
+    """Why a partition that should be on a volume is not there, as far as it can be known."""
+    assignment = volume.assignment()
+    present = set(volume.partitions()) - {partition}
+    if assignment is None or not present:
+        return _LOST
+    pods = _pods_of(assignment, present)
+    if not pods or pods & _pods_of(assignment, {partition}):
+        return _LOST
+    held = ", ".join(map(str, sorted(present)))
+    names = " or ".join(f"pod {pod}" for pod in sorted(pods))
+    return (
+        f"this is the volume of {names}: it holds that pod's partitions ({held}), and none of this "
+        "pod's. Give each pod its own volume again; nothing is lost"
+    )
+
+
+def _pods_of(assignment: StoreAssignment, partitions: Collection[PartitionId]) -> set[Ordinal]:
+    """The pods that have all of these partitions."""
+    return {
+        pod.ordinal
+        for pod in assignment.pods
+        if all(
+            number < len(assignment.partitions)
+            and assignment.partitions[number].role_of(pod.ordinal) is not None
+            for number in partitions
+        )
+    }

@@ -1,0 +1,230 @@
+"""Opens a partition's database, and refuses one that holds less than it did.
+
+An empty or shortened database in the place of a lost one would be served as if it were the data.
+"""
+
+import asyncio
+import gc
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from qss_core.errors import CorruptionError
+from qss_core.model import Offset, PartitionConfiguration, PartitionId, StoreDefinition
+from qss_store.replicas.opening.mixed_volumes import why_not_here
+from qss_store.replicas.pod_context import Surroundings
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.volume.kept_files import SyncMark, Volume
+from qss_store.storage.database_files import (
+    check_log,
+    make_directory,
+    sync_directory,
+    translated_os_error,
+)
+from qss_store.storage.engine import Engine, SyncedFiles, shortage_of
+from qss_store.storage.replica_identity import is_new
+
+_LOG = logging.getLogger(__name__)
+_GIVING_UP = "loss-being-accepted"
+
+
+class OpenEngine(Protocol):
+    """Opens the engine of one replica."""
+
+    def __call__(self, path: Path) -> Engine:
+        """The engine whose files are under `path`; it makes them where there are none."""
+
+
+class Opening:
+    """Opens the databases of one volume."""
+
+    def __init__(
+        self, volume: Volume, open_engine: OpenEngine, salvage_engine: OpenEngine | None
+    ) -> None:
+        """`marks` has to be set before a partition is opened that was here before.
+
+        `salvage_engine` opens an engine up to the first damage of its write-ahead log.
+        """
+        self.marks: Mapping[PartitionId, SyncMark] = {}
+        self._volume = volume
+        self._open_engine = open_engine
+        self._salvage_engine = salvage_engine
+        self._salvaged: PartitionId | None = None
+
+    async def salvage(
+        self,
+        partition: PartitionId,
+        opened: Callable[[], Awaitable[Replica]],
+        take: Callable[[Replica], Awaitable[None]],
+        *,
+        is_spoilt: bool,
+    ) -> Replica:
+        """What is left of a partition that was lost, as `opened` opens it by `open`.
+
+        A write-ahead log is read up to its damage. What cannot be opened even so, or does not
+        `take` what comes first, is put aside, as one that `is_spoilt` is, and an empty database
+        takes its place. Until all this has ended well the partition is lost.
+        """
+        self._salvaged = partition
+        try:
+            if is_spoilt and not self._giving_up(partition).exists():
+                gc.collect()  # The closed database holds its lock until nothing refers to it.
+                self._put_aside(partition, "it takes no writes any more")
+                return await _taken(opened, take)
+            return await self._salvage(partition, opened, take)
+        finally:
+            self._salvaged = None
+
+    def has_gone_on(self, partition: PartitionId) -> None:
+        """What is there is the data from now on: to be called when its mark says so, too."""
+        self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
+        self._giving_up(partition).unlink(missing_ok=True)
+        sync_directory(self._volume.database(partition))
+
+    def _giving_up(self, partition: PartitionId) -> Path:
+        """Lies among the files of a database whose loss is being accepted.
+
+        It does not lie among those that somebody brings back.
+        """
+        return self._volume.database(partition) / _GIVING_UP
+
+    async def _salvage(
+        self,
+        partition: PartitionId,
+        opened: Callable[[], Awaitable[Replica]],
+        take: Callable[[Replica], Awaitable[None]],
+    ) -> Replica:
+        try:
+            return await _taken(opened, take)
+        except CorruptionError as error:
+            why = error.message
+        gc.collect()  # The failed database holds its lock until nothing refers to it.
+        self._put_aside(partition, why)
+        return await _taken(opened, take)
+
+    async def start(
+        self,
+        definition: StoreDefinition,
+        configuration: PartitionConfiguration,
+        surroundings: Surroundings,
+        *,
+        was_here: bool,
+    ) -> Replica:
+        """A partition's replica, started.
+
+        Raises as `open`, and CorruptionError where it holds less than was synced, or is damaged.
+        """
+        engine = await self.open(configuration.partition, was_here=was_here)
+        try:
+            replica = Replica(definition, configuration, engine, surroundings)
+        except BaseException:
+            engine.close()
+            raise
+        try:
+            if was_here:
+                await self.check(replica)
+            await replica.start()
+        except BaseException:
+            await replica.close()
+            raise
+        return replica
+
+    async def open(self, partition: PartitionId, *, was_here: bool) -> Engine:
+        """The partition's database, off the event loop; it is made where it `was_here` not.
+
+        Raises CorruptionError where it is damaged, or was here and is gone; DiskFullError and
+        other StoreErrors where it may be opened later.
+        """
+        try:
+            return await self._open(partition, was_here=was_here)
+        except OSError as error:
+            raise translated_os_error(error) from error
+        except (RuntimeError, MemoryError) as error:
+            raise shortage_of(error) or error from error
+
+    async def _open(self, partition: PartitionId, *, was_here: bool) -> Engine:
+        path = self._volume.database(partition)
+        mark = self.marks.get(partition) if was_here else None
+        existed = path.exists()
+        is_salvaged = partition == self._salvaged
+        if is_salvaged:
+            make_directory(path)
+            self._giving_up(partition).touch()
+            sync_directory(path)
+        elif self._giving_up(partition).exists():
+            raise CorruptionError(
+                "its loss was accepted, and the pod ended before it could go on: accept it again"
+            )
+        if existed and mark is not None and mark.files is not None:
+            check_log(path, mark.files)
+        open_engine = self._salvage_engine if is_salvaged else self._open_engine
+        engine = await asyncio.to_thread(open_engine or self._open_engine, path)
+        try:
+            if was_here:
+                self._check_begun(engine, partition)
+        except BaseException:
+            engine.close()
+            if not existed:  # Nothing is to lie where somebody brings it back.
+                shutil.rmtree(path, ignore_errors=True)
+            raise
+        return engine
+
+    def _check_begun(self, engine: Engine, partition: PartitionId) -> None:
+        if is_new(engine):
+            raise CorruptionError(why_not_here(self._volume, partition))
+
+    def _put_aside(self, partition: PartitionId, why: str) -> None:
+        """Keeps the files of a database that does not open beside those of the others."""
+        path = self._volume.database(partition)
+        aside = next(
+            name
+            for number in count(1)
+            if not (name := path.with_name(f"{path.name}.damaged-{number}")).exists()
+        )
+        _LOG.error("the files of partition %s are put aside as %s: %s", partition, aside.name, why)
+        if path.exists():
+            path.rename(aside)
+
+    async def check(self, replica: Replica) -> None:
+        """Raises CorruptionError where a database holds less than was synced of it."""
+        mark = self.marks.get(replica.partition)
+        if mark is None:
+            return
+        if mark.files is not None:
+            await asyncio.to_thread(_check_writes, replica.engine, mark.files)
+        last = Offset(mark.end - 1)
+        if replica.log.end < mark.end:
+            raise CorruptionError(
+                f"the changelog ends at entry {replica.log.end - 1}, and entry {last} was synced: "
+                "these files are older than the data; bring the newer ones back"
+            )
+        found = None if mark.digest is None else replica.digest_of(last)
+        if found is not None and found != mark.digest:
+            raise CorruptionError(
+                f"entry {last} of the changelog is another one than was synced: these files are "
+                "not those of the data; bring the right ones back"
+            )
+
+
+async def _taken(
+    opened: Callable[[], Awaitable[Replica]], take: Callable[[Replica], Awaitable[None]]
+) -> Replica:
+    replica = await opened()
+    try:
+        await take(replica)
+    except BaseException:
+        await replica.close()
+        raise
+    return replica
+
+
+def _check_writes(engine: Engine, synced: SyncedFiles) -> None:
+    found = engine.mark()
+    if found is not None and found.writes < synced.writes:
+        raise CorruptionError(
+            f"the database holds {found.writes} writes, and {synced.writes} were synced: its "
+            "write-ahead log lost its end"
+        )

@@ -1,0 +1,61 @@
+"""Has replicas take what an assignment says of them; one that cannot fails alone, and says why."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from qss_core.errors import DiskFullError, StaleEpochError, StoreError
+from qss_core.model import PartitionConfiguration, StoreDefinition, StoreSettings
+from qss_store.replicas.replica import Replica
+
+
+def take_configuration(
+    replica: Replica, settings: StoreSettings, configuration: PartitionConfiguration
+) -> bool:
+    """Gives a replica its configuration; whether that is another one.
+
+    Raises StaleEpochError, and DiskFullError: with room the assignment is taken as a whole.
+    """
+    replica.settings = settings
+    try:
+        return replica.reconfigure(configuration)
+    except (StaleEpochError, DiskFullError):
+        raise
+    except StoreError as error:
+        _fail(replica, error)
+        return True
+
+
+@asynccontextmanager
+async def taking_definition(
+    replicas: Iterable[Replica], definition: StoreDefinition
+) -> AsyncIterator[None]:
+    """Prepares replicas for a definition; where the block ends well, all of them take it at once.
+
+    One that has failed, or cannot be prepared, keeps its own: readers convert its rows. Raises
+    DiskFullError before the block: nothing has changed then.
+    """
+    prepared = []
+    async with AsyncExitStack() as stack:
+        for replica in replicas:
+            if replica.definition == definition or _has_failed(replica):
+                continue
+            try:
+                await stack.enter_async_context(replica.format_change.redefining(definition))
+            except DiskFullError:
+                raise
+            except StoreError as error:
+                _fail(replica, error)
+            else:
+                prepared.append(replica)
+        yield
+        for replica in prepared:
+            replica.format_change.redefine(definition)
+
+
+def _has_failed(replica: Replica) -> bool:
+    return replica.failure is not None and not isinstance(replica.failure, DiskFullError)
+
+
+def _fail(replica: Replica, error: StoreError) -> None:
+    if not _has_failed(replica):
+        replica.fail(error)

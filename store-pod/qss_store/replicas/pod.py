@@ -1,0 +1,400 @@
+"""A pod: its share of one store's assignment, as replicas on its volume.
+
+The assignment is kept on the volume: a pod that restarts serves what it held before anyone speaks
+to it. What is on the volume names its store id: a volume of another store is never served.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from qss_core.errors import (
+    CorruptionError,
+    NotPresentError,
+    NotReadyError,
+    PartitionDoesNotExistError,
+    StoreError,
+    StoreNotFoundError,
+    StoreTypeRefusedError,
+)
+from qss_core.model import (
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    PodAddress,
+    PodName,
+    Role,
+    StoreAssignment,
+    StoreDefinition,
+    StoreId,
+    StoreName,
+)
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_store.replicas.completion import Completion
+from qss_store.replicas.group_sync import Syncs
+from qss_store.replicas.opening.assignment_checks import check_assignment, partitions_of
+from qss_store.replicas.opening.open_database import OpenEngine, Opening
+from qss_store.replicas.opening.reopening import Reopening
+from qss_store.replicas.opening.take_assignment import take_configuration, taking_definition
+from qss_store.replicas.opening.take_out import TakingOut, close_replica
+from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.pod_context import Surroundings
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.report import News, report_of, summary_of
+from qss_store.replicas.views.decoded_rows import RecentRows
+from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
+from qss_store.replicas.volume.kept_files import Volume
+from qss_store.replicas.volume.room import VolumeRoom
+from qss_store.replicas.volume.sync_marks import SyncMarks
+from qss_store.runtime.clock import Clock
+from qss_store.runtime.heavy_turns import HeavyTurns
+from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
+from qss_store.runtime.request_memory import RequestMemory
+from qss_store.runtime.settings import Settings
+from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
+from qss_store.storage.index_keys import Indexing, indexing_of
+
+_LOG = logging.getLogger(__name__)
+
+
+class Pod:
+    """One pod of one store."""
+
+    def __init__(
+        self,
+        store: StoreName,
+        ordinal: Ordinal,
+        volume: Path,
+        open_engine: OpenEngine,
+        clock: Clock,
+        metrics: Metrics,
+        incarnation: str,
+        uncommitted_rows_bytes_max: int = Settings().uncommitted_rows_bytes_max,
+        extensions: Extensions = NO_EXTENSIONS,
+        limits: WriteLimits = WRITE_LIMITS,
+        salvage_engine: OpenEngine | None = None,
+    ) -> None:
+        """Knows nothing yet: `start` reads the volume."""
+        self.store = store
+        self.ordinal = ordinal
+        self.name = PodName(f"{store}-{ordinal}")
+        self.clock = clock
+        self.metrics = metrics
+        self.assignment: StoreAssignment | None = None
+        self._unreadable: CorruptionError | None = None  # What is wrong with the one on the volume.
+        self.replicas: dict[PartitionId, Replica] = {}
+        self._unopened = Unopened()
+        self._reopening = Reopening(self._unopened, self._assign_again)
+        self.indexing: Indexing | None = None  # Of a store of a user's own type.
+        self._refusal: StoreError | None = None
+        self._extensions = extensions
+        self._limits = limits
+        self._volume = Volume(volume)
+        self.room = VolumeRoom(volume)
+        self._opening = Opening(self._volume, open_engine, salvage_engine)
+        self._incarnation = incarnation
+        self.news, self._is_assigned = News(), asyncio.Event()
+        self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
+        self.recent, self.request_memory = RecentRows(), RequestMemory()
+        self.turns = HeavyTurns(clock.monotonic)
+        self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
+        self._syncs = Syncs()
+        self.marks = SyncMarks(self._volume, self._syncs, self.replicas, self._opening.has_gone_on)
+        self.taking_out = TakingOut(
+            self.replicas,
+            self._assigning,
+            self._unopened,
+            self.marks,
+            self.news,
+            self._reopening.begin,
+        )
+        self.completion = Completion()
+        self.has_opened = False  # Whether all replicas of the kept assignment were tried.
+        self.is_compared = True  # Whether other pods were heard; a pod that starts may wait for it.
+        self.rows_to_move = asyncio.Event()  # Set when rows may have come to be in older formats.
+
+    # --- Life
+
+    def remember(self) -> None:
+        """Reads the assignment on the volume: the pod knows whose it is before it listens.
+
+        One that cannot be read leaves the pod without: only where a person has accepted the loss of
+        a partition, the pod takes another one.
+        """
+        try:
+            kept = self._volume.assignment()
+        except CorruptionError as error:
+            if self._unreadable is None:
+                _LOG.error("no partition is served: %s", error.message)
+            self._unreadable = error
+            return
+        if kept is not None:
+            self._know(kept)
+            self._remember_marks(kept.definition.store_id)
+            self._remember_type(kept.definition)
+
+    def _know(self, assignment: StoreAssignment) -> None:
+        self.assignment, self._unreadable = assignment, None
+        self._is_assigned.set()
+
+    def _remember_marks(self, store_id: StoreId) -> None:
+        marks = self._volume.marks(store_id)
+        self._opening.marks = marks
+        self.marks.begin(marks)
+
+    def _remember_type(self, definition: StoreDefinition) -> None:
+        """Makes the store's own type before anybody asks; its replicas say why where it cannot."""
+        try:
+            self._take_type(definition)
+        except StoreTypeRefusedError as error:
+            if self._refusal is None:
+                _LOG.error("the store cannot be served: %s", error.message)
+            self._refusal = error
+
+    async def start(self, *, compares: bool = False) -> None:
+        """Serves what the volume holds, at once or, where it `compares`, once it `is_compared`."""
+        self.remember()
+        self.is_compared = not compares or self.assignment is None
+        if self.assignment is not None:
+            async with self._assigning:
+                await self._assign(self.assignment)
+        self.has_opened = True
+
+    async def keep_sync_marks(self) -> None:
+        await self._is_assigned.wait()
+        await self.marks.run(self.placed().definition.store_id)
+
+    async def close(self) -> None:
+        self._reopening.close()
+        async with self._assigning:
+            held = self.assignment
+            await self.marks.close(held.definition.store_id if held else None)
+            self.taking_out.close()
+            for replica in self.replicas.values():
+                await close_replica(replica)
+            self.replicas.clear()
+        self._syncs.close()
+
+    # --- Assignment
+
+    async def assign(
+        self, assignment: StoreAssignment, *, is_emptied: bool = False
+    ) -> ReplicasReport:
+        """Takes this pod's part of an assignment; what an `is_emptied` volume lacks is lost.
+
+        What such a volume holds is served after a comparison with the other pods. Raises
+        StaleEpochError and WrongStoreError, CorruptionError where the one on the volume cannot be
+        read, and StoreTypeRefusedError where it is of a user's own type that this pod cannot serve.
+        """
+        async with self._assigning:
+            if self._unreadable is not None and not is_emptied:
+                raise self._unreadable
+            check_assignment(assignment, self.store, self.assignment)
+            if self.assignment is None:
+                self._remember_marks(assignment.definition.store_id)
+                self.is_compared = not is_emptied
+            self._take_type(assignment.definition)
+            await self._assign(assignment, is_emptied=is_emptied)
+        self.has_opened = True
+        return self.report()
+
+    async def _assign(self, assignment: StoreAssignment, *, is_emptied: bool = False) -> None:
+        changed = assignment != self.assignment
+        for configuration in assignment.partitions:
+            if configuration.role_of(self.ordinal) is not None:
+                was_here = is_emptied and self.ordinal in configuration.in_sync
+                changed |= await self._place(assignment, configuration, was_here=was_here)
+            elif (replica := self.replicas.get(configuration.partition)) is not None:
+                take_configuration(replica, assignment.settings, configuration)
+        if changed:
+            await self._take(assignment)
+            _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
+            await self.news.tell()
+
+    def _take_type(self, definition: StoreDefinition) -> None:
+        """Makes the store's own type, once: neither it nor its options ever change."""
+        if self.indexing is None:
+            self.indexing = indexing_of(definition, self._extensions)
+
+    async def _take(self, assignment: StoreAssignment) -> None:
+        """Keeps an assignment; all replicas take its definition in the turn in which readers do."""
+        async with taking_definition(list(self.replicas.values()), assignment.definition):
+            if assignment != self.assignment:
+                self._volume.keep_assignment(assignment)
+                self._know(assignment)
+        self.rows_to_move.set()
+
+    async def _place(
+        self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
+    ) -> bool:
+        partition = configuration.partition
+        replica = self.replicas.get(partition)
+        if replica is not None:
+            return take_configuration(replica, assignment.settings, configuration)
+        if self._unopened.is_spoilt(partition):
+            return False  # It opens, and takes no writes: `salvage` begins it anew.
+        held = self.assignment
+        was_here |= (
+            held is not None and held.partitions[partition].role_of(self.ordinal) is not None
+        )
+        try:
+            opened = await self._opened(assignment, configuration, was_here=was_here)
+        except StoreError as error:
+            if not was_here:
+                raise
+            # The operator sees that the replica is missing; the others are served.
+            self._unopened.note(partition, error)
+            self._reopening.begin()
+            return False
+        self.replicas[partition] = opened
+        self._unopened.opened(partition)
+        return True
+
+    async def _assign_again(self) -> None:
+        """Places the partitions that wait, and no others."""
+        async with self._assigning:
+            held = self.placed()
+            ones = [held.partitions[number] for number in self._unopened.waiting]
+            if any([await self._place(held, one, was_here=True) for one in ones]):
+                await self._take(held)
+                await self.news.tell()
+
+    async def salvage(
+        self, partition: PartitionId, take: Callable[[Replica], Awaitable[None]]
+    ) -> None:
+        """Goes on with what is left of a lost partition; it is served once it could `take` that.
+
+        Raises NotReadyError where it is not lost, as while the pod opens it.
+        """
+        async with self._assigning:
+            assignment = self.placed()
+            if not (self.has_opened and self._unopened.is_lost(partition)):
+                raise NotReadyError(f"partition {partition} is not lost, or is being opened")
+            configuration = assignment.partitions[partition]
+            self.replicas[partition] = await self._opening.salvage(
+                partition,
+                lambda: self._opened(assignment, configuration, was_here=False),
+                take,
+                is_spoilt=self._unopened.is_spoilt(partition),
+            )
+            self._unopened.opened(partition)
+            await self.marks.renew(assignment.definition.store_id, partition)
+
+    async def _opened(
+        self,
+        assignment: StoreAssignment,
+        configuration: PartitionConfiguration,
+        *,
+        was_here: bool,
+    ) -> Replica:
+        """A partition's replica, started; raises as `Opening.start`."""
+        surroundings = Surroundings(
+            pod=self.ordinal,
+            clock=self.clock,
+            syncs=self._syncs,
+            gate=self._gate,
+            metrics=self.metrics,
+            settings=assignment.settings,
+            recent=self.recent,
+            uncommitted=self._uncommitted,
+            take_out=self.taking_out.begin,
+            indexing=self.indexing,
+            limits=self._limits,
+            refusal=self._refusal,
+        )
+        return await self._opening.start(
+            assignment.definition, configuration, surroundings, was_here=was_here
+        )
+
+    # --- What it is
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has its assignment and serves every replica that it should and can.
+
+        Those that are lost will not come by themselves; the report lacks them, and so tells.
+        """
+        if self.assignment is None or not self.is_compared:
+            return False
+        wanted = partitions_of(self.assignment, self.ordinal)
+        serving = {number for number, replica in self.replicas.items() if replica.view is not None}
+        return wanted <= serving | self._unopened.partitions
+
+    def report(self) -> ReplicasReport:
+        """What the operator is told."""
+        return ReplicasReport(
+            store=self.store,
+            store_id=self.assignment.definition.store_id if self.assignment else None,
+            pod=self.name,
+            ordinal=self.ordinal,
+            incarnation=self._incarnation,
+            version=self.news.version,
+            ready=self.is_ready,
+            replicas=tuple(
+                report_of(self.replicas[number], self.completion)
+                for number in sorted(self.replicas)
+            ),
+            lost=self._unopened.report(),
+            full_volume=self.room.full,
+        )
+
+    # --- Finding replicas
+
+    def placed(self) -> StoreAssignment:
+        """The assignment, or NotReadyError."""
+        if self.assignment is None:
+            raise NotReadyError(f"pod {self.name} has no assignment yet: try again")
+        return self.assignment
+
+    def check_store(self, store: str) -> StoreAssignment:
+        """The assignment, if it is of that store; StoreNotFoundError otherwise."""
+        if store != self.store:
+            raise StoreNotFoundError(f"this pod serves store {self.store}; {store} is not here")
+        return self.placed()
+
+    def configuration(self, partition: int) -> PartitionConfiguration:
+        """The partition's configuration, the highest that this pod knows."""
+        assignment = self.placed()
+        if not 0 <= partition < assignment.definition.partitions:
+            raise PartitionDoesNotExistError(
+                f"store {self.store} has the partitions 0..{assignment.definition.partitions - 1}",
+                partition=partition,
+            )
+        replica = self.replicas.get(PartitionId(partition))
+        known = assignment.partitions[partition]
+        return replica.log.configuration if replica else known
+
+    def address(self, ordinal: Ordinal) -> PodAddress:
+        """Where a pod listens."""
+        found = next((pod for pod in self.placed().pods if pod.ordinal == ordinal), None)
+        if found is None:
+            raise StoreError(f"pod {ordinal} has no address")
+        return found
+
+    def local(self, partition: int) -> Replica:
+        """The replica here; NotPresentError names the pod that has the partition's active.
+
+        RolledBackError where it is behind what was completed, CorruptionError where it is lost.
+        """
+        configuration = self.configuration(partition)
+        replica = self.replicas.get(PartitionId(partition))
+        if replica is None:
+            self._unopened.check(PartitionId(partition), self.name)
+        if replica is None or replica.role is None:
+            raise NotPresentError(
+                f"partition {partition} is not on pod {self.name}",
+                partition=partition,
+                active=self.address(configuration.active).name,
+                epoch=configuration.epoch,
+            )
+        if not self.is_compared:
+            raise NotReadyError(f"pod {self.name} asks the other pods what was completed")
+        self.completion.check(replica)
+        return replica
+
+    def is_active(self, partition: int) -> bool:
+        """Whether the partition's active is here."""
+        replica = self.replicas.get(PartitionId(partition))
+        return replica is not None and replica.role is Role.ACTIVE

@@ -1,0 +1,76 @@
+"""What the operator is told of a replica, and the log of an assignment."""
+
+import asyncio
+
+from qss_core.errors import CorruptionError, StoreTypeFailedError
+from qss_core.model import Ordinal, Role, StoreAssignment
+from qss_core.wire.replica_reports import ReplicaReport
+from qss_store.replicas.completion import Completion, rolled_back
+from qss_store.replicas.replica import Replica
+
+_SHOWN_MAX = 8
+
+
+class News:
+    """The version of a pod's report, and who waits for the next one."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._changed = asyncio.Condition()
+
+    async def tell(self) -> None:
+        """Tells who waits that the report has changed."""
+        async with self._changed:
+            self.version += 1
+            self._changed.notify_all()
+
+    async def wait(self, after: int, timeout_s: float) -> None:
+        """Returns once the version is above `after`, or when the time is up."""
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait_for(lambda: self.version > after)
+        except TimeoutError:
+            pass
+
+
+def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
+    """What a pod holds of one partition; its sequence is that of the state that readers see."""
+    view, missing = replica.view, completion.lacks(replica)
+    sequence = view.sequence if view else replica.machine.participant.sequence
+    coordinator = replica.machine.coordinator if replica.is_recovered else None
+    error = replica.failure
+    if missing is not None:
+        error = rolled_back(replica.partition, sequence, missing)
+    return ReplicaReport(
+        configuration=replica.log.configuration,
+        role=replica.role or Role.LEARNER,
+        state=state_of(replica) if missing is None else "behind",
+        applied_offset=replica.log.applied,
+        end_offset=replica.log.end,
+        sequence=sequence,
+        error=error.message if error else None,
+        is_damaged=isinstance(error, CorruptionError),
+        detail=error.text if isinstance(error, StoreTypeFailedError) else None,
+        format=replica.definition.format,
+        migration=replica.migration.report(replica.shown_families()),
+        index=replica.index_build.report(replica.shown_families()),
+        completed=missing,
+        coordinated=coordinator.completed if coordinator else None,
+        losses=replica.machine.participant.losses,
+        accepted_in=replica.machine.participant.accepted_in or None,
+    )
+
+
+def state_of(replica: Replica) -> str:
+    """Whether it is opening, serving or failed."""
+    return "failed" if replica.failure else "serving" if replica.view else "opening"
+
+
+def summary_of(assignment: StoreAssignment, ordinal: Ordinal) -> str:
+    """Which store, and which partitions a pod has in which epoch."""
+    own = [one for one in assignment.partitions if one.role_of(ordinal) is not None]
+    shown = [f"{one.partition} (epoch {one.epoch})" for one in own[:_SHOWN_MAX]]
+    more = f" and {len(own) - _SHOWN_MAX} more" if len(own) > _SHOWN_MAX else ""
+    which = f"partitions {', '.join(shown)}{more}" if own else "no partition"
+    store = assignment.definition
+    return f"store {store.name} (id {store.store_id}) of {len(assignment.pods)} pods, {which}"

@@ -1,0 +1,288 @@
+"""What readers of uncommitted rows see of one replica: its committed state, staged rows over it.
+
+The rows are placed as a commit of them would place them, in memory, when a reader asks for them:
+once for each state, and chunks that come later are added to those before. A row without a timestamp
+has the time at which its chunk came, since nobody knows yet when its batch will be committed.
+"""
+
+import asyncio
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import is_
+from typing import NamedTuple, Protocol
+
+from qss_core.errors import CorruptionError, DeadlineExceededError, NotReadyError
+from qss_core.formats.values import Format
+from qss_core.model import Offset, StoreDefinition
+from qss_store.replicas.views.uncommitted_memory import UncommittedMemory, bytes_of, bytes_of_keys
+from qss_store.replication.entries import encode_offset
+from qss_store.storage.apply.row_slices import Payload, WriteLimits, store_slices
+from qss_store.storage.column_families import Families
+from qss_store.storage.engine import PAYLOAD, Engine, Snapshot
+from qss_store.storage.placement.placed import Placing
+from qss_store.storage.placement.rows import placing_of
+from qss_store.storage.views.indexed import IndexedSnapshot
+from qss_store.storage.views.overlaid import NO_ROWS, GrowingRows, OverlaidSnapshot, SortedRows
+from qss_store.storage.views.read_view import View
+from qss_store.storage.views.segmented import SegmentedSnapshot
+from qss_store.storage.views.versioned import VersionedSnapshot
+from qss_store.transactions.commit_plan import CommitPlan
+from qss_store.transactions.machine import Machine
+from qss_store.transactions.staged import Clocks, StagedChunk
+
+_Puts = defaultdict[str, GrowingRows]
+
+
+class Committed(Protocol):
+    """The replica, as far as its rows are concerned."""
+
+    machine: Machine
+
+    @property
+    def definition(self) -> StoreDefinition:
+        """The store, in the format that readers see."""
+
+    @property
+    def view(self) -> View | None:
+        """What readers of committed rows see."""
+
+    def shown_families(self) -> Families:
+        """Those of the rows that readers see."""
+
+
+class _State(NamedTuple):
+    """What the staged rows of one moment depend on."""
+
+    applied: Offset  # Names the committed state.
+    format: Format
+    clocks: Clocks  # Of the committed state.
+    chunks: tuple[StagedChunk, ...]
+
+    def follows(self, other: "_State") -> bool:
+        """Whether it is the other one, with more chunks behind."""
+        if self[:-1] != other[:-1] or len(self.chunks) < len(other.chunks):
+            return False
+        return self.chunks is other.chunks or all(map(is_, self.chunks, other.chunks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The rows of one state by family, and the clocks behind them."""
+
+    state: _State
+    rows: dict[str, SortedRows]
+    clocks: Clocks
+    index_bytes: int = 0  # Of index rows, which no chunk counts.
+
+
+class UncommittedRows:
+    """The staged rows of one replica, for readers."""
+
+    def __init__(
+        self,
+        replica: Committed,
+        engine: Engine,
+        decoded: Callable[[Offset], Payload | None],
+        memory: UncommittedMemory,
+        limits: WriteLimits,
+    ) -> None:
+        """Nothing is made; `decoded` has the rows of an entry that need not be read again."""
+        self._replica = replica
+        self._engine = engine
+        self._decoded = decoded
+        self._memory = memory
+        self._limits = limits
+        self._made: _Made | None = None
+        self._index_bytes = 0  # Of what is being made.
+        self._shown: tuple[View, View] | None = None  # The committed view, and what lies over it.
+
+    def forget(self) -> None:
+        """Gives the memory back; iterators that are open keep their rows."""
+        self._made = self._shown = None
+        self._memory.release(self)
+
+    def view_of(self, view: View) -> View:
+        """The committed view, the newest one, with the staged rows of this moment over it.
+
+        Raises NotReadyError where they are not placed: `prepare` does that.
+        """
+        state = self._state(view)
+        if not state.chunks:
+            return view
+        made = self._made
+        if made is None or not _is_same(made.state, state):
+            raise NotReadyError("the staged rows are being read: ask again")
+        if self._shown is None or self._shown[0] is not view:
+            self._shown = (view, self._over(view, made))
+        return self._shown[1]
+
+    async def prepare(self, timeout_s: float) -> None:
+        """Places what is staged; `view_of` has it in the turn in which this returns.
+
+        Raises UncommittedTooLargeError and DeadlineExceededError.
+        """
+        if self._is_ready():
+            return
+        try:
+            async with asyncio.timeout(timeout_s), self._memory.making:
+                while not self._is_ready():
+                    await self._make()
+        except TimeoutError as error:
+            raise DeadlineExceededError(
+                f"the staged rows were not read within {timeout_s:.3g} s: ask with "
+                "isolation=READ_COMMITTED"
+            ) from error
+
+    def _is_ready(self) -> bool:
+        view = self._replica.view
+        if view is None:
+            return True  # Readers are told that the replica does not serve.
+        state = self._state(view)
+        return not state.chunks or (self._made is not None and _is_same(self._made.state, state))
+
+    def _state(self, view: View) -> _State:
+        participant = self._replica.machine.participant
+        # While a commit's rows are written, the state machine is ahead of what readers see.
+        is_ahead = participant.sequence != view.sequence
+        chunks, clocks = participant.before if is_ahead else participant.uncommitted()
+        return _State(view.applied, view.format, clocks, chunks)
+
+    # --- Making them
+
+    async def _make(self) -> None:
+        """Places the rows of this moment; leaves off where that has passed."""
+        view = self._replica.view
+        assert view is not None, "what is not ready has a view"
+        state = self._state(view)
+        before = self._made
+        if before is None or not state.follows(before.state):
+            before = _Made(state._replace(chunks=()), {}, state.clocks)
+        size = bytes_of(state.chunks)
+        self._index_bytes = before.index_bytes
+        self._memory.check(size + self._index_bytes)
+        puts: _Puts = defaultdict(GrowingRows)
+        present = _Beneath(self._replica, before.rows, puts)
+        clocks = before.clocks
+        for chunk in state.chunks[len(before.state.chunks) :]:
+            after = clocks.after(chunk, chunk.wall_time_ms)
+            placing = self._placing(chunk, clocks, after, state, present)
+            if not await self._place(chunk, placing, state, puts):
+                return
+            clocks = after
+        rows = {**before.rows}
+        for family, newer in puts.items():
+            rows[family] = rows.get(family, NO_ROWS).with_rows(newer.rows)
+        self._memory.hold(self, size + self._index_bytes)
+        self._made, self._shown = _Made(state, rows, clocks, self._index_bytes), None
+
+    async def _place(
+        self,
+        chunk: StagedChunk,
+        placing: Placing,
+        state: _State,
+        puts: _Puts,
+    ) -> bool:
+        """Puts a chunk's rows to the others, by family; False where the state has passed."""
+        payload = self._decoded(chunk.offset)
+        if payload is None:
+            payload = self._engine.get(PAYLOAD, encode_offset(chunk.offset))
+        if not self._is_current(state):
+            return False
+        if payload is None:
+            raise CorruptionError(f"entry {chunk.offset} of the changelog has lost its rows")
+        families = self._replica.shown_families()
+        limits = self._limits.of(families)
+        for part in store_slices([payload], state.format, chunk.wall_time_ms, placing, limits):
+            if part.keys:
+                for rows in placing.split(part.keys, part.values, part.places):
+                    puts[rows.family].put(rows.keys, rows.values)
+                    if rows.family == families.index:
+                        self._index_bytes += bytes_of_keys(rows.keys)
+            self._memory.check(bytes_of(state.chunks) + self._index_bytes)
+            await asyncio.sleep(0)  # Others take their turn.
+            if not self._is_current(state):
+                return False
+        return True
+
+    def _is_current(self, state: _State) -> bool:
+        """Whether what was placed is of use: nothing has changed, or chunks have come."""
+        view = self._replica.view
+        return view is not None and self._state(view).follows(state)
+
+    def _placing(
+        self,
+        chunk: StagedChunk,
+        before: Clocks,
+        after: Clocks,
+        state: _State,
+        present: "_Beneath",
+    ) -> Placing:
+        plan = CommitPlan(
+            payloads=(),
+            default_timestamp_ms=chunk.wall_time_ms,
+            data_generation=self._replica.machine.participant.data_generation,
+            replaces=False,
+            stream_time=after.stream_time,
+            stream_time_before=state.clocks.stream_time,  # Before the batch, not before its chunk.
+            puts_before=before.puts,
+            changes={},
+            records=chunk.records,
+        )
+        replica = self._replica
+        return placing_of(replica.definition, replica.shown_families(), plan, present)
+
+    # --- Showing them
+
+    def _over(self, view: View, made: _Made) -> View:
+        offsets = ",".join(str(chunk.offset) for chunk in made.state.chunks)
+        told = f"{len(made.state.chunks)}-{zlib.crc32(offsets.encode()):08x}"
+        return view.over(self._snapshot(view.snapshot, made), made.clocks.stream_time, told)
+
+    def _snapshot(self, rows: Snapshot, made: _Made) -> Snapshot:
+        families = self._replica.shown_families()
+        segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
+        others = made.rows.get(families.name, NO_ROWS)
+        if isinstance(rows, VersionedSnapshot):
+            return rows.overlaid(others, segments, made.clocks.stream_time)
+        if isinstance(rows, SegmentedSnapshot):
+            return rows.overlaid(segments, made.clocks.stream_time)
+        if isinstance(rows, IndexedSnapshot):
+            assert families.index is not None, "there are index rows"
+            index = OverlaidSnapshot(rows.index, made.rows.get(families.index, NO_ROWS))
+            return IndexedSnapshot(OverlaidSnapshot(rows.rows, others), index)
+        return OverlaidSnapshot(rows, others)
+
+
+class _Beneath:
+    """The committed rows with staged ones over them: what a staged row finds."""
+
+    def __init__(self, replica: Committed, below: Mapping[str, SortedRows], puts: _Puts) -> None:
+        self._replica = replica
+        self._below = below
+        self._puts = puts
+
+    def families(self) -> Iterable[str]:
+        return {*self._committed(), *self._below, *self._puts}
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        return self.snapshot(family).get(key)
+
+    def snapshot(self, family: str) -> Snapshot:
+        below = OverlaidSnapshot(self._committed().get(family), self._below.get(family, NO_ROWS))
+        return OverlaidSnapshot(below, self._puts.get(family, NO_ROWS))
+
+    def _committed(self) -> dict[str, Snapshot]:
+        view = self._replica.view  # Asked each time: rows that moved are shown by another one.
+        assert view is not None, "there is a committed state"
+        families, rows = self._replica.shown_families(), view.snapshot
+        if not isinstance(rows, VersionedSnapshot):
+            return {families.name: rows}
+        segments = rows.history.segments.items()
+        history = {families.of_segment(number): one for number, one in segments}
+        return {families.name: rows.latest, **history}
+
+
+def _is_same(one: _State, other: _State) -> bool:
+    return len(one.chunks) == len(other.chunks) and other.follows(one)

@@ -1,0 +1,77 @@
+"""Makes the views that readers of one replica get: after a commit, and after rows moved."""
+
+from qss_core.model import Offset, StoreDefinition
+from qss_store.replicas.views.current_view import Shown
+from qss_store.storage.column_families import Families
+from qss_store.storage.engine import Engine, Snapshot
+from qss_store.storage.format_migration import Migration
+from qss_store.storage.index_keys import Indexing
+from qss_store.storage.views.read_view import View
+from qss_store.transactions.participant import Participant
+
+
+class Showing:
+    """Knows the data generation that is shown; a commit may be on its way into the next one."""
+
+    def __init__(
+        self,
+        definition: StoreDefinition,
+        shown: Shown,
+        engine: Engine,
+        migration: Migration,
+        indexing: Indexing | None,
+        generation: int,
+    ) -> None:
+        """Puts views of `engine` into `shown`; `generation` is that of the rows that are there."""
+        self.definition = definition
+        self._shown = shown
+        self._engine = engine
+        self._migration = migration
+        self._indexing = indexing
+        self._generation = generation
+
+    @property
+    def view(self) -> View | None:
+        return self._shown.view
+
+    @property
+    def families(self) -> Families:
+        """Those of the rows that readers see."""
+        return self.families_of(self.definition)
+
+    def families_of(self, definition: StoreDefinition) -> Families:
+        """Those of the same rows under another definition."""
+        return Families.of(definition, self._generation, self._indexing)
+
+    def show(self, participant: Participant, applied: Offset) -> None:
+        """Puts readers on the state of a participant whose rows are written."""
+        self._generation = participant.data_generation
+        self._shown.put(
+            View.of(
+                self._snapshot(participant.stream_time),
+                store_format=self.families.format,
+                applied=applied,
+                sequence=participant.sequence,
+                position=participant.position,
+                stream_time=participant.stream_time,
+            )
+        )
+
+    def show_again(self) -> None:
+        """Puts readers on the same state after rows moved between families.
+
+        The state machine may already hold a commit that is not shown yet.
+        """
+        if view := self.view:
+            rows = self._snapshot(view.stream_time)
+            self._shown.put(view.with_rows(rows, self.families.format))
+
+    def approximate_count(self) -> int:
+        """About how many rows readers see; 0 where they see none."""
+        if self.view is None:
+            return 0
+        return self.families.approximate_count(self._engine, self.view.stream_time)
+
+    def _snapshot(self, stream_time: int) -> Snapshot:
+        moved = self._migration.moved_below
+        return self.families.snapshot(self._engine, stream_time, moved)

@@ -1,0 +1,127 @@
+"""How this pod talks to others: JSON messages over pooled connections, typed errors, deadlines."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import aiohttp
+from yarl import URL
+
+from qss_client.http.unreachable import unreachable
+from qss_core.errors import StoreError
+from qss_core.wire.messages import Problem, decode, encode, error_of
+from qss_store.runtime.request_memory import MemoryShare
+
+Answer = TypeVar("Answer")
+CONNECTIONS_PER_PEER_MAX = 256
+CONNECT_TIMEOUT_S = 2.0
+HEADER_BYTES_MAX = 32 * 1024
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+
+class PeerSession:
+    """Connections to other pods. Made inside a running loop."""
+
+    def __init__(self, trust: Callable[[], ssl.SSLContext] | None = None) -> None:
+        """`trust` is asked before each request: peers over https are checked by what it gives."""
+        self._trust = trust
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_PER_PEER_MAX),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            max_line_size=HEADER_BYTES_MAX,
+            max_field_size=HEADER_BYTES_MAX,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Closes itself at the end of the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes all connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._session.close()
+
+    def request(
+        self,
+        method: str,
+        url: str | URL,
+        *,
+        data: bytes | None = None,
+        headers: Mapping[str, str],
+        **options: Any,
+    ) -> "aiohttp.client._RequestContextManager":
+        """As aiohttp's, for a `async with`; a redirect is an answer like any other."""
+        return self._session.request(
+            method,
+            url,
+            data=data,
+            headers=headers,
+            allow_redirects=False,
+            ssl=True if self._trust is None else self._trust(),
+            **options,
+        )
+
+
+class Peers:
+    """A client of other pods' internal ports."""
+
+    def __init__(
+        self, session: PeerSession, credentials: Callable[[], Mapping[str, str]] | None = None
+    ) -> None:
+        """Uses a session that its maker closes; `credentials` makes headers for each request."""
+        self._session = session
+        self._credentials = credentials
+
+    async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
+        """Sends a message and reads the answer.
+
+        Raises what the peer's problem document says, UnreachableError where there is no answer.
+        """
+        shown = self._credentials() if self._credentials else {}
+        headers = {"Content-Type": "application/json", **shown}
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._session.request(
+                    "POST", url, data=encode(message), headers=headers
+                ) as response:
+                    body = await read_answer(response)
+                    if response.status == 200:
+                        return decode(body, kind)
+                    raise refusal_of(response.status, body)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise unreachable(url, error, timeout_s) from error
+
+
+async def read_answer(response: aiohttp.ClientResponse, memory: MemoryShare | None = None) -> bytes:
+    """The whole body of an answer, up to ANSWER_BYTES_MAX; it is taken from the `memory`.
+
+    Raises NoMemoryError where others have too much of it.
+    """
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        if memory is not None:
+            memory.take(len(chunk))
+        body += chunk
+        if len(body) > ANSWER_BYTES_MAX:
+            response.close()
+            raise StoreError(f"a pod answered with more than {ANSWER_BYTES_MAX} bytes")
+    return bytes(body)
+
+
+def refusal_of(status: int, body: bytes) -> StoreError:
+    """What an answer other than 200 says."""
+    try:
+        return error_of(decode(body, Problem))
+    except StoreError:
+        return StoreError(f"a pod answered {status} with something that is no problem document")

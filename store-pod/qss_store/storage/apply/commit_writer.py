@@ -1,0 +1,129 @@
+"""How a commit's rows are written (replication.md, "How a commit is applied").
+
+A commit that fits one slice is one write. Otherwise `applying` is written first, then the slices,
+and the last one carries the meta rows: a replica that opens with `applying` set writes the whole
+commit again before it serves, which the log makes possible and puts and deletes make harmless.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from qss_core.errors import CorruptionError
+from qss_core.model import Offset
+from qss_store.replication.entries import encode_offset
+from qss_store.storage.apply.row_slices import Payload, StoreSlice, WriteLimits, store_slices
+from qss_store.storage.column_families import Families
+from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
+from qss_store.storage.placement.placed import Placing
+from qss_store.transactions.commit_plan import CommitPlan
+
+APPLIED = b"applied"
+APPLYING = b"applying"
+
+
+def put_or_delete(batch: Batch, family: str, key: bytes, value: bytes | None) -> None:
+    """Adds a change to a batch."""
+    if value is None:
+        batch.delete(family, key)
+    else:
+        batch.put(family, key, value)
+
+
+def read_payload(engine: Engine, offset: Offset) -> bytes:
+    """The rows of a changelog entry; CorruptionError where they are missing."""
+    payload = engine.get(PAYLOAD, encode_offset(offset))
+    if payload is None:
+        raise CorruptionError(f"the rows of entry {offset} are missing from the changelog")
+    return payload
+
+
+async def drop_families(engine: Engine, families: Iterable[str]) -> None:
+    """Removes families, in a thread: it takes as long as a few syncs."""
+    for family in families:
+        await asyncio.to_thread(engine.drop_family, family)
+
+
+class CommitWriter:
+    """Writes one commit into a replica's engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        families: Families,
+        placing: Placing,
+        gate: asyncio.Lock,
+        decoded: Callable[[Offset], Payload | None],
+        limits: WriteLimits,
+    ) -> None:
+        """Writes rows in the format of `families` where `placing` says.
+
+        It holds `gate` while it does. Meanwhile nobody else may move rows, or change their format.
+        `decoded` has the rows of an entry that need not be read again.
+        """
+        self._engine = engine
+        self._decoded = decoded
+        self._format = families.format
+        self._limits = limits.of(families)
+        self._sources: dict[str, list[str]] = defaultdict(list)
+        for source in families.sources(engine.families()):
+            self._sources[source.target].append(source.family)
+        self._placing = placing
+        self._gate = gate
+
+    async def write(self, offset: Offset, plan: CommitPlan, last: Batch) -> int:
+        """Writes all rows, and `last`, the batch of meta rows, together with the last slice.
+
+        Families that are not there yet are made before their first rows. Returns how many rows
+        were dropped because their segment is expired.
+        """
+        slices = store_slices(
+            self._payloads(plan),
+            self._format,
+            plan.default_timestamp_ms,
+            self._placing,
+            self._limits,
+        )
+        expired = 0
+        async with self._gate:
+            ahead = next(slices, None)
+            several = False
+            for following in slices:
+                assert ahead is not None
+                if not several:
+                    self._mark_applying(offset)
+                    several = True
+                self._write_slice(ahead)
+                expired += ahead.expired
+                ahead = following
+                await asyncio.sleep(0)  # Readers take their turn.
+            if ahead is not None:
+                self._add_rows(last, ahead)
+                expired += ahead.expired
+            last.delete(META, APPLYING)
+            self._engine.write(last)
+        return expired
+
+    def _payloads(self, plan: CommitPlan) -> Iterator[Payload]:
+        for offset in plan.payloads:
+            yield self._decoded(offset) or read_payload(self._engine, offset)
+
+    def _mark_applying(self, offset: Offset) -> None:
+        batch = self._engine.batch()
+        batch.put(META, APPLYING, encode_offset(offset))
+        self._engine.write(batch)
+
+    def _write_slice(self, rows: StoreSlice) -> None:
+        batch = self._engine.batch()
+        self._add_rows(batch, rows)
+        self._engine.write(batch)
+
+    def _add_rows(self, batch: Batch, rows: StoreSlice) -> None:
+        if not rows.keys:
+            return
+        for part in self._placing.split(rows.keys, rows.values, rows.places):
+            self._engine.create_family(part.family)
+            batch.put_rows(part.family, part.keys, part.values)
+            # A row is in one family only: where an older format has it, it is there no more.
+            for family in self._sources.get(part.family, ()):
+                batch.put_rows(family, part.keys, [None] * len(part.keys))

@@ -1,0 +1,124 @@
+"""How the rows of a commit become the rows of a store: in slices, so that no reader waits long.
+
+rocksdict holds the interpreter's lock while it writes: the size of one write is what every reader
+may have to wait. So rows are written in slices of a bounded number of rows and bytes; readers stay
+on the state before the batch until the last one.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from qss_client.chunks.chunk import Rows, read_batches, rows_of, split_batches
+from qss_client.chunks.row_keys import Numbers
+from qss_core.formats.headers import Headers
+from qss_core.formats.values import Format, RowEncoder, encoder_of
+from qss_store.storage.column_families import Families
+from qss_store.storage.placement.placed import Placing
+
+# So many rows are placed in one go, as long as they are small: most of its cost is not by row.
+PLACED_ROWS_MAX = 5000
+PLACED_BYTES_MAX = 4 * 1024 * 1024
+SLICE_ROWS_MAX = 500
+SLICE_BYTES_MAX = 1024 * 1024
+
+
+class SliceLimits(NamedTuple):
+    """How much is written at once; one row that is larger is written alone."""
+
+    rows: int = SLICE_ROWS_MAX
+    size: int = SLICE_BYTES_MAX
+
+
+# Each row asks a user's code twice, and may have 16 index rows, put and deleted.
+INDEXED_LIMITS = SliceLimits(100, 64 * 1024)
+
+
+class WriteLimits(NamedTuple):
+    """How much a pod writes at once, by the kind of its store."""
+
+    usual: SliceLimits = SliceLimits()
+    indexed: SliceLimits = INDEXED_LIMITS
+
+    def of(self, families: Families) -> SliceLimits:
+        """Those of a store's rows."""
+        return self.usual if families.indexing is None else self.indexed
+
+
+WRITE_LIMITS = WriteLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSlice:
+    """What is written at once; `expired` rows of the commit are not written at all."""
+
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    places: Numbers | None = None
+    expired: int = 0
+
+
+Payload = bytes | tuple[pa.RecordBatch, ...]  # A checked slice, or what was decoded of it.
+
+
+def store_slices(
+    payloads: Iterable[Payload],
+    store_format: Format,
+    default_timestamp_ms: int,
+    placing: Placing,
+    limits: SliceLimits = WRITE_LIMITS.usual,
+) -> Iterator[StoreSlice]:
+    """The rows of all payloads in commit order, in slices.
+
+    Payloads are read one after the other, each sorted by key: memory holds one at a time.
+    """
+    encode = encoder_of(store_format)
+    for payload in payloads:
+        for batch in _batches_of(payload):
+            placed = placing.place(batch)
+            if placed.expired:
+                yield StoreSlice(expired=placed.expired)
+            for at in range(0, placed.rows.num_rows, limits.rows):
+                rows = rows_of(placed.rows.slice(at, limits.rows))
+                places = None if placed.places is None else placed.places[at : at + limits.rows]
+                values = _encoded(rows, encode, default_timestamp_ms)
+                for some in _bounded(rows.keys, values, limits.size):
+                    there = None if places is None else places[some]
+                    yield StoreSlice(rows.keys[some], values[some], there)
+
+
+def _batches_of(payload: Payload) -> Iterator[pa.RecordBatch]:
+    if isinstance(payload, tuple):
+        return split_batches(payload, PLACED_ROWS_MAX)
+    is_small = len(payload) <= PLACED_BYTES_MAX
+    return read_batches(payload, PLACED_ROWS_MAX if is_small else SLICE_ROWS_MAX)
+
+
+def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[bytes | None]:
+    count = len(rows.keys)
+    timestamps = rows.timestamps or [None] * count
+    headers: list[Headers] = rows.headers or [()] * count
+    return [
+        None
+        if value is None
+        else encode(value, default_timestamp_ms if timestamp is None else timestamp, header)
+        for value, timestamp, header in zip(rows.values, timestamps, headers, strict=True)
+    ]
+
+
+def _bounded(keys: list[bytes], values: list[bytes | None], bytes_max: int) -> Iterator[slice]:
+    """Cuts a slice whose rows are large."""
+    if sum(map(len, keys)) + sum(map(len, filter(None, values))) <= bytes_max:
+        if keys:
+            yield slice(0, len(keys))
+        return
+    start = size = 0
+    for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+        size += len(key) + len(value or b"")
+        if size > bytes_max and index > start:
+            yield slice(start, index)
+            start, size = index, len(key) + len(value or b"")
+    if start < len(keys):
+        yield slice(start, len(keys))

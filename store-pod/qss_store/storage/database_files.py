@@ -1,0 +1,76 @@
+"""A database's files, seen from outside of it."""
+
+import errno
+import os
+from pathlib import Path
+
+from qss_core.errors import CorruptionError, DiskFullError, StoreError
+from qss_store.storage.engine import SyncedFiles
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+
+
+def make_directory(path: Path) -> None:
+    """Makes a directory and its parents, durably: each one is synced into the one above it."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a directory durable."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def newest_log(path: Path) -> tuple[int, int]:
+    """Number and bytes of the newest write-ahead log of a database; (0, 0) where there is none.
+
+    One without a byte may not be on the disk yet: nothing of it was synced.
+    """
+    return max((one for one in _logs(path).items() if one[1]), default=(0, 0))
+
+
+def check_log(path: Path, synced: SyncedFiles) -> None:
+    """Raises CorruptionError where a write-ahead log holds less than was synced.
+
+    To be called before the database is opened, which may delete the log. One that is not there any
+    more is no damage where there is a newer one: its rows are in tables.
+    """
+    logs = _logs(path)
+    held = logs.get(synced.log_number)
+    if held is None and max(logs, default=0) > synced.log_number:
+        return
+    if held is None:
+        raise CorruptionError(f"the write-ahead log {synced.log_number:06}.log is gone")
+    if held < synced.log_bytes:
+        raise CorruptionError(
+            f"the write-ahead log {synced.log_number:06}.log has {held} bytes, and "
+            f"{synced.log_bytes} were synced: it was cut short"
+        )
+
+
+def _logs(path: Path) -> dict[int, int]:
+    """The bytes of each write-ahead log, by its number."""
+    logs = {}
+    for file in path.glob("*.log"):
+        try:
+            logs[int(file.stem)] = file.stat().st_size
+        except FileNotFoundError:
+            continue  # It was deleted meanwhile: its rows are in tables.
+    return logs
+
+
+def translated_os_error(error: OSError) -> StoreError:
+    """Our error for one that a database's files, or their directory, gave."""
+    if error.errno in _FULL:
+        return DiskFullError(f"the volume is full: {error}")
+    if error.errno in _PASSING:
+        return StoreError(f"the replica's files cannot be opened now: {error}")
+    return CorruptionError(f"the replica's files cannot be read or written: {error}")

@@ -1,0 +1,153 @@
+"""How the puts of a commit become rows of a Versioned partition.
+
+The latest versions lie in the partition's own family, by key, with the time from which they are
+valid; those that were replaced, and marks, in the segments of their ends. A put looks for its
+neighbours among what is there, so a slice is placed when those before it are written.
+"""
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from qss_client.chunks.row_keys import Numbers
+from qss_core.formats.segments import Segments, encode_time
+from qss_core.formats.timed_keys import (
+    VERSION_SUFFIX_BYTES,
+    decode_version_key,
+    encode_version_key,
+)
+from qss_core.formats.values import TIMESTAMP_BYTES
+from qss_store.storage.column_families import Families
+from qss_store.storage.engine import Snapshot
+from qss_store.storage.placement.placed import Placed, Present, StoreRows
+from qss_store.storage.placement.version_history import Change, Put, Replaced, change_of
+from qss_store.transactions.commit_plan import CommitPlan
+
+_time_of = struct.Struct(">q").unpack_from  # Of a latest version.
+_AFTER_ALL_TIMES = b"\xff" * 8
+
+
+class InVersions:
+    """The rule of one commit: puts before stream time - retention are dropped.
+
+    Stream time is that before the batch: its rows have no order in time, so none of them makes
+    another one late. Where the batch moves stream time far, what would lie in segments that are
+    expired after it is written into the first one that is not: the puts to come still find it.
+    """
+
+    def __init__(
+        self, families: Families, segments: Segments, plan: CommitPlan, present: Present
+    ) -> None:
+        """Puts look for their neighbours among what is `present`."""
+        self._families = families
+        self._segments = segments
+        self._present = present
+        self._default_timestamp_ms = plan.default_timestamp_ms
+        self._earliest = plan.stream_time_before - segments.retention_ms
+        self._last_before = segments.segment_of(plan.stream_time_before)
+        self._first_after = segments.first_live(plan.stream_time)
+        self._stream_time = plan.stream_time
+        self._names: dict[int, str] = {}
+
+    def place(self, rows: pa.RecordBatch) -> Placed:
+        """The puts that count, with their times."""
+        times = self._times_of(rows)
+        counts = times >= self._earliest
+        given = rows.num_rows
+        if not counts.all():
+            rows, times = rows.filter(pa.array(counts)), times[counts]
+        return Placed(rows, times, given - rows.num_rows)
+
+    def _times_of(self, rows: pa.RecordBatch) -> Numbers:
+        if "timestamp" not in rows.schema.names:
+            return np.full(rows.num_rows, self._default_timestamp_ms, np.int64)
+        filled: Numbers = rows.column("timestamp").fill_null(self._default_timestamp_ms).to_numpy()
+        return filled
+
+    def split(
+        self, keys: list[bytes], values: list[bytes | None], places: Numbers | None
+    ) -> list[StoreRows]:
+        """What the puts write, by family; all earlier slices are written."""
+        assert places is not None, "a put has a time"
+        puts: defaultdict[bytes, dict[int, bytes | None]] = defaultdict(dict)
+        for key, value, time in zip(keys, values, places.tolist(), strict=True):
+            puts[key][time] = value
+        rows = _Rows(self._families.name)
+        present = _Versions(self._present, self._families, self._stream_time)
+        try:
+            for (key, of_key), latest in zip(puts.items(), present.latest([*puts]), strict=True):
+                history = present.history(key, min(of_key))
+                self._add(rows, key, change_of(of_key, latest, history))
+        finally:
+            present.close()
+        return rows.parts()
+
+    def _add(self, rows: "_Rows", key: bytes, change: Change) -> None:
+        for valid_from, valid_to, value in change.history:
+            row_key = encode_version_key(key, valid_from, valid_to)
+            rows.add(self._name_of(self._home_of(valid_to)), row_key, value)
+        if change.latest is not None:
+            valid_from, value = change.latest
+            row = None if value is None else encode_time(valid_from) + value
+            rows.add(self._families.name, key, row)
+
+    def _name_of(self, segment: int) -> str:
+        if segment not in self._names:
+            self._names[segment] = self._families.of_segment(segment)
+        return self._names[segment]
+
+    def _home_of(self, valid_to: int) -> int:
+        """The segment of a row; the order of their ends is the order of their segments."""
+        segment = self._segments.segment_of(valid_to)
+        return segment if segment <= self._last_before else max(segment, self._first_after)
+
+
+class _Rows:
+    """Rows by family, in the order they were added."""
+
+    def __init__(self, first: str) -> None:
+        self._parts: dict[str, StoreRows] = {first: StoreRows(first, [], [])}
+
+    def add(self, family: str, key: bytes, value: bytes | None) -> None:
+        part = self._parts.get(family)
+        if part is None:
+            part = self._parts[family] = StoreRows(family, [], [])
+        part.keys.append(key)
+        part.values.append(value)
+
+    def parts(self) -> list[StoreRows]:
+        return [part for part in self._parts.values() if part.keys]
+
+
+class _Versions:
+    """What a partition holds at one moment, in all families that a commit may find."""
+
+    def __init__(self, present: Present, families: Families, stream_time: int) -> None:
+        self._latest = present.snapshot(families.name)
+        self._history: list[Snapshot] = [
+            present.snapshot(name) for _, name in sorted(families.segments_in(present.families()))
+        ]
+        self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
+
+    def latest(self, keys: list[bytes]) -> list[Put | None]:
+        """The latest version of each key."""
+        rows = self._latest.get_many(keys)
+        return [
+            None if row is None else Put(_time_of(row)[0], row[TIMESTAMP_BYTES:]) for row in rows
+        ]
+
+    def history(self, key: bytes, first: int) -> Iterator[Replaced]:
+        """The rows of a key that end at a time or later, in order."""
+        lower, upper = encode_version_key(key, 0, first), key + self._end
+        for segment in self._history:
+            for row_key, value in segment.scan(lower=lower, upper=upper):
+                if len(row_key) == len(key) + VERSION_SUFFIX_BYTES:
+                    _, valid_from, valid_to = decode_version_key(row_key)
+                    yield Replaced(valid_from, valid_to, value)
+
+    def close(self) -> None:
+        for snapshot in (self._latest, *self._history):
+            snapshot.close()

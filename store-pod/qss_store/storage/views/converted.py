@@ -1,0 +1,193 @@
+"""Rows of one family at one moment while some of them still have an older format.
+
+A row is in one family only: who writes it deletes it from the others in the same batch, and so does
+who moves it. The newer family is asked first, and wins should a key ever be in both. Rows of an
+older format are converted as they are read; nothing is written.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from qss_core.errors import MalformedBytesError, unreadable
+from qss_core.formats.values import Format, RowConverter, converter_of
+from qss_store.storage.engine import Get, Snapshot
+
+Row = tuple[bytes, bytes]
+AnyRow = TypeVar("AnyRow", Row, tuple[bytes, bytes | None])
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """A family of an older format; no key below `moved_below` is left in it."""
+
+    rows: Snapshot
+    format: Format
+    moved_below: bytes
+
+
+class MigratingSnapshot:
+    """A `Snapshot` of the rows of several formats, all in one.
+
+    Each read raises StoreError for a row that is not of the format of its family.
+    """
+
+    def __init__(self, newer: Snapshot, older: Sequence[Older], written: Format) -> None:
+        """Owns all snapshots; shows every row in the format `written`."""
+        self._newer = newer
+        # Each converts, and knows below which key nothing is left.
+        self._older = [
+            (ConvertedSnapshot(one.rows, converter_of(one.format, written)), one.moved_below)
+            for one in older
+        ]
+        self._owned = (newer, *(one.rows for one in older))
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        value = self._newer.get(key)
+        if value is None:
+            for rows, moved_below in self._older:
+                if key >= moved_below and (value := rows.get(key)) is not None:
+                    return value
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys."""
+        values = self._newer.get_many(keys)
+        for rows, moved_below in self._older:
+            missing = [
+                place
+                for place, value in enumerate(values)
+                if value is None and keys[place] >= moved_below
+            ]
+            if missing:
+                found = rows.get_many([keys[place] for place in missing])
+                for place, value in zip(missing, found, strict=True):
+                    values[place] = value
+        return values
+
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        newer = self._newer.reader()
+        readers = [(rows.reader(), moved_below) for rows, moved_below in self._older]
+
+        def get(key: bytes) -> bytes | None:
+            value = newer(key)
+            if value is None:
+                for older, moved_below in readers:
+                    if key >= moved_below and (value := older(key)) is not None:
+                        return value
+            return value
+
+        return get
+
+    def pin(self) -> None:
+        """Holds the rows of all families as they are."""
+        for snapshot in self._owned:
+            snapshot.pin()
+
+    def scan(
+        self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
+    ) -> Iterator[Row]:
+        """Rows with lower <= key < upper in key order, each key once."""
+        rows = self._newer.scan(lower=lower, upper=upper, reverse=reverse)
+        for older, moved_below in self._older:
+            first = max(lower or b"", moved_below)
+            if upper is None or first < upper:
+                behind = older.scan(lower=first or None, upper=upper, reverse=reverse)
+                rows = (merged_backward if reverse else merged_forward)(rows, behind)
+        return rows
+
+    def close(self) -> None:
+        """Lets go of the moment; a scan that still runs keeps its own hold."""
+        for snapshot in self._owned:
+            snapshot.close()
+
+
+class ConvertedSnapshot:
+    """Another snapshot's rows in another format; it owns nothing.
+
+    Each read raises StoreError for a row that is not of the format it is converted from.
+    """
+
+    def __init__(self, rows: Snapshot, convert: RowConverter) -> None:
+        """Converts as it reads."""
+        self._rows = rows
+        self._convert = convert
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        value = self._rows.get(key)
+        try:
+            return None if value is None else self._convert(value)
+        except MalformedBytesError as error:
+            raise unreadable(error) from error
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys."""
+        values, convert = self._rows.get_many(keys), self._convert
+        try:
+            return [None if value is None else convert(value) for value in values]
+        except MalformedBytesError as error:
+            raise unreadable(error) from error
+
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        get, convert = self._rows.reader(), self._convert
+
+        def get_converted(key: bytes) -> bytes | None:
+            value = get(key)
+            try:
+                return None if value is None else convert(value)
+            except MalformedBytesError as error:
+                raise unreadable(error) from error
+
+        return get_converted
+
+    def pin(self) -> None:
+        """The owner pins its rows."""
+
+    def scan(
+        self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
+    ) -> Iterator[Row]:
+        """Rows with lower <= key < upper in key order."""
+        return self._all_of(self._rows.scan(lower=lower, upper=upper, reverse=reverse))
+
+    def _all_of(self, rows: Iterator[Row]) -> Iterator[Row]:
+        convert = self._convert
+        try:
+            for key, row in rows:
+                yield key, convert(row)
+        except MalformedBytesError as error:
+            raise unreadable(error) from error
+
+    def close(self) -> None:
+        """The owner closes its rows."""
+
+
+def merged_forward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow | Row]:
+    """Two scans in one, by key; the newer row of a key wins."""
+    old = next(older, None)
+    for row in newer:
+        while old is not None and old[0] <= row[0]:
+            if old[0] != row[0]:
+                yield old
+            old = next(older, None)
+        yield row
+    if old is not None:
+        yield old
+        yield from older
+
+
+def merged_backward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow | Row]:
+    """As `merged_forward`, from the last row on."""
+    old = next(older, None)
+    for row in newer:
+        while old is not None and old[0] >= row[0]:
+            if old[0] != row[0]:
+                yield old
+            old = next(older, None)
+        yield row
+    if old is not None:
+        yield old
+        yield from older

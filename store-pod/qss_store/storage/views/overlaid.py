@@ -1,0 +1,138 @@
+"""A family's rows at one moment, beneath newer ones that are in memory only."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sortedcontainers import SortedDict
+
+from qss_store.storage.engine import Get, Snapshot
+from qss_store.storage.views.converted import Row, merged_backward, merged_forward
+
+
+class SortedRows:
+    """Rows by key, of which a None deletes; they never change, so any scan may keep them."""
+
+    __slots__ = ("_keys", "_rows")
+
+    def __init__(self, rows: Mapping[bytes, bytes | None], keys: Sequence[bytes]) -> None:
+        """Of rows and their sorted keys; `with_rows` makes them."""
+        self._rows = rows
+        self._keys = keys
+
+    def with_rows(self, newer: Mapping[bytes, bytes | None]) -> "SortedRows":
+        """These, and newer ones that win over them."""
+        rows = {**self._rows, **newer}
+        # Two sorted stretches: sorting them is one pass.
+        keys = [*self._keys, *sorted(key for key in newer if key not in self._rows)]
+        keys.sort()
+        return SortedRows(rows, keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._rows
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value; None where the key is deleted, and where it is not here."""
+        return self._rows.get(key)
+
+    def scan(
+        self, lower: bytes | None, upper: bytes | None, *, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Rows with lower <= key < upper, deleted ones too."""
+        keys, rows = self._keys, self._rows
+        first = 0 if lower is None else bisect_left(keys, lower)
+        end = len(keys) if upper is None else bisect_left(keys, upper)
+        places = range(end - 1, first - 1, -1) if reverse else range(first, end)
+        return ((keys[place], rows[keys[place]]) for place in places)
+
+
+NO_ROWS = SortedRows({}, [])
+
+
+class GrowingRows:
+    """Rows by key, of which a None deletes, that more rows come to; scans see them come."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.rows: SortedDict[bytes, bytes | None] = SortedDict()
+
+    def put(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
+        """Adds rows, which win over those before."""
+        self.rows.update(zip(keys, values, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self.rows
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value; None where the key is deleted, and where it is not here."""
+        value: bytes | None = self.rows.get(key)
+        return value
+
+    def scan(
+        self, lower: bytes | None, upper: bytes | None, *, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Rows with lower <= key < upper, deleted ones too."""
+        keys = self.rows.irange(lower, upper, inclusive=(True, False), reverse=reverse)
+        return ((key, self.rows[key]) for key in keys)
+
+
+class OverlaidSnapshot:
+    """A `Snapshot` of rows with newer ones over them; it owns nothing."""
+
+    def __init__(self, below: Snapshot | None, above: SortedRows | GrowingRows) -> None:
+        """`above` wins; without `below` there is nothing else."""
+        self._below = below
+        self._above = above
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        if key in self._above or self._below is None:
+            return self._above.get(key)
+        return self._below.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys."""
+        above = self._above
+        values = [above.get(key) for key in keys]
+        places = [place for place, key in enumerate(keys) if key not in above]
+        if places and self._below is not None:
+            found = self._below.get_many([keys[place] for place in places])
+            for place, value in zip(places, found, strict=True):
+                values[place] = value
+        return values
+
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        above, below = self._above, None if self._below is None else self._below.reader()
+
+        def get(key: bytes) -> bytes | None:
+            return above.get(key) if key in above or below is None else below(key)
+
+        return get
+
+    def pin(self) -> None:
+        """The owner pins its rows."""
+
+    def scan(
+        self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
+    ) -> Iterator[Row]:
+        """Rows with lower <= key < upper in key order."""
+        above = self._above.scan(lower, upper, reverse=reverse)
+        # Opened at once, not at its first row: the owner may close what is below.
+        below = (
+            iter(())
+            if self._below is None
+            else self._below.scan(lower=lower, upper=upper, reverse=reverse)
+        )
+        if not len(self._above):
+            return below
+        merged = (merged_backward if reverse else merged_forward)(above, below)
+        return ((key, row) for key, row in merged if row is not None)
+
+    def close(self) -> None:
+        """The owner closes its rows."""

@@ -1,0 +1,70 @@
+"""What readers of one partition see: one state, with the position that is true of exactly it."""
+
+from dataclasses import dataclass, replace
+
+from qss_core.formats.values import Format, converter_of
+from qss_core.model import Offset, Sequence
+from qss_core.positions import Position, encode_token
+from qss_store.storage.engine import Snapshot
+from qss_store.storage.views.converted import ConvertedSnapshot
+from qss_store.storage.views.indexed import IndexedSnapshot
+from qss_store.storage.views.segmented import SegmentedSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A state of a partition. A replica puts a new committed one in its place at each commit."""
+
+    snapshot: Snapshot
+    format: Format
+    applied: Offset  # Everything below was applied.
+    sequence: Sequence
+    position: Position
+    token: str  # The position as answers carry it.
+    stream_time: int  # Milliseconds; -1 before the first row that has a time.
+    staged: str = ""  # What tells staged rows that are seen beside the committed ones; "": none.
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        *,
+        store_format: Format,
+        applied: Offset,
+        sequence: Sequence,
+        position: Position,
+        stream_time: int,
+    ) -> "View":
+        """A view; its token is made once, not for each answer.
+
+        Each view has one of its own: what was made of a view is told from others by this object.
+        """
+        token = encode_token(position)
+        return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
+
+    def over(self, snapshot: Snapshot, stream_time: int, staged: str) -> "View":
+        """This state with staged rows over it; sequence and position stay the committed ones."""
+        made = self.with_rows(snapshot, self.format)
+        return replace(made, stream_time=stream_time, staged=staged)
+
+    def with_rows(self, snapshot: Snapshot, store_format: Format) -> "View":
+        """The same state, its rows elsewhere or in another format."""
+        made = View.of(
+            snapshot,
+            store_format=store_format,
+            applied=self.applied,
+            sequence=self.sequence,
+            position=self.position,
+            stream_time=self.stream_time,
+        )
+        return replace(made, staged=self.staged) if self.staged else made
+
+    def shown_in(self, wanted: Format) -> "View":
+        """The same state in another format, for who asked when the store had that one."""
+        convert, rows = converter_of(self.format, wanted), self.snapshot
+        if isinstance(rows, IndexedSnapshot):
+            shown = IndexedSnapshot(ConvertedSnapshot(rows.rows, convert), rows.index)
+            return self.with_rows(shown, wanted)
+        if isinstance(rows, SegmentedSnapshot):
+            return self.with_rows(rows.converted(convert), wanted)
+        return self.with_rows(ConvertedSnapshot(rows, convert), wanted)

@@ -1,0 +1,148 @@
+"""The rows of a Window or Session partition at one moment, over its segments.
+
+A row lies in the segment of its time, and its time is in its key: no key is in two segments, and a
+point looks into one. Rows that retention hides are nowhere to be seen, also while they are still
+on disk.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from operator import itemgetter
+
+from qss_core.formats.segments import Segments, encode_time
+from qss_core.formats.timed_keys import TIME_MAX
+from qss_core.formats.values import RowConverter
+from qss_store.storage.engine import Get, Snapshot
+from qss_store.storage.views.converted import ConvertedSnapshot, Row
+from qss_store.storage.views.overlaid import NO_ROWS, OverlaidSnapshot, SortedRows
+
+_ROW_KEY = itemgetter(0)
+
+
+class SegmentedSnapshot:
+    """All live segments as they were at one moment; a `Snapshot` of row keys.
+
+    A family that is dropped later stays readable until `close`, and for as long as a scan of it
+    runs; one that is made later is none of this moment.
+    """
+
+    def __init__(
+        self, segments: Segments, snapshots: Mapping[int, Snapshot], stream_time: int
+    ) -> None:
+        """Owns `snapshots`, by segment id; `stream_time` is that of the moment."""
+        self._segments = segments
+        self._stream_time = stream_time
+        self._snapshots = {number: snapshots[number] for number in sorted(snapshots)}
+        self._interval_ms = segments.interval_ms
+        self._earliest = segments.earliest_visible(stream_time)
+
+    @property
+    def earliest_visible(self) -> int:
+        """The first time that readers see; milliseconds."""
+        return self._earliest
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a row key, or None; also None where retention hides it."""
+        snapshot = self._home_of(key)
+        return None if snapshot is None else snapshot.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many row keys, in their order."""
+        by_segment: dict[int, tuple[Snapshot, list[int]]] = {}
+        for index, key in enumerate(keys):
+            if (home := self._home_of(key)) is not None:
+                by_segment.setdefault(id(home), (home, []))[1].append(index)
+        values: list[bytes | None] = [None] * len(keys)
+        for home, indices in by_segment.values():
+            found = home.get_many([keys[index] for index in indices])
+            for index, value in zip(indices, found, strict=True):
+                values[index] = value
+        return values
+
+    def _home_of(self, key: bytes) -> Snapshot | None:
+        time = self._segments.time_of(key)
+        return None if time < self._earliest else self._snapshots.get(time // self._interval_ms)
+
+    def converted(self, convert: RowConverter) -> "SegmentedSnapshot":
+        """The same rows in another format; it owns nothing."""
+        snapshots = {
+            number: ConvertedSnapshot(rows, convert) for number, rows in self._snapshots.items()
+        }
+        return SegmentedSnapshot(self._segments, snapshots, self._stream_time)
+
+    def overlaid(self, above: Mapping[int, SortedRows], stream_time: int) -> "SegmentedSnapshot":
+        """These rows at a later stream time, with newer ones over them by segment; owns nothing."""
+        first = self._segments.first_live(stream_time)
+        snapshots = {
+            number: OverlaidSnapshot(self._snapshots.get(number), above.get(number, NO_ROWS))
+            for number in {*self._snapshots, *above}
+            if number >= first
+        }
+        return SegmentedSnapshot(self._segments, snapshots, stream_time)
+
+    def reader(self) -> Get:
+        """Gets of this moment, also after `close`."""
+        readers = {id(one): one.reader() for one in self._snapshots.values()}
+
+        def get(key: bytes) -> bytes | None:
+            home = self._home_of(key)
+            return None if home is None else readers[id(home)](key)
+
+        return get
+
+    @property
+    def segments(self) -> Mapping[int, Snapshot]:
+        """The rows of those that there are."""
+        return self._snapshots
+
+    def pin(self) -> None:
+        """Holds the rows of all segments as they are."""
+        for snapshot in self._snapshots.values():
+            snapshot.pin()
+
+    def scan(
+        self,
+        *,
+        lower: bytes | None = None,
+        upper: bytes | None = None,
+        reverse: bool = False,
+        earliest: int | None = None,
+        latest: int | None = None,
+        exact: bool = True,
+    ) -> Iterator[Row]:
+        """Rows with lower <= row key < upper in row-key order, and earliest <= time <= latest.
+
+        Not `exact`: all rows of the segments that have such times, hidden ones too. Whoever asks
+        leaves them out, and can count how many there are between two that he wants.
+        Segments without such times are not opened. As for any snapshot, the scan keeps its own
+        hold on the rows, and scans may be read in turns.
+        """
+        first = self._earliest if earliest is None else max(earliest, self._earliest)
+        last = TIME_MAX if latest is None else latest
+        scans = [
+            self._within(number, rows, first, last) if exact else rows
+            for number, snapshot in self._snapshots.items()
+            if first <= last and self._overlaps(number, first, last)
+            for rows in [snapshot.scan(lower=lower, upper=upper, reverse=reverse)]
+        ]
+        if len(scans) == 1:
+            return scans[0]
+        return merge(*scans, key=_ROW_KEY, reverse=reverse)
+
+    def _overlaps(self, number: int, first: int, last: int) -> bool:
+        start = number * self._interval_ms
+        return start <= last and first < start + self._interval_ms
+
+    def _within(self, number: int, rows: Iterator[Row], first: int, last: int) -> Iterator[Row]:
+        """The rows of a segment whose time is asked for; most segments need not look at it."""
+        start = number * self._interval_ms
+        if first <= start and start + self._interval_ms - 1 <= last:
+            return rows
+        times = self._segments.time_in_key
+        low, high = encode_time(first), encode_time(last)
+        return (row for row in rows if low <= row[0][times] <= high)
+
+    def close(self) -> None:
+        """Lets go of the moment; a scan that still runs keeps its own hold."""
+        for snapshot in self._snapshots.values():
+            snapshot.close()

@@ -1,0 +1,74 @@
+"""The versions of a Versioned partition at one moment.
+
+As a `Snapshot` it has the latest ones: a key's row is the time from which its value is valid (8
+bytes) and the value. Those that were replaced, and the marks of tombstones, are `history`;
+retention hides them as any segment's rows.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from qss_core.formats.segments import encode_time
+from qss_core.formats.timed_keys import VERSION_SUFFIX_BYTES, encode_version_key
+from qss_store.storage.engine import Get, Snapshot
+from qss_store.storage.views.converted import Row
+from qss_store.storage.views.overlaid import OverlaidSnapshot, SortedRows
+from qss_store.storage.views.segmented import SegmentedSnapshot
+
+_AFTER_ALL_TIMES = b"\xff" * 8
+
+
+class VersionedSnapshot:
+    """The latest versions and the replaced ones, of one moment."""
+
+    def __init__(self, latest: Snapshot, history: SegmentedSnapshot, stream_time: int) -> None:
+        """Owns both."""
+        self.latest = latest
+        self.history = history
+        self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
+
+    def overlaid(
+        self, latest: SortedRows, history: Mapping[int, SortedRows], stream_time: int
+    ) -> "VersionedSnapshot":
+        """These versions at a later stream time, with newer rows over them; owns nothing."""
+        above = OverlaidSnapshot(self.latest, latest)
+        return VersionedSnapshot(above, self.history.overlaid(history, stream_time), stream_time)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The latest version of a key, or None."""
+        return self.latest.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The latest versions of many keys."""
+        return self.latest.get_many(keys)
+
+    def reader(self) -> Get:
+        """Gets of the latest versions of this moment, also after `close`."""
+        return self.latest.reader()
+
+    def pin(self) -> None:
+        """Holds all versions as they are."""
+        self.latest.pin()
+        self.history.pin()
+
+    def scan(
+        self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
+    ) -> Iterator[Row]:
+        """The latest versions by key."""
+        return self.latest.scan(lower=lower, upper=upper, reverse=reverse)
+
+    def end_of(self, key: bytes) -> bytes:
+        """The first row key behind those of a key's history: none ends after stream time."""
+        return key + self._end
+
+    def ends_after(self, key: bytes, time: int) -> Row | None:
+        """The first row of a key's history that ends after a time, a mark or a version."""
+        rows = self.history.scan(
+            lower=encode_version_key(key, 0, time + 1), upper=self.end_of(key), earliest=time + 1
+        )
+        length = len(key) + VERSION_SUFFIX_BYTES
+        return next((row for row in rows if len(row[0]) == length), None)
+
+    def close(self) -> None:
+        """Lets go of the moment; a scan that still runs keeps its own hold."""
+        self.latest.close()
+        self.history.close()

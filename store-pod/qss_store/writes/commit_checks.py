@@ -1,0 +1,37 @@
+"""What a commit request may say. Pure."""
+
+from qss_client.chunks.chunk import Slice
+from qss_core.errors import MalformedRequestError
+from qss_core.model import WriterEpoch
+from qss_core.positions import BATCH_TOPICS
+from qss_core.wire.messages import ChunkReference, CommitRequest
+
+
+def references(
+    writer_epoch: WriterEpoch, rows: tuple[Slice, ...]
+) -> dict[str, tuple[ChunkReference, ...]]:
+    """What a decision says of rows that it carries; a repeat by the same run says the same."""
+    return {
+        str(one.partition): (
+            ChunkReference(
+                id=f"{writer_epoch}.carried.0", records=one.records, checksum=one.checksum
+            ),
+        )
+        for one in rows
+    }
+
+
+def check_request(request: CommitRequest, partitions: int) -> None:
+    """Raises MalformedRequestError for partitions, chunks or topics that cannot be meant."""
+    known = {str(partition) for partition in range(partitions)}
+    if unknown := set(request.chunks) - known:
+        raise MalformedRequestError(
+            f"the store has the partitions 0..{partitions - 1}, not {sorted(unknown)[:10]}"
+        )
+    for partition, listed in request.chunks.items():
+        if len({chunk.id for chunk in listed}) < len(listed):
+            raise MalformedRequestError(f"a chunk is listed twice for partition {partition}")
+    if reserved := [topic for topic in request.position if topic.startswith(BATCH_TOPICS)]:
+        raise MalformedRequestError(
+            f"topics of {BATCH_TOPICS} are the store's own: leave out {reserved[0][:80]!r}"
+        )

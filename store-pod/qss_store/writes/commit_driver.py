@@ -1,0 +1,184 @@
+"""Sees decided batches through: drives each one until all partitions have applied it.
+
+A decision is a fact, whoever asked for it: after a crash the next active of partition 0 finds it in
+its log, with the rows that it carries, and goes on without any driver.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+
+from qss_client.chunks.chunk import Slice
+from qss_core.errors import (
+    BatchInProgressError,
+    CorruptionError,
+    NotReadyError,
+    RolledBackError,
+    StoreError,
+)
+from qss_core.model import Epoch, PartitionId
+from qss_core.wire.messages import CommitPartitionsRequest, Decision
+from qss_store.replicas.append_wait import outcome_of
+from qss_store.replicas.dropped_rows import DroppedRows
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.replication import log as logs
+from qss_store.replication.entries import Complete
+from qss_store.runtime.settings import Settings
+from qss_store.storage.apply.commit_writer import read_payload
+from qss_store.transactions.coordinator import Coordinator
+from qss_store.writes.participant_client import MakeMessage, Participants
+from qss_store.writes.participant_service import Batches
+
+_LOG = logging.getLogger(__name__)
+_FIRST_RETRY_S = 0.02
+_LAST_RETRY_S = 1.0
+_Carried = tuple[Decision | None, Mapping[PartitionId, Slice]]
+_NOTHING: _Carried = (None, {})
+
+
+def active_coordinator(pod: Pod) -> tuple[Replica, Coordinator]:
+    """Partition 0's active and its coordinator; NotActiveError where it is elsewhere."""
+    replica = pod.local(0)
+    logs.check_active(replica.log)
+    coordinator = replica.machine.coordinator
+    assert coordinator is not None, "partition 0 has a coordinator"
+    return replica, coordinator
+
+
+def _resolve(waited_for: "asyncio.Future[None]") -> None:
+    if not waited_for.done():
+        waited_for.set_result(None)
+
+
+class Finisher:
+    """Drives the one decision that may be incomplete, on the pod that coordinates."""
+
+    def __init__(
+        self, pod: Pod, batches: Batches, participants: Participants, settings: Settings
+    ) -> None:
+        """Nothing runs until `go_on`."""
+        self._pod = pod
+        self._batches = batches
+        self._participants = participants
+        self._settings = settings
+        self._task: asyncio.Task[bool] | None = None
+        self._applied: asyncio.Future[None] | None = (
+            None  # Of the task: done when it has ended too.
+        )
+        self._carried = _NOTHING
+        self.dropped = DroppedRows[Mapping[str, int]]()
+
+    @property
+    def tasks(self) -> list[asyncio.Task[bool]]:
+        """What runs on its own."""
+        return [self._task] if self._task else []
+
+    def carries(self, decision: Decision, rows: Iterable[Slice]) -> None:
+        """Remembers the rows of a decision that is about to be logged with them."""
+        self._carried = (decision, {one.partition: one for one in rows})
+
+    def go_on(self) -> None:
+        """Drives the decision that is not complete, if this pod coordinates and there is one."""
+        if not self._pod.is_active(0) or (self._task and not self._task.done()):
+            return
+        try:
+            _, coordinator = active_coordinator(self._pod)
+        except (NotReadyError, RolledBackError):
+            return  # Each request for the coordinator is told why.
+        if coordinator.unfinished:
+            applied = self._applied = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._drive(applied), name="finish-decision")
+            self._task.add_done_callback(lambda task: self._has_ended(task, applied))
+
+    def _has_ended(self, task: asyncio.Task[bool], applied: "asyncio.Future[None]") -> None:
+        _resolve(applied)
+        if not task.cancelled() and task.exception() is None and task.result():
+            self.go_on()  # Another batch may have been decided while this one was driven.
+
+    async def finish(self) -> None:
+        """Waits until no decision is incomplete; BatchInProgressError where that takes too long."""
+        self.go_on()
+        if self._task is None:
+            return
+        await asyncio.wait([self._task], timeout=self._settings.finish_timeout_s)
+        if self._task.done():
+            self._task.result()  # Of what nobody expected, whoever waits is told too.
+        _, coordinator = active_coordinator(self._pod)
+        if coordinator.unfinished:
+            raise BatchInProgressError("a decided batch is being completed: ask again")
+
+    async def apply(self) -> None:
+        """Waits until all partitions have applied the decision; raises as `finish`.
+
+        That the log says so too need not be waited for: until it does, nothing else is decided, and
+        who finds the decision incomplete only asks all partitions once more.
+        """
+        self.go_on()
+        if self._applied is None:
+            return
+        await asyncio.wait([self._applied], timeout=self._settings.finish_timeout_s)
+        if self._task is None or self._task.done() or not self._applied.done():
+            await self.finish()
+
+    async def _drive(self, applied: "asyncio.Future[None]") -> bool:
+        """Whether the batch was completed."""
+        try:
+            await self._commit_everywhere(applied)
+        except StoreError as error:
+            _LOG.warning("the decided batch is driven on later: %s", error.code)
+            return False
+        return True
+
+    async def _commit_everywhere(self, applied: "asyncio.Future[None]") -> None:
+        replica, coordinator = active_coordinator(self._pod)
+        decision = coordinator.unfinished
+        if decision is None:
+            return
+        try:
+            rows = self._rows_of(replica, coordinator, decision)
+        except CorruptionError:
+            # Nobody else has them: only a person may go on without the batch.
+            self._pod.completion.unreadable = decision.sequence
+            raise
+        remaining = self._participants.everybody
+        delay_s = _FIRST_RETRY_S
+        dropped: dict[str, int] = {}
+        while remaining:
+            failures, of_some = await self._participants.commit(
+                self._commit_message(decision), remaining, rows
+            )
+            dropped |= of_some
+            remaining = list(failures)
+            if remaining:
+                _LOG.info("sequence %s waits for partitions %s", decision.sequence, remaining)
+                await asyncio.sleep(delay_s)
+                delay_s = min(_LAST_RETRY_S, delay_s * 2)
+        self.dropped.keep(decision.sequence, dropped)
+        _resolve(applied)
+        while coordinator.completed < decision.sequence:
+            await outcome_of(replica, Complete(sequence=decision.sequence))
+        self._carried = _NOTHING
+
+    def _rows_of(
+        self, replica: Replica, coordinator: Coordinator, decision: Decision
+    ) -> Mapping[PartitionId, Slice]:
+        """The rows that a decision carries: those at hand, or after a restart from the log."""
+        if not decision.carries_rows:
+            return {}
+        known, rows = self._carried
+        if known == decision:  # Another batch may have meant to have its sequence.
+            return rows
+        assert coordinator.decision_offset is not None, "there is a decision"
+        payload = read_payload(replica.engine, coordinator.decision_offset)
+        return {one.partition: one for one in self._batches.slices_of(payload)}
+
+    def _commit_message(self, decision: Decision) -> MakeMessage:
+        def message(epochs: dict[str, Epoch]) -> CommitPartitionsRequest:
+            return CommitPartitionsRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                decision=decision,
+            )
+
+        return message

@@ -1,0 +1,400 @@
+"""The coordinator at work: opens writers, decides batches, and sees every decision through.
+
+The rules are in `transactions.coordinator`; here they meet the log of partition 0 and the other
+pods. Whatever is lost here (a crash at any line) is found again in the log: a decision that is not
+complete is driven on by the next active of partition 0, without any driver.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from qss_client.chunks.chunk import Slice
+from qss_core.errors import (
+    BatchInProgressError,
+    MalformedRequestError,
+    Retry,
+    RolledBackError,
+    StaleWriterError,
+    StoreError,
+    WrongStoreError,
+)
+from qss_core.model import Epoch, Sequence, WriterEpoch
+from qss_core.positions import Position
+from qss_core.wire.messages import (
+    AbortAnswer,
+    AbortPartitionsRequest,
+    AbortRequest,
+    CommitAnswer,
+    CommitRequest,
+    Decision,
+    OpenWriterRequest,
+    PrepareRequest,
+    Problem,
+    ResolveAnswer,
+    ResolveRequest,
+    WriterOpened,
+    error_of,
+    metadata_of,
+)
+from qss_core.wire.writer_reports import WriterReport
+from qss_store.replicas.append_wait import Awaited, outcome_of, settle
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.replication import log as logs
+from qss_store.replication.entries import CloseWriter, Decide, OpenWriter
+from qss_store.runtime.peer_client import Peers
+from qss_store.runtime.request_memory import MemoryShare
+from qss_store.runtime.settings import Settings
+from qss_store.transactions.coordinator import Coordinator
+from qss_store.transactions.position_limits import check_position
+from qss_store.transactions.writers import Writer
+from qss_store.writes.commit_checks import check_request, references
+from qss_store.writes.commit_driver import Finisher, active_coordinator
+from qss_store.writes.participant_client import MakeMessage, Participants
+from qss_store.writes.participant_service import Batches
+from qss_store.writes.under_way import UnderWay
+from qss_store.writes.writer_registry import Writers
+
+
+class Coordination:
+    """Partition 0's service on the pod that has its active."""
+
+    def __init__(self, pod: Pod, batches: Batches, peers: Peers, settings: Settings) -> None:
+        """Holds nothing that the log does not: locks, running tasks, and who was heard when."""
+        self._pod = pod
+        self.writers = Writers(pod, settings)
+        self._participants = Participants(pod, batches, peers, settings)
+        self._finisher = Finisher(pod, batches, self._participants, settings)
+        self._settings = settings
+        self._deciding = asyncio.Lock()
+        self._under_way = UnderWay()
+
+    def _active(self) -> tuple[Replica, Coordinator]:
+        return active_coordinator(self._pod)
+
+    # --- Writers
+
+    async def open(self, name: str, request: OpenWriterRequest) -> WriterOpened:
+        """Opens a writer: fences at once, then completes what was decided, then answers."""
+        replica, coordinator = self._active()
+        await self.writers.make_room()
+        if not coordinator.last_epoch:
+            await self._check_made()
+        if coordinator.check_open(name, request) is None:
+            await outcome_of(
+                replica,
+                OpenWriter(
+                    writer=name,
+                    query_id=request.query_id,
+                    run_id=request.run_id,
+                    open_id=request.open_id,
+                    take_over=request.take_over,
+                    one_off=request.one_off,
+                    above=await self._participants.newest_epoch(self._of_no_batch()),
+                ),
+            )
+        await self.finish()
+        held = coordinator.writer(name)
+        if held.open_id != request.open_id:
+            raise StaleWriterError(f"a younger run of writer {name} has opened: stop this one")
+        self.writers.hear(held)
+        if held.former_opens:
+            self._under_way.run(self._drop_staged(name, WriterEpoch(held.writer_epoch - 1)))
+        assignment = self._pod.placed()
+        return WriterOpened(
+            store_id=assignment.definition.store_id,
+            writer_epoch=held.writer_epoch,
+            generation=held.generation,
+            last_batch=held.last_batch,
+            sequence=coordinator.decided,
+            chunk_bytes_max=self._settings.chunk_bytes_max,
+            metadata=metadata_of(assignment),
+        )
+
+    async def _check_made(self) -> None:
+        """Refuses the store's first writer before every partition is there, and empty.
+
+        The first entry of a log says that the store was made: a pod whose volume is empty then has
+        lost it.
+        """
+        message = self._of_no_batch(Sequence(1))
+        self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
+
+    def _of_no_batch(self, sequence: Sequence | None = None) -> MakeMessage:
+        def message(epochs: dict[str, Epoch]) -> PrepareRequest:
+            return PrepareRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                writer="",
+                generation=0,
+                batch=0,
+                writer_epoch=WriterEpoch(0),
+                chunks={},
+                sequence=sequence,
+            )
+
+        return message
+
+    def _refuse(self, failures: Mapping[str, Problem]) -> None:
+        """Raises what a partition refused; takes what it says of sequences."""
+        if not failures:
+            return
+        errors = [error_of(problem) for problem in failures.values()]
+        for error in errors:
+            if isinstance(error, RolledBackError) and error.details.get("partition") == 0:
+                self._pod.completion.learn(held=Sequence(error.details["completed"]))
+        # What only another request can mend is said before what a repeat may.
+        raise min(errors, key=lambda error: error.retry is not Retry.NEVER)
+
+    async def delete_writer(self, name: str, *, force: bool) -> WriterReport:
+        """Deletes a writer, as `Writers.delete`, once all that was decided is complete.
+
+        What its runs have staged is dropped.
+        """
+        await self.finish()
+        report, epoch = await self.writers.delete(name, force=force)
+        self._under_way.run(self._drop_staged(name, epoch))
+        return report
+
+    async def _drop_staged(self, name: str, newest: WriterEpoch) -> None:
+        """Tells all partitions to drop what runs up to an epoch have staged: nobody decides it.
+
+        Only a hint, which nothing waits for: what does not hear of it is swept later.
+        """
+
+        def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
+            return AbortPartitionsRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                writer=name,
+                generation=0,
+                batch=0,
+                writer_epoch=newest,
+            )
+
+        await self._participants.ask("abort", message, self._participants.everybody)
+
+    # --- Batches
+
+    async def commit(
+        self,
+        name: str,
+        writer_epoch: WriterEpoch,
+        batch: int,
+        request: CommitRequest,
+        rows: tuple[Slice, ...] = (),
+    ) -> CommitAnswer:
+        """Prepares, decides and commits a batch; answers when every partition has applied it.
+
+        `rows` are those of a small batch that were not staged: the decision carries them.
+        It goes on when the driver goes away: a decision that nobody drives would wait for the next
+        round of maintenance.
+        """
+        return await self.begin_commit(name, writer_epoch, batch, request, rows)
+
+    def begin_commit(
+        self,
+        name: str,
+        writer_epoch: WriterEpoch,
+        batch: int,
+        request: CommitRequest,
+        rows: tuple[Slice, ...] = (),
+        memory: MemoryShare | None = None,
+    ) -> Awaitable[CommitAnswer]:
+        """The same, for callers that keep nothing of the request; the commit keeps its `memory`."""
+        if rows:
+            if request.chunks:
+                raise MalformedRequestError("a commit lists staged chunks, or carries its rows")
+            request = msgspec.structs.replace(request, chunks=references(writer_epoch, rows))
+
+        def work() -> Coroutine[Any, Any, CommitAnswer]:
+            return self._commit(name, writer_epoch, batch, request, rows)
+
+        return self._under_way.commit((name, writer_epoch), batch, request, work, memory)
+
+    async def _commit(
+        self,
+        name: str,
+        writer_epoch: WriterEpoch,
+        batch: int,
+        request: CommitRequest,
+        rows: tuple[Slice, ...],
+    ) -> CommitAnswer:
+        replica, coordinator = self._active()
+        check_request(request, self._pod.placed().definition.partitions)
+        async with self._deciding:
+            await self._logged_decision(replica)
+            await self.finish()
+            held = coordinator.check_run(name, writer_epoch, request.generation)
+            self.writers.hear(held)
+            replayed = coordinator.check_replay(held, batch, request.fingerprint, request.chunks)
+            if replayed is not None:
+                return self._answer(replica, replayed.sequence, already_applied=True)
+            coordinator.check_order(held, batch)
+            self._check_position(replica, held, batch, request)
+            sequence = Sequence(coordinator.decided + 1)
+            await self._prepare(sequence, held, batch, request, rows)
+            decision = self._decision(coordinator, held, batch, request, carries_rows=bool(rows))
+            payload = b"".join(one.data for one in rows)
+            self._finisher.carries(decision, rows)
+            await outcome_of(
+                replica, Decide(decision=decision, payload_bytes=len(payload)), payload
+            )
+            await self._finisher.apply()
+        return self._answer(replica, decision.sequence, already_applied=False)
+
+    async def _logged_decision(self, replica: Replica) -> None:
+        """Waits for a decision that is logged and not applied: its request gave up waiting.
+
+        Another one behind it would be refused when it is applied, and its rows logged in vain.
+        BatchInProgressError where it goes on for long.
+        """
+        logged = replica.pending.decision
+        if logged is not None:
+            awaited = Awaited(replica, logged)
+            await settle([awaited])
+            with suppress(StoreError):  # It belongs to the request that asked for the decision.
+                awaited.result()
+            if not logged.done():
+                raise BatchInProgressError("a decision is being logged: ask again")
+
+    def _check_position(
+        self, replica: Replica, held: Writer, batch: int, request: CommitRequest
+    ) -> None:
+        """Refuses a batch that would make the position too large, before anything is decided."""
+        coordinator = replica.machine.coordinator
+        assert coordinator is not None, "partition 0 has a coordinator"
+        participant = replica.machine.participant
+        after = participant.position_after(
+            held.name,
+            (held.generation, batch),
+            Position.from_json(request.position),
+            replace=request.replace,
+            forgotten=coordinator.forgotten_by(held.name),
+        )
+        check_position(participant.position, after)
+
+    def _decision(
+        self,
+        coordinator: Coordinator,
+        held: Writer,
+        batch: int,
+        request: CommitRequest,
+        *,
+        carries_rows: bool,
+    ) -> Decision:
+        return Decision(
+            sequence=Sequence(coordinator.decided + 1),
+            writer=held.name,
+            generation=held.generation,
+            batch=batch,
+            writer_epoch=held.writer_epoch,
+            chunks=request.chunks,
+            position=request.position,
+            wall_time_ms=coordinator.time_of_next(self._pod.clock.wall_ms()),
+            fingerprint=request.fingerprint,
+            replace=request.replace,
+            one_off=held.one_off,
+            carries_rows=carries_rows,
+            forgotten=coordinator.forgotten_by(held.name),
+        )
+
+    def _answer(
+        self, replica: Replica, sequence: Sequence, *, already_applied: bool
+    ) -> CommitAnswer:
+        position = replica.machine.participant.position
+        return CommitAnswer(
+            sequence=sequence,
+            already_applied=already_applied,
+            position=position.to_json(),
+            dropped=dict(self._finisher.dropped.of(sequence) or {}),
+        )
+
+    async def _prepare(
+        self,
+        sequence: Sequence,
+        held: Writer,
+        batch: int,
+        request: CommitRequest,
+        rows: tuple[Slice, ...],
+    ) -> None:
+        chunks = {} if rows else request.chunks
+        carried_bytes = sum(len(one.data) for one in rows)
+
+        def message(epochs: dict[str, Epoch]) -> PrepareRequest:
+            return PrepareRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                writer=held.name,
+                generation=held.generation,
+                batch=batch,
+                writer_epoch=held.writer_epoch,
+                chunks={
+                    partition: listed for partition, listed in chunks.items() if partition in epochs
+                },
+                carried_bytes=carried_bytes,
+                sequence=sequence,
+            )
+
+        self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
+
+    async def abort(
+        self, name: str, writer_epoch: WriterEpoch, batch: int, request: AbortRequest
+    ) -> AbortAnswer:
+        """Gives a batch up: closes the run, then drops its chunks; nothing once it is decided."""
+        replica, coordinator = self._active()
+        coordinator.check_abort(name, writer_epoch)
+        if coordinator.was_decided(name, writer_epoch, request.generation, batch):
+            return AbortAnswer(decided=True)
+        await outcome_of(replica, CloseWriter(writer=name, writer_epoch=writer_epoch))
+        # Asked again where the close stands in the log: nothing of this run is decided after it.
+        if coordinator.was_decided(name, writer_epoch, request.generation, batch):
+            return AbortAnswer(decided=True)
+        if not coordinator.may_drop(name, (request.generation, batch)):
+            return AbortAnswer(decided=False)  # The sweep drops the rest.
+
+        def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
+            return AbortPartitionsRequest(
+                store_id=self._pod.placed().definition.store_id,
+                epochs=epochs,
+                writer=name,
+                generation=request.generation,
+                batch=batch,
+                writer_epoch=writer_epoch,
+            )
+
+        # Only a hint: what does not hear of it is swept later.
+        await self._participants.ask("abort", message, self._participants.everybody)
+        return AbortAnswer(decided=False)
+
+    def resolve(self, request: ResolveRequest) -> ResolveAnswer:
+        """What became of old chunks."""
+        held = self._pod.placed().definition.store_id
+        if request.store_id != held:
+            raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
+        replica, coordinator = self._active()
+        logs.check_active(replica.log, request.epoch)
+        ordinal = (request.generation, request.batch)
+        verdict = coordinator.verdict(request.writer, request.writer_epoch, ordinal)
+        if verdict == "decided":
+            self.go_on()
+        return ResolveAnswer(verdict=verdict)
+
+    # --- Seeing a decision through
+
+    @property
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """What runs on its own; whoever stops the pod cancels it."""
+        return [*self._under_way.tasks, *self._finisher.tasks]
+
+    def go_on(self) -> None:
+        """Drives the decision that is not complete, if this pod coordinates and there is one."""
+        self._finisher.go_on()
+
+    async def finish(self) -> None:
+        """Waits until all that was decided is complete; BatchInProgressError if that takes long."""
+        await self._finisher.finish()

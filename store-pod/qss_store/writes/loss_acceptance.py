@@ -1,0 +1,144 @@
+"""Goes on without batches that a partition lost, where a person said so by an annotation.
+
+A participant takes over the coordinator's sequence and position; partition 0 the highest sequence
+of the other partitions and, from what one that holds it knows, the last batch of each writer. The
+rows stay as they are: what is lost is kept and told until all rows are replaced.
+"""
+
+import asyncio
+import logging
+
+import msgspec
+
+from qss_core.errors import CorruptionError, NotReadyError, StaleEpochError, WrongStoreError
+from qss_core.model import PartitionId, Sequence
+from qss_core.positions import Position
+from qss_core.wire.losses import AcceptLossRequest, BatchesHeld
+from qss_core.wire.messages import Decision
+from qss_store.replicas.append_wait import outcome_of
+from qss_store.replicas.completion import Completion
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.replication.entries import AcceptLoss
+from qss_store.transactions.losses import position_before, told_decision
+from qss_store.writes.sequence_comparison import Comparison
+
+_LOG = logging.getLogger(__name__)
+_NONE = Sequence(0)
+_NOTHING = BatchesHeld(sequence=_NONE, completed=_NONE, decided=_NONE, position={}, last=())
+
+
+class LossAcceptance:
+    """What one pod does of accepted losses; one at a time."""
+
+    def __init__(self, pod: Pod, comparison: Comparison) -> None:
+        self._pod = pod
+        self._comparison = comparison
+        self._accepting = asyncio.Lock()
+
+    async def accept(self, request: AcceptLossRequest) -> None:
+        """Goes on without what the partition lacks; nothing where it lacks nothing.
+
+        Raises WrongStoreError, StaleEpochError where the partition has another epoch than the
+        person named, UnreachableError or NotReadyError where a pod that has to be asked is silent.
+        """
+        async with self._accepting:
+            if request.assignment is not None and self._pod.assignment is None:
+                _LOG.error("the volume lost its assignment: what it does not hold is lost")
+                await self._pod.assign(request.assignment, is_emptied=True)
+                await self._comparison.first()
+            self._check(request)
+            replica = self._pod.replicas.get(request.partition)
+            if replica is not None and isinstance(replica.failure, CorruptionError):
+                replica = None
+                await self._pod.taking_out.spoilt(request.partition)
+            if replica is not None and self._pod.completion.lacks(replica) is None:
+                await self._pod.marks.settle(request.store_id, request.partition)
+                return
+            if replica is None:
+                await self._pod.salvage(
+                    request.partition, lambda one: self._take(one, request, is_salvaged=True)
+                )
+            else:
+                await self._take(replica, request, is_salvaged=False)
+            self._pod.completion.lacking.pop(request.partition, None)
+            await self._comparison.look()
+            await self._pod.news.tell()
+
+    async def _take(
+        self, replica: Replica, request: AcceptLossRequest, *, is_salvaged: bool
+    ) -> None:
+        held = await self._held_elsewhere(request.partition, replica)
+        before = replica.machine.participant.sequence
+        await outcome_of(replica, AcceptLoss(held=held, is_salvaged=is_salvaged))
+        told = "partition %s goes on without sequence %s to %s, as accepted in epoch %s"
+        _LOG.error(told, request.partition, before + 1, held.completed, request.epoch)
+
+    def _check(self, request: AcceptLossRequest) -> None:
+        held = self._pod.placed().definition.store_id
+        if request.store_id != held:
+            raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
+        configuration = self._pod.configuration(request.partition)
+        if configuration.epoch != request.epoch or configuration.active != self._pod.ordinal:
+            raise StaleEpochError(
+                f"partition {request.partition} is in epoch {configuration.epoch} with its active "
+                f"on pod {configuration.active}; the loss was accepted in epoch {request.epoch}",
+                partition=request.partition,
+                epoch=configuration.epoch,
+                active=configuration.active,
+            )
+
+    async def _held_elsewhere(self, partition: PartitionId, replica: Replica) -> BatchesHeld:
+        if partition != 0:
+            held = await self._held_by(PartitionId(0))
+            if held is None:
+                raise NotReadyError(
+                    "partition 0 is lost or behind itself, and says what was completed: bring its "
+                    "volume back, or accept its loss first"
+                )
+            return held
+        others = [number for number in range(self._pod.placed().definition.partitions) if number]
+        told = [await self._held_by(PartitionId(number)) for number in others]
+        best = max(filter(None, told), key=lambda one: one.sequence, default=_NOTHING)
+        coordinator = replica.machine.coordinator
+        assert coordinator is not None, "partition 0 has a coordinator"
+        return held_of_all(best, self._pod.completion, coordinator.decision)
+
+    async def _held_by(self, partition: PartitionId) -> BatchesHeld | None:
+        """What a partition knows of batches; None where it is lost or behind itself."""
+        active = self._pod.configuration(partition).active
+        if active == self._pod.ordinal:
+            return self._comparison.held(partition)
+        return (await self._comparison.ask(self._pod.address(active), partition)).held
+
+
+def held_of_all(
+    best: BatchesHeld, completion: Completion, decision: Decision | None
+) -> BatchesHeld:
+    """What partition 0 takes over from the partition that knows most; `decision` is its last one.
+
+    Where that is the batch that may be unfinished, it is seen through. A decision that is lost, or
+    whose rows are, cannot be: partitions that have not applied it lack it then.
+    """
+    decided = max(best.sequence, completion.decided, completion.unreadable)
+    completed = max(best.completed, completion.completed)
+    goes_on = (
+        decision is not None
+        and decided == decision.sequence == completed + 1
+        and decided != completion.unreadable
+    )
+    if decision is None or not goes_on:
+        return msgspec.structs.replace(
+            best, sequence=decided, completed=decided, decided=decided, unfinished=None
+        )
+    position = Position.from_json(best.position)
+    if best.sequence == decided:
+        position = position_before(position, decision)
+    return msgspec.structs.replace(
+        best,
+        sequence=completed,
+        completed=completed,
+        decided=decided,
+        position=position.to_json(),
+        unfinished=told_decision(decision),
+    )

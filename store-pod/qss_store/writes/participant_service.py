@@ -1,0 +1,329 @@
+"""A pod's side of batches: staging slices, and what the coordinator asks of participants.
+
+One request carries many partitions of this pod; each is answered on its own.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from qss_client.chunks.chunk import Slice, decode_chunk, rows_of, split_batches
+from qss_client.chunks.chunk_schema import layout_of
+from qss_core.errors import (
+    ChunkMissingError,
+    DiskFullError,
+    MalformedRequestError,
+    StoreError,
+    WrongStoreError,
+)
+from qss_core.model import Epoch, Partitioner, PartitionId, Sequence, StoreId, WriterEpoch
+from qss_core.serdes.registry import serde_of
+from qss_core.wire.messages import (
+    AbortPartitionsRequest,
+    CarriedRows,
+    CommitPartitionsRequest,
+    PartitionsAnswer,
+    PrepareRequest,
+    Problem,
+    SliceResult,
+    StageAnswer,
+    partition_commit,
+    problem_of,
+)
+from qss_store.replicas.append_wait import Awaited, append, settle
+from qss_store.replicas.completion import rolled_back
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.volume.room import RESERVE_BYTES
+from qss_store.replication import log as logs
+from qss_store.replication.entries import Abort, Commit, Stage
+from qss_store.storage.apply.row_slices import INDEXED_LIMITS
+from qss_store.writes.row_validation import RowChecks
+
+_NO_ROWS: Mapping[PartitionId, Slice] = {}
+_ROWS_ON_DISK = 2  # A commit writes its rows to the log's memtable and to the data family.
+
+
+class Batches:
+    """Stages, prepares, commits and aborts on this pod's partitions."""
+
+    def __init__(self, pod: Pod, volume: Path) -> None:
+        """Works on the pod's replicas; `volume` is where space is looked at."""
+        self._pod = pod
+        self._volume = volume
+
+    # --- Stage
+
+    async def stage(self, stage: Stage, slices: Iterable[Slice]) -> StageAnswer:
+        """Logs each slice in its partition; `stage` has what all slices share."""
+        slices = list(slices)
+        chunk_bytes = sum(len(one.data) for one in slices)
+        self._check_staged_bytes(chunk_bytes)
+        remembers = self._pod.recent.admits(chunk_bytes)
+        begun = [self._begin_stage(stage, one, remembers=remembers) for one in slices]
+        await settle(one for one in begun if isinstance(one, Awaited))
+        return StageAnswer(
+            partitions={
+                str(one.partition): _staged(one, work)
+                for one, work in zip(slices, begun, strict=True)
+            }
+        )
+
+    def _begin_stage(
+        self, stage: Stage, one: Slice, *, remembers: bool
+    ) -> Awaited | StoreError | None:
+        """Appends a slice, or waits for the copy that is logged; None where it is applied."""
+        command = with_slice(stage, one)
+        try:
+            replica = self._pod.local(one.partition)
+            logs.check_active(replica.log)
+            # A copy that is applied already is under the watermark: nothing more to log.
+            if not replica.machine.participant.check_stage(command):
+                return None
+            if (logged := replica.pending.copy_of(command)) is not None:
+                return Awaited(replica, logged)
+            return append(replica, command, one.data, one.batches if remembers else ())
+        except StoreError as error:
+            return error
+
+    def slices_of(self, body: bytes) -> list[Slice]:
+        """The slices of a chunk, checked as the store asks for it; raises as `decode_chunk`."""
+        definition = self._pod.placed().definition
+        murmur2 = definition.partitioner is Partitioner.MURMUR2
+        partitions = definition.partitions if murmur2 else None
+        return decode_chunk(body, partitions, layout_of(definition))
+
+    async def check_rows(self, slices: Iterable[Slice]) -> None:
+        """Refuses rows that the store's serdes, or its own type, cannot take.
+
+        No commit is to fail at them, and no query. Raises MalformedRequestError with what is wrong.
+        """
+        definition = self._pod.placed().definition
+        checks = RowChecks(serde_of(definition.key_serde), serde_of(definition.value_serde))
+        batches = [batch for one in slices for batch in one.batches]
+        spent = 0.0  # Of a turn.
+        for batch in batches:
+            for rows, share in checks.pieces(batch):
+                if checks.is_slow and share > 1:
+                    await asyncio.to_thread(checks.check, rows)
+                else:
+                    checks.check(rows)
+                spent += share
+                if spent >= 1:
+                    spent = 0.0
+                    await asyncio.sleep(0)  # Readers take their turn.
+        indexing = self._pod.indexing
+        if indexing is None:
+            return
+        for batch in split_batches(batches, INDEXED_LIMITS.rows):
+            rows = rows_of(batch)
+            for key, value in zip(rows.keys, rows.values, strict=True):
+                if value is not None:
+                    indexing.check(key, value)
+            await asyncio.sleep(0)  # Readers take their turn.
+
+    def staged_bytes(self) -> int:
+        """Bytes of rows that no commit has taken, over all partitions of this pod."""
+        return sum(replica.staged_bytes for replica in self._pod.replicas.values())
+
+    def _check_staged_bytes(self, more: int) -> None:
+        limit = self._pod.placed().settings.staged_bytes_max
+        held = self.staged_bytes()
+        if limit is None:
+            free = self._free_bytes()
+            if more > free // 2:
+                raise DiskFullError(
+                    f"the volume has {free} bytes left above a reserve of {RESERVE_BYTES}, "
+                    f"of which half may be staged, and {more} would be: make room or make it "
+                    "larger; commit or abort open batches",
+                    limit="stagedBytesMax",
+                )
+            return
+        if held + more > limit:
+            raise DiskFullError(
+                f"{held} bytes are staged and {more} more would pass stagedBytesMax ({limit}): "
+                "commit or abort open batches, or raise stagedBytesMax",
+                limit="stagedBytesMax",
+            )
+
+    def volume_usage(self) -> "shutil._ntuple_diskusage":
+        """The volume's bytes: total, used, free."""
+        return shutil.disk_usage(self._volume)
+
+    def _free_bytes(self) -> int:
+        return max(0, self.volume_usage().free - RESERVE_BYTES)
+
+    # --- What the coordinator asks
+
+    async def prepare(self, request: PrepareRequest) -> PartitionsAnswer:
+        """Says for each partition whether a commit could be refused, by anything."""
+        ordinal = (request.generation, request.batch)
+        needed = request.carried_bytes
+        free = self._free_bytes()
+
+        def check(replica: Replica, partition: str) -> None:
+            nonlocal needed
+            if replica.failure:
+                raise replica.failure
+            if request.sequence is not None:
+                self._check_sequence(replica, request.sequence)
+            held = replica.machine.participant.check_prepare(
+                request.writer, ordinal, request.writer_epoch, request.chunks.get(partition, ())
+            )
+            needed += sum(chunk.payload_bytes for chunk in held)
+            if needed * _ROWS_ON_DISK > free:
+                raise DiskFullError(
+                    f"the volume has {free} bytes left above a reserve of {RESERVE_BYTES}, "
+                    f"and {needed * _ROWS_ON_DISK} are needed to apply {needed} bytes: free space "
+                    "or make it larger"
+                )
+
+        answer = await self._each(request.store_id, request.epochs, check)
+        completion = self._pod.completion
+        if request.writer:  # Pods that outlive the coordinator's log know what it has allotted.
+            completion.learn(writer_epoch=request.writer_epoch)
+            return answer
+        newest = completion.newest_epoch(self._pod.replicas.values())
+        return msgspec.structs.replace(answer, writer_epoch=newest)
+
+    def _check_sequence(self, replica: Replica, decided_next: Sequence) -> None:
+        """Refuses a decision that does not follow what is applied here: a volume went back."""
+        held, before = replica.machine.participant.sequence, Sequence(decided_next - 1)
+        if held > before:
+            raise rolled_back(0, before, held)
+        self._pod.completion.learn(completed=before)
+        if held < before:
+            raise rolled_back(replica.partition, held, before)
+
+    async def commit(
+        self, request: CommitPartitionsRequest, rows: Mapping[PartitionId, Slice] = _NO_ROWS
+    ) -> PartitionsAnswer:
+        """Commits a decision in each partition and waits until it is applied.
+
+        `rows` are those that the decision carries, where they need not be read of the request.
+        """
+        decision = request.decision
+        if decision.carries_rows and not rows:
+            rows = {
+                one.partition: one for data in request.rows.values() for one in self.slices_of(data)
+            }
+        remembers = self._pod.recent.admits(sum(len(one.data) for one in rows.values()))
+
+        def commit(replica: Replica, partition: str) -> Awaited:
+            number = PartitionId(int(partition))
+            carried = rows.get(number) if decision.carries_rows else None
+            if decision.carries_rows and carried is None and decision.chunks.get(partition):
+                raise MalformedRequestError("the commit comes without the rows of its decision")
+            part = partition_commit(decision, number, _described(carried))
+            command = Commit(commit=part)
+            try:
+                is_new = replica.machine.participant.check_commit(part)
+            except ChunkMissingError:
+                # It was prepared, so it is lost: only a person may go on without it.
+                if replica.is_recovered:
+                    self._pod.completion.lacking[number] = part.sequence
+                raise
+            if is_new and replica.pending.copy_of(command) is None:
+                if carried is None:
+                    return append(replica, command)
+                decoded = carried.batches if remembers else ()
+                return append(replica, command, carried.data, decoded)
+            # A copy came before: "applied" is answered when it is, and not sooner.
+            shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
+            return Awaited(replica, shown)
+
+        answer = await self._each(request.store_id, request.epochs, commit)
+        dropped = {
+            partition: count
+            for partition, problem in answer.partitions.items()
+            if problem is None
+            and (count := self._pod.local(int(partition)).dropped.of(decision.sequence))
+        }
+        return msgspec.structs.replace(answer, dropped=dropped)
+
+    async def abort(self, request: AbortPartitionsRequest) -> PartitionsAnswer:
+        """Drops what the abort names."""
+
+        def abort(replica: Replica, _: str) -> Awaited:
+            command = Abort(
+                writer=request.writer,
+                generation=request.generation,
+                batch=request.batch,
+                writer_epoch=WriterEpoch(request.writer_epoch),
+            )
+            return append(replica, command)
+
+        return await self._each(request.store_id, request.epochs, abort)
+
+    async def _each(
+        self,
+        store_id: StoreId,
+        epochs: Mapping[str, Epoch],
+        begin: Callable[[Replica, str], Awaited | None],
+    ) -> PartitionsAnswer:
+        held = self._pod.placed().definition.store_id
+        if store_id != held:
+            raise WrongStoreError(f"this pod serves store id {held}, not {store_id}")
+        answers: dict[str, Problem | None] = dict.fromkeys(epochs)
+        begun: dict[str, Awaited] = {}
+        for partition, epoch in epochs.items():
+            try:
+                replica = self._pod.local(_number_of(partition))
+                logs.check_active(replica.log, epoch)
+                work = begin(replica, partition)
+            except StoreError as error:
+                answers[partition] = problem_of(error)
+            else:
+                if work is not None:
+                    begun[partition] = work
+        await settle(begun.values())
+        for partition, work in begun.items():
+            try:
+                work.result()
+            except StoreError as error:
+                answers[partition] = problem_of(error)
+        return PartitionsAnswer(partitions=answers)
+
+
+def with_slice(stage: Stage, one: Slice) -> Stage:
+    """The entry that stages one partition's rows; `stage` says whose they are."""
+    return msgspec.structs.replace(
+        stage,
+        records=one.records,
+        checksum=one.checksum,
+        payload_bytes=len(one.data),
+        deletes=one.deletes,
+        latest=one.latest,
+        undated=one.undated,
+    )
+
+
+def _described(rows: Slice | None) -> CarriedRows | None:
+    if rows is None:
+        return None
+    return CarriedRows(
+        records=rows.records,
+        payload_bytes=len(rows.data),
+        deletes=rows.deletes,
+        latest=rows.latest,
+        undated=rows.undated,
+    )
+
+
+def _staged(one: Slice, begun: Awaited | StoreError | None) -> SliceResult:
+    try:
+        if isinstance(begun, StoreError):
+            raise begun
+        if begun is not None:
+            begun.result()
+    except StoreError as error:
+        return SliceResult(failure=problem_of(error))
+    return SliceResult(records=one.records, checksum=one.checksum)
+
+
+def _number_of(partition: str) -> int:
+    """A partition's number; for what is no number the one that no partition has."""
+    return int(partition) if partition.isascii() and partition.isdecimal() else -1

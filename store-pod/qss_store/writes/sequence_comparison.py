@@ -1,0 +1,208 @@
+"""Compares the sequences of all partitions: a volume that went back is told, and not served.
+
+Each pod tells the others what it holds, and hears what they hold: when it starts, before it serves,
+and from time to time. What follows from the sequences is in `completion`.
+"""
+
+import asyncio
+import logging
+
+from qss_core.errors import (
+    CorruptionError,
+    NotReadyError,
+    RolledBackError,
+    StoreError,
+    WrongStoreError,
+)
+from qss_core.model import PartitionId, PodAddress, Role, Sequence, WriterEpoch
+from qss_core.wire.losses import BatchesHeld, SequencesAnswer, SequencesRequest
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.runtime.peer_client import Peers
+from qss_store.runtime.settings import Settings
+from qss_store.transactions.losses import position_before, told_batches, told_decision
+
+_LOG = logging.getLogger(__name__)
+_RETRY_S = 0.1
+_LATER_S = 1.0
+
+
+class Comparison:
+    """One pod's exchange of sequences with the others."""
+
+    def __init__(self, pod: Pod, peers: Peers, settings: Settings) -> None:
+        self._pod = pod
+        self._peers = peers
+        self._settings = settings
+        self._told: set[PartitionId] = set()  # Partitions whose roll-back is in the log.
+
+    async def first(self) -> None:
+        """Hears the other pods before this one serves what its volume held.
+
+        Pods that do not answer within `compareTimeout` are heard later: a store must be able to
+        start without one of its pods.
+        """
+        try:
+            async with asyncio.timeout(self._settings.compare_timeout_s):
+                while True:
+                    if await self.round():
+                        break
+                    await asyncio.sleep(_RETRY_S)
+        except TimeoutError:
+            _LOG.warning("pod %s serves without the word of all other pods", self._pod.name)
+        finally:
+            self._pod.is_compared = True
+            await self._pod.news.tell()
+
+    async def run(self) -> None:
+        """Rounds, for ever."""
+        while True:
+            is_complete = False
+            try:
+                is_complete = await self.round()
+            except StoreError as error:
+                _LOG.warning("sequences are compared in the next round: %s", error.code)
+            except Exception:  # noqa: BLE001 the top of a task: said and logged.
+                _LOG.exception("sequences are compared in the next round")
+            interval_s = self._settings.maintenance_interval_s
+            await asyncio.sleep(interval_s if is_complete else min(_LATER_S, interval_s))
+
+    async def round(self) -> bool:
+        """Asks all other pods; whether each of them has answered."""
+        assignment = self._pod.assignment
+        if assignment is None:
+            return True
+        self._completed()  # The partitions of one pod are witnesses of each other.
+        others = [pod for pod in assignment.pods if pod.ordinal != self._pod.ordinal]
+        answers = await asyncio.gather(*(self._ask(pod) for pod in others))
+        await self.look()
+        return all(answers)
+
+    async def look(self) -> None:
+        """Tells of replicas that are behind, once each."""
+        self._completed()
+        behind = {
+            number: missing
+            for number, replica in self._pod.replicas.items()
+            if (missing := self._pod.completion.lacks(replica)) is not None
+        }
+        for number in behind.keys() - self._told:
+            held = self._pod.replicas[number].machine.participant.sequence
+            told = "partition %s is behind: it holds sequence %s, and %s was completed"
+            _LOG.error(told, number, held, behind[number])
+        if self._told != behind.keys():
+            self._told = set(behind)
+            await self._pod.news.tell()
+
+    async def _ask(self, pod: PodAddress) -> bool:
+        try:
+            self._learn(await self.ask(pod))
+        except StoreError as error:
+            _LOG.debug("%s does not tell its sequences: %s", pod.name, error.message)
+            return False
+        return True
+
+    async def ask(self, pod: PodAddress, partition: PartitionId | None = None) -> SequencesAnswer:
+        """What another pod holds; of one partition all that it knows of batches.
+
+        Raises StoreError.
+        """
+        request = SequencesRequest(
+            store_id=self._pod.placed().definition.store_id,
+            sequences=self._sequences(),
+            completed=self._completed(),
+            forgotten=self._pod.completion.forgotten,
+            writer_epoch=self._newest_epoch(),
+            partition=partition,
+        )
+        url = f"{pod.changelog}/transactions/sequences"
+        timeout_s = min(self._settings.compare_timeout_s, self._settings.peer_timeout_s)
+        return await self._peers.post(url, request, SequencesAnswer, timeout_s)
+
+    async def answer(self, request: SequencesRequest) -> SequencesAnswer:
+        """What this pod holds; it takes what the other one has told.
+
+        Raises WrongStoreError, and NotReadyError where its replicas are not open yet.
+        """
+        held = self._pod.placed().definition.store_id
+        if request.store_id != held:
+            raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
+        if not self._pod.has_opened:
+            raise NotReadyError("the pod is opening its replicas: ask again")
+        told = SequencesAnswer(
+            sequences=request.sequences,
+            completed=request.completed,
+            forgotten=request.forgotten,
+            writer_epoch=request.writer_epoch,
+        )
+        self._learn(told)
+        await self.look()
+        return SequencesAnswer(
+            sequences=self._sequences(),
+            completed=self._completed(),
+            forgotten=self._pod.completion.forgotten,
+            writer_epoch=self._newest_epoch(),
+            held=None if request.partition is None else self.held(request.partition),
+        )
+
+    def held(self, partition: PartitionId) -> BatchesHeld | None:
+        """What a partition here knows of batches; None where it is lost or behind itself.
+
+        Raises NotReadyError where it does not serve yet, NotPresentError where it is elsewhere.
+        """
+        try:
+            replica = self._pod.local(partition)
+        except (CorruptionError, RolledBackError):
+            return None
+        if not _is_witness(replica):
+            raise NotReadyError(f"partition {partition} is being opened by pod {self._pod.name}")
+        participant, coordinator = replica.machine.participant, replica.machine.coordinator
+        if replica.view is None or replica.view.sequence != participant.sequence:
+            raise NotReadyError(f"partition {partition} is applying a batch: ask again")
+        unfinished = coordinator.unfinished if coordinator else None
+        position = participant.position
+        if unfinished is not None and unfinished.sequence == participant.sequence:
+            position = position_before(position, unfinished)
+        return BatchesHeld(
+            sequence=participant.sequence,
+            completed=coordinator.completed if coordinator else Sequence(participant.sequence - 1),
+            decided=coordinator.decided if coordinator else participant.sequence,
+            position=position.to_json(),
+            last=told_batches(participant.last),
+            unfinished=None if unfinished is None else told_decision(unfinished),
+            inputs=participant.inputs.told(),
+        )
+
+    def _learn(self, answer: SequencesAnswer) -> None:
+        completion = self._pod.completion
+        completion.learn(
+            completed=answer.completed,
+            forgotten=answer.forgotten,
+            writer_epoch=answer.writer_epoch,
+        )
+        for sequence in answer.sequences.values():
+            completion.learn(held=sequence)
+
+    def _newest_epoch(self) -> WriterEpoch:
+        return self._pod.completion.newest_epoch(self._pod.replicas.values())
+
+    def _sequences(self) -> dict[str, Sequence]:
+        """What readers see in each active replica: durable, and so a fact."""
+        return {
+            str(number): replica.view.sequence
+            for number, replica in self._pod.replicas.items()
+            if _is_witness(replica) and replica.view is not None
+        }
+
+    def _completed(self) -> Sequence:
+        completion = self._pod.completion
+        for sequence in self._sequences().values():
+            completion.learn(held=sequence)
+        replica = self._pod.replicas.get(PartitionId(0))
+        if replica is not None and replica.is_recovered and replica.machine.coordinator:
+            completion.learn_of(replica.machine.coordinator)
+        return completion.completed
+
+
+def _is_witness(replica: Replica) -> bool:
+    return replica.role is Role.ACTIVE and replica.view is not None and replica.is_recovered

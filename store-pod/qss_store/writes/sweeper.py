@@ -1,0 +1,113 @@
+"""What a pod does on its own from time to time: sweep, cut its changelogs, watch its event loop."""
+
+import asyncio
+import logging
+
+from qss_core.errors import DiskFullError, StoreError
+from qss_core.wire.messages import ResolveAnswer, ResolveRequest
+from qss_store.replicas.append_wait import outcome_of
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.replication.entries import Abort
+from qss_store.runtime.loop_monitor import WORK_TICK_S, Attention
+from qss_store.runtime.peer_client import Peers
+from qss_store.runtime.settings import Settings
+from qss_store.transactions.staged import StagedChunk
+from qss_store.writes.coordinator_service import Coordination
+
+_LOG = logging.getLogger(__name__)
+
+
+class Maintenance:
+    """The pod's background work; each round looks at everything anew."""
+
+    def __init__(
+        self, pod: Pod, coordination: Coordination, peers: Peers, settings: Settings
+    ) -> None:
+        """Works on the pod until its task is cancelled."""
+        self._pod = pod
+        self._coordination = coordination
+        self._peers = peers
+        self._settings = settings
+        self.turned_at = pod.clock.monotonic()
+
+    async def run(self) -> None:
+        """Rounds, for ever."""
+        while True:
+            try:
+                await self.round()
+            except StoreError as error:
+                _LOG.warning("maintenance goes on in the next round: %s", error.code)
+            except Exception:  # noqa: BLE001 the top of a task: said and logged.
+                _LOG.exception("maintenance goes on in the next round")
+            await asyncio.sleep(self._settings.maintenance_interval_s)
+
+    async def round(self) -> None:
+        """One look at everything."""
+        self._coordination.go_on()
+        try:
+            await self._coordination.writers.close_silent()
+        except StoreError as error:
+            _LOG.warning("silent writers are closed in the next round: %s", error.code)
+        for partition in sorted(self._pod.replicas):
+            replica = self._pod.replicas[partition]
+            if replica.view is None:
+                continue
+            try:
+                await self._look_after(replica)
+            except StoreError as error:
+                # One partition whose coordinator is away must not keep the others from being cut.
+                told = "partition %s: maintenance goes on in the next round: %s"
+                _LOG.warning(told, partition, error.code)
+
+    async def _look_after(self, replica: Replica) -> None:
+        if replica.failure is None or isinstance(replica.failure, DiskFullError):
+            replica.cut_soon()
+        if replica.failure is None and self._pod.is_active(replica.partition):
+            await self._sweep(replica)
+
+    async def _sweep(self, replica: Replica) -> None:
+        timeout_ms = int(self._settings.open_batch_timeout_s * 1000)
+        now_ms = self._pod.clock.wall_ms()
+        for chunk in replica.machine.participant.overdue(now_ms, timeout_ms):
+            # A participant never drops on its own: the chunk may be in a decision.
+            if (await self._resolve(chunk)).verdict == "dropped":
+                abort = Abort(
+                    writer=chunk.writer,
+                    generation=chunk.generation,
+                    batch=chunk.batch,
+                    writer_epoch=chunk.writer_epoch,
+                    only_this_batch=True,
+                )
+                await outcome_of(replica, abort)
+
+    async def _resolve(self, chunk: StagedChunk) -> ResolveAnswer:
+        request = ResolveRequest(
+            store_id=self._pod.placed().definition.store_id,
+            epoch=self._pod.configuration(0).epoch,
+            writer=chunk.writer,
+            generation=chunk.generation,
+            batch=chunk.batch,
+            writer_epoch=chunk.writer_epoch,
+        )
+        if self._pod.is_active(0):
+            return self._coordination.resolve(request)
+        active = self._pod.address(self._pod.configuration(0).active)
+        url = f"{active.changelog}/transactions/resolve"
+        return await self._peers.post(url, request, ResolveAnswer, self._settings.peer_timeout_s)
+
+    def writer_silent_s(self) -> float:
+        """The longest silence of a writer whose run is open; 0 where this pod knows of none."""
+        return self._coordination.writers.longest_silence_s()
+
+    async def watch_loop(self) -> None:
+        """Measures how late the event loop turns."""
+        clock = self._pod.clock
+        attention = Attention(clock.monotonic(), clock.cpu_s())
+        tick_s = WORK_TICK_S
+        while True:
+            before = clock.monotonic()
+            await asyncio.sleep(tick_s)
+            self.turned_at = clock.monotonic()
+            self._pod.metrics.stalled(max(0.0, self.turned_at - before - tick_s))
+            tick_s = attention.next_tick_s(self.turned_at, clock.cpu_s())

@@ -1,0 +1,73 @@
+"""What a coordinator does for others, and goes on with when they go away.
+
+A driver that heard nothing sends its commit again: the repeat waits for the first one, and nothing
+of it is kept.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from qss_core.model import WriterEpoch
+from qss_core.wire.messages import CommitAnswer, CommitRequest
+from qss_store.runtime.request_memory import MemoryShare
+
+Answer = TypeVar("Answer")
+_Run = tuple[str, WriterEpoch]
+_Commit = tuple[int, CommitRequest, "asyncio.Task[CommitAnswer]"]
+
+
+class UnderWay:
+    """The tasks of one coordinator."""
+
+    def __init__(self) -> None:
+        """Nothing is."""
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self._commits: dict[_Run, _Commit] = {}
+
+    def run(self, work: Coroutine[Any, Any, Answer]) -> "asyncio.Task[Answer]":
+        """Does work to its end, whoever goes away meanwhile."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def commit(
+        self,
+        run: _Run,
+        batch: int,
+        request: CommitRequest,
+        work: Callable[[], Coroutine[Any, Any, CommitAnswer]],
+        memory: MemoryShare | None,
+    ) -> Awaitable[CommitAnswer]:
+        """Waits for a commit, which keeps its `memory`; a repeat gives its own back."""
+        held = self._commits.get(run)
+        if held is not None and held[:2] == (batch, request) and not held[-1].done():
+            if memory is not None:
+                memory.close()
+            return _of_a_repeat(held[-1])
+        task = self.run(work())
+        if held is None or held[-1].done():
+            self._commits[run] = (batch, request, task)
+        kept = None if memory is None else memory.hand_over()
+
+        def ended(_: object) -> None:
+            if run in self._commits and self._commits[run][-1] is task:
+                del self._commits[run]
+            if kept is not None:
+                kept.close()
+
+        task.add_done_callback(ended)
+        return asyncio.shield(task)
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self.tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # Whoever asked has it, or went away.
+
+
+async def _of_a_repeat(first: "asyncio.Task[CommitAnswer]") -> CommitAnswer:
+    answer = await asyncio.shield(first)
+    return msgspec.structs.replace(answer, already_applied=True)

@@ -1,0 +1,292 @@
+"""The fuzz of the fast lane: one plan of requests, sent in several ways, is answered alike.
+
+The lane answers a plain request that comes in one piece. It does not answer one that comes in
+pieces, or that has a header more: so the ordinary way answers the same requests, and any
+difference is a fault of one of both.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from itertools import pairwise, zip_longest
+from random import Random  # noqa: TID251 seeded, and the seed is printed.
+
+import pytest
+
+from qss_store.http.connection.protocol import Connection
+from qss_store.http.query.fast_path import Frame, Lane
+from qss_testing.clients.lane_requests import Plan, Request
+
+_DEADLINE_S = 10
+_BYTE_BY_BYTE_MAX = 4096
+_OF_PARSER = (400, 431)
+# The server throws away what comes behind these for a while, before it closes.
+_LINGERING = (413, 431)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer; `headers` are sorted, without the date."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    closes: bool
+
+    def __str__(self) -> str:
+        return f"{self.status} {dict(self.headers)} {self.body[:300]!r}"
+
+
+@dataclass(slots=True)
+class Server:
+    """What the server's connections have received, and its lane has answered."""
+
+    port: int
+    received: int = 0
+    lane_answers: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Counts from now on."""
+        data_received, answer = Connection.data_received, Lane.answer
+
+        def count_bytes(connection: Connection, data: bytes) -> None:
+            transport = connection.transport
+            if data and transport and transport.get_extra_info("sockname")[1] == self.port:
+                self.received += len(data)
+                self.changed.set()
+            data_received(connection, data)
+
+        def count_answers(lane: Lane, frame: Frame) -> bytes | None:
+            found = answer(lane, frame)
+            self.lane_answers += found is not None
+            return found
+
+        monkeypatch.setattr(Connection, "data_received", count_bytes)
+        monkeypatch.setattr(Lane, "answer", count_answers)
+
+
+@dataclass(slots=True)
+class Client(asyncio.Protocol):
+    """One connection, whose pieces reach the server one by one."""
+
+    server: Server
+    plan: Plan
+    data: bytearray = field(default_factory=bytearray)
+    is_closed: bool = False
+    sent: int = 0
+    transport: asyncio.WriteTransport | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        self.changed.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        self.changed.set()
+        self.server.changed.set()
+
+    async def send(self, piece: bytes) -> None:
+        """Sends a piece, and returns when the server has seen it, or has gone."""
+        assert self.transport is not None, "it is connected"
+        if self.is_closed or not piece:
+            return
+        self.sent += len(piece)
+        self.transport.write(piece)
+        while self.server.received < self.sent and not self.is_closed:
+            self.server.changed.clear()
+            await self.server.changed.wait()
+
+    def answers(self) -> list[Answer]:
+        """The answers that are whole by now."""
+        heads = [request.is_head for request in self.plan]
+        return list(_answers_in(bytes(self.data), heads))
+
+    async def has_answers(self, count: int) -> None:
+        """Returns when there are so many, or there will be no more."""
+        while not self.is_closed:
+            self.changed.clear()
+            found = self.answers()
+            if len(found) >= count or (found and found[-1].status in _LINGERING):
+                return
+            await self.changed.wait()
+
+
+def _answers_in(data: bytes, heads: list[bool]) -> Iterable[Answer]:
+    """Raises ValueError for what is no answer."""
+    found = 0
+    while (end := data.find(b"\r\n\r\n")) >= 0:
+        first, *lines = data[:end].decode().split("\r\n")
+        version, status, _ = first.split(" ", 2)
+        if not version.startswith("HTTP/"):
+            raise ValueError(f"no answer begins so: {data[:80]!r}")
+        headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}
+        if "date" in headers:
+            parsedate_to_datetime(headers.pop("date"))
+        is_bodiless = status == "304" or (found < len(heads) and heads[found])
+        size = 0 if is_bodiless else int(headers.get("content-length", "0"))
+        data = data[end + 4 :]
+        if len(data) < size:
+            return
+        closes = headers.get("connection", "").lower() == "close"
+        yield Answer(int(status), tuple(sorted(headers.items())), data[:size], closes)
+        data = data[size:]
+        found += 1
+
+
+# --- Ways
+
+
+Way = list[tuple[list[bytes], int]]  # Pieces, and how many answers are awaited behind them.
+
+
+def ways_of(plan: Plan, random: Random) -> dict[str, Way]:
+    """The ways to send a plan, by their names."""
+    each = [request.data() for request in plan]
+    whole = b"".join(each)
+    step = 1 if len(whole) <= _BYTE_BY_BYTE_MAX else 997
+    edges = [edge for edge in _edges(plan) if random.random() < 0.7]
+    cuts = sorted(random.sample(range(1, len(whole)), min(len(whole) - 1, random.randint(1, 9))))
+    awaited = list(range(1, len(plan) + 1))
+    in_turn = [[one] for one in each]
+    with_more = [[one.data(with_more=True)] for one in plan]
+    at_edges = [_cut(one.data(), one.edges()) for one in plan]
+    return {
+        "a header more, request by request": list(zip(with_more, awaited, strict=True)),
+        "request by request": list(zip(in_turn, awaited, strict=True)),
+        "at the edges of each request": list(zip(at_edges, awaited, strict=True)),
+        "up to what is hidden": _up_to_hidden(plan),
+        "one piece": [([whole], 0)],
+        "requests without waiting": [(each, 0)],
+        "at some edges without waiting": [(_cut(whole, edges), 0)],
+        "random pieces": [(_cut(whole, cuts), 0)],
+        "small pieces": [([whole[at : at + step] for at in range(0, len(whole), step)], 0)],
+    }
+
+
+def _up_to_hidden(plan: Plan) -> Way:
+    """All before a hidden request in one piece; it comes when that is answered."""
+    way: Way = []
+    before = b""
+    for number, request in enumerate(plan):
+        data = request.data()
+        for cut in request.cuts:
+            at = data.find(cut)
+            way += [([before + data[:at]], number), ([data[at:]], number + 1)]
+            before = data = b""
+        before += data
+    return [*way, ([before], len(plan))]
+
+
+def _edges(plan: Plan) -> list[int]:
+    found, start = [], 0
+    for request in plan:
+        found += [start + edge for edge in request.edges()]
+        start += len(request.data())
+    return found
+
+
+def _cut(data: bytes, at: list[int]) -> list[bytes]:
+    places = [0, *at, len(data)]
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+async def ask(server: Server, plan: Plan, way: Way) -> list[Answer]:
+    """All answers to a plan that is sent in one way."""
+    server.received = 0
+    loop = asyncio.get_running_loop()
+    client = Client(server, plan)
+    transport, _ = await loop.create_connection(lambda: client, "127.0.0.1", server.port)
+    try:
+        async with asyncio.timeout(_DEADLINE_S):
+            for pieces, awaited in way:
+                for piece in pieces:
+                    await client.send(piece)
+                if all(one.is_whole for one in plan[:awaited]):
+                    await client.has_answers(awaited)
+            await client.has_answers(len(plan) + 1)
+    except TimeoutError:
+        raise AssertionError(
+            f"the connection is neither answered nor closed: {client.data[-500:]!r}"
+        ) from None
+    finally:
+        transport.close()
+    return client.answers()
+
+
+# --- What has to be so
+
+
+async def check(server: Server, plan: Plan, random: Random, values: dict[str, object]) -> int:
+    """Sends a plan in each way, and compares; how many requests were answered."""
+    first: list[Answer] = []
+    answered = 0
+    is_whole = all(request.is_whole for request in plan)
+    for name, way in ways_of(plan, random).items():
+        answers = await ask(server, plan, way)
+        answered += len(answers)
+        first = first or answers
+        may_differ = not is_whole and not name.endswith("request by request")
+        alike = answers == first or (may_differ and _is_cut(plan, answers, first))
+        if not alike:
+            shown = "\n".join(
+                f"  {one}\n  {other}" for one, other in zip_longest(first, answers) if one != other
+            )
+            raise AssertionError(f"{name}: {len(answers)} answers, not {len(first)}\n{shown}")
+    check_answers(plan, first, values)
+    return answered
+
+
+def _is_cut(plan: Plan, answers: list[Answer], first: list[Answer]) -> bool:
+    """Whether a refusal of what cannot be parsed came earlier, or later by one answer.
+
+    The parser forgets the requests that stand in one piece with it; and a request whose head was
+    whole may be answered before its body turns out to be none.
+    """
+    sound = next(number for number, request in enumerate(plan) if not request.is_whole)
+    kept = [*answers]
+    if kept and kept[-1].status in _OF_PARSER:
+        kept.pop()
+    return kept[:sound] == first[: len(kept[:sound])] and len(kept) <= sound + 1
+
+
+def check_answers(plan: Plan, answers: list[Answer], values: dict[str, object]) -> None:
+    """Each answer is for its own request, and tells nothing of the server."""
+    assert answers, "nothing was answered"
+    assert len(answers) <= len(plan), "more answers than requests"
+    for number, answer in enumerate(answers):
+        assert "server" not in dict(answer.headers), f"the server is told: {answer}"
+        assert not answer.closes or number == len(answers) - 1, "an answer behind the last one"
+        if all(one.is_whole for one in plan[:number]):
+            check_answer(plan[number], answer, values)
+    may_end = (
+        answers[-1].closes
+        or answers[-1].status in _OF_PARSER
+        or not all(one.is_whole for one in plan)
+    )
+    assert len(answers) == len(plan) or may_end, "an answer is missing"
+
+
+def check_answer(request: Request, answer: Answer, values: dict[str, object]) -> None:
+    """The answer says what its request asked for."""
+    status = request.status
+    assert status in (None, answer.status), f"{status} to {request}, not {answer}"
+    asks_to_close = any(b"close" in line.lower() for line in request.headers)
+    assert not answer.closes or asks_to_close or answer.status >= 400, "closed without a reason"
+    if answer.status != 200 or request.is_head or not request.keys:
+        return
+    found = json.loads(answer.body)
+    rows = found.get("results", found.get("rows", [found]))
+    if "rows" in found:
+        assert {row["key"] for row in rows} <= set(request.keys)
+    else:
+        assert [row["key"] for row in rows] == list(request.keys), f"{answer} to {request}"
+    for row in rows:
+        assert row.get("value") == values.get(row["key"]), f"{answer} to {request}"

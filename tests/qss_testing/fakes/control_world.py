@@ -1,0 +1,342 @@
+"""A store's world in memory: the resource, its pods and their disks, as values and as ports."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from qss_core.errors import StaleEpochError, UnreachableError, WrongStoreError
+from qss_core.model import (
+    Epoch,
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    PodAddress,
+    PodName,
+    Role,
+    Sequence,
+    StoreAssignment,
+    StoreId,
+    StoreName,
+)
+from qss_core.spec.resource import StoreSpec, decode_spec
+from qss_core.wire.losses import AcceptLossRequest, DataLoss, LostReplica
+from qss_core.wire.replica_reports import (
+    FullVolume,
+    IndexReport,
+    MigrationReport,
+    ReplicaReport,
+    ReplicasReport,
+)
+from qss_operator.errors import ConflictError
+from qss_operator.planning.model import (
+    AcceptLoss,
+    ClusterState,
+    Endpoints,
+    Observation,
+    PodEndpoints,
+    PodState,
+    PublishAssignment,
+    SendAssignment,
+    SentAssignment,
+    SetReplicas,
+    Step,
+    StoreResource,
+    StoreStatus,
+)
+from qss_operator.planning.plan import plan
+from qss_operator.planning.status import status_of
+
+STORE = StoreName("word-counts")
+UID = "0b5e-uid"
+NOW = "2026-11-21T12:00:00Z"
+
+
+def spec_of(partitions: int = 6, replicas: int = 3, **members: Any) -> StoreSpec:
+    rows = {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}}
+    return decode_spec({"store": rows, "partitions": partitions, "replicas": replicas, **members})
+
+
+def resource_of(
+    spec: StoreSpec | None = None,
+    status: StoreStatus | None = None,
+    adopt_volumes: str | None = None,
+) -> StoreResource:
+    return StoreResource(
+        name=STORE,
+        uid=UID,
+        generation=1,
+        version="1",
+        spec=spec or spec_of(),
+        adopt_volumes=adopt_volumes,
+        status=status,
+    )
+
+
+def configuration(
+    partition: int, active: int, epoch: int = 1, others: tuple[int, ...] = ()
+) -> PartitionConfiguration:
+    pods = tuple(map(Ordinal, (active, *others)))
+    return PartitionConfiguration(
+        partition=PartitionId(partition),
+        epoch=Epoch(epoch),
+        active=pods[0],
+        in_sync=pods,
+        replicas=pods,
+    )
+
+
+@dataclass(kw_only=True)
+class SimulatedPod:
+    """A pod: its disk (`held`, `store_id`) outlives its process (`is_running`, `incarnation`)."""
+
+    ordinal: Ordinal
+    is_running: bool = True
+    is_reachable: bool = True
+    incarnation: int = 1
+    trouble: str | None = None
+    if_silent: str | None = None
+    store_id: StoreId | None = None
+    held: tuple[PartitionConfiguration, ...] = ()
+    written: set[int] = field(default_factory=set)  # Partitions whose replica here has entries.
+    state: str = "serving"
+    format: str | None = None
+    # Rows of older formats that its replicas hold, by partition.
+    migrations: dict[int, MigrationReport] = field(default_factory=dict)
+    # How far its replicas make their indexes, by partition.
+    indexes: dict[int, IndexReport] = field(default_factory=dict)
+    is_opening: bool = False
+    # Of partitions that are behind: the sequence that was completed. Of lost ones: why.
+    behind: dict[int, int] = field(default_factory=dict)
+    lost: dict[int, str] = field(default_factory=dict)
+    damaged: set[int] = field(default_factory=set)
+    losses: dict[int, DataLoss] = field(default_factory=dict)
+    full_volume: FullVolume | None = None
+    coordinated: int | None = None
+
+    @property
+    def has_data(self) -> bool:
+        return self.store_id is not None
+
+    @property
+    def address(self) -> PodAddress:
+        base = 9000 + 10 * self.ordinal
+        return PodAddress(
+            ordinal=self.ordinal,
+            name=PodName(f"{STORE}-{self.ordinal}"),
+            query=f"http://127.0.0.1:{base}",
+            changelog=f"http://127.0.0.1:{base + 1}",
+        )
+
+    def restart(self) -> None:
+        self.incarnation += 1
+
+    def take(self, assignment: StoreAssignment) -> None:
+        definition = assignment.definition
+        if self.store_id not in (None, definition.store_id):
+            raise WrongStoreError(f"the volume is of store {self.store_id}")
+        held = {entry.partition: entry for entry in self.held}
+        for entry in assignment.partitions:
+            own = held.get(entry.partition, entry)
+            if entry.epoch <= own.epoch and entry != own:
+                raise StaleEpochError("a configuration is not above the one held")
+        self.store_id = definition.store_id
+        self.format = definition.format
+        self.held = tuple(
+            entry
+            for entry in assignment.partitions
+            if entry.role_of(self.ordinal) is not None or entry.partition in held
+        )
+
+    def report(self) -> ReplicasReport:
+        replicas = [
+            ReplicaReport(
+                configuration=entry,
+                role=entry.role_of(self.ordinal) or Role.LEARNER,
+                state="behind" if entry.partition in self.behind else self.state,
+                applied_offset=Offset(2 * (entry.partition in self.written)),
+                end_offset=Offset(2 * (entry.partition in self.written)),
+                sequence=Sequence(int(entry.partition in self.written)),
+                error="the checksum is wrong" if self.state == "failed" else None,
+                is_damaged=entry.partition in self.damaged,
+                format=self.format,
+                migration=self.migrations.get(entry.partition),
+                index=self.indexes.get(entry.partition),
+                completed=self._completed(entry.partition),
+                coordinated=None if self.coordinated is None else Sequence(self.coordinated),
+                accepted_in=self.losses[entry.partition].epoch
+                if entry.partition in self.losses
+                else None,
+                losses=tuple(
+                    loss for number, loss in self.losses.items() if number == entry.partition
+                ),
+            )
+            for entry in self.held
+            if entry.partition not in self.lost
+        ]
+        return ReplicasReport(
+            store=STORE,
+            store_id=None if self.is_opening else self.store_id,
+            pod=self.address.name,
+            ordinal=self.ordinal,
+            incarnation=str(self.incarnation),
+            version=1,
+            ready=self.store_id is not None and self.state == "serving",
+            replicas=() if self.is_opening else tuple(replicas),
+            lost=tuple(
+                LostReplica(partition=PartitionId(number), error=why)
+                for number, why in self.lost.items()
+            ),
+            full_volume=self.full_volume,
+        )
+
+    def _completed(self, partition: int) -> Sequence | None:
+        completed = self.behind.get(partition)
+        return None if completed is None else Sequence(completed)
+
+    def accept_loss(
+        self, partition: PartitionId, epoch: Epoch, assignment: StoreAssignment | None
+    ) -> None:
+        """Goes on, as a pod does."""
+        if assignment is not None and self.store_id is None:
+            self.take(assignment)
+            self.lost = {
+                entry.partition: "gone" for entry in self.held if self.ordinal in entry.in_sync
+            }
+        (held,) = [entry for entry in self.held if entry.partition == partition]
+        if held.epoch != epoch:
+            raise StaleEpochError("another epoch")
+        self.lost.pop(partition, None)
+        self.damaged.discard(partition)
+        completed = self.behind.pop(partition, 1)
+        self.losses[partition] = DataLoss(first=Sequence(1), last=Sequence(completed), epoch=epoch)
+
+
+@dataclass(kw_only=True)
+class World:
+    """Everything that exists. It is also the ports Resources, Cluster, Pods and Clock."""
+
+    resource: StoreResource
+    pods: list[SimulatedPod] = field(default_factory=list)
+    wanted: int = 0
+    sent: dict[Ordinal, SentAssignment] = field(default_factory=dict)
+    seconds: float = 0.0
+    kept: int = 0
+    are_volumes_opaque: bool = False
+    published: list[StoreStatus] = field(default_factory=list)
+
+    # --- As values.
+
+    def observation(self) -> Observation:
+        reports = {
+            pod.ordinal: pod.report() for pod in self.pods if pod.is_running and pod.is_reachable
+        }
+        return Observation(
+            resource=self.resource, cluster=self.cluster(), reports=reports, sent=dict(self.sent)
+        )
+
+    def cluster(self) -> ClusterState:
+        states = tuple(
+            PodState(
+                address=pod.address,
+                is_running=pod.is_running,
+                has_data=None if self.are_volumes_opaque else pod.has_data,
+                trouble=pod.trouble,
+                if_silent=pod.if_silent,
+            )
+            for pod in self.pods
+        )
+        pods = tuple(
+            PodEndpoints(query=pod.address.query, changelog=pod.address.changelog)
+            for pod in self.pods
+        )
+        return ClusterState(
+            replicas=self.wanted,
+            pods=states,
+            endpoints=Endpoints(query=pods[0].query, pods=pods) if pods else Endpoints(),
+        )
+
+    def apply(self, step: Step) -> None:
+        """Do a step as the reconciler does."""
+        match step:
+            case SetReplicas():
+                self.scale(step.replicas)
+            case PublishAssignment():
+                status = status_of(self.observation(), NOW)
+                assert (status.store_id, status.assignment) == (step.store_id, step.partitions)
+                self.resource = replace(self.resource, status=status)
+            case SendAssignment():
+                pod = self.pods[step.ordinal]
+                pod.take(step.assignment)
+                self.sent[step.ordinal] = SentAssignment(
+                    incarnation=str(pod.incarnation), assignment=step.assignment
+                )
+            case AcceptLoss():
+                self.pods[step.ordinal].accept_loss(step.partition, step.epoch, step.assignment)
+            case _:
+                assert_never(step)
+
+    def settle(self, rounds_max: int = 10) -> None:
+        """Plan and apply until nothing is left to do."""
+        for _ in range(rounds_max):
+            steps = plan(self.observation())
+            if not steps:
+                status = status_of(self.observation(), NOW)
+                self.resource = replace(self.resource, status=status)
+                return
+            for step in steps:
+                self.apply(step)
+        raise AssertionError(f"not settled after {rounds_max} rounds")
+
+    def scale(self, replicas: int) -> None:
+        self.wanted = replicas
+        known = len(self.pods)
+        self.pods += [SimulatedPod(ordinal=Ordinal(n)) for n in range(known, replicas)]
+
+    def status(self) -> StoreStatus:
+        return status_of(self.observation(), NOW)
+
+    # --- As ports.
+
+    async def read(self, store: StoreName) -> StoreResource | None:
+        return self.resource if store == self.resource.name else None
+
+    async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
+        if resource.version != self.resource.version:
+            raise ConflictError("changed")
+        version = str(int(self.resource.version) + 1)
+        self.resource = replace(self.resource, status=status, version=version)
+        self.published.append(status)
+
+    async def observe(self, store: StoreName) -> ClusterState:
+        return self.cluster()
+
+    async def keep(self, observation: Observation) -> None:
+        self.kept += 1
+
+    async def set_replicas(self, store: StoreName, replicas: int) -> None:
+        self.scale(replicas)
+
+    async def report(self, pod: PodAddress) -> ReplicasReport | None:
+        simulated = self.pods[pod.ordinal]
+        return simulated.report() if simulated.is_reachable else None
+
+    def refusal(self, pod: PodAddress) -> str | None:
+        return None
+
+    async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
+        simulated = self.pods[pod.ordinal]
+        if not (simulated.is_running and simulated.is_reachable):
+            raise UnreachableError(f"{pod.name} does not answer")
+        simulated.take(assignment)
+        return simulated.report()
+
+    async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
+        simulated = self.pods[pod.ordinal]
+        simulated.accept_loss(request.partition, request.epoch, request.assignment)
+        return simulated.report()
+
+    def now(self) -> str:
+        return NOW
+
+    def monotonic_s(self) -> float:
+        return self.seconds

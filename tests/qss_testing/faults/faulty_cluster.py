@@ -1,0 +1,278 @@
+"""Pods in one process over engines that outlive them, and a network that misbehaves by a seed.
+
+The services are the real ones (Pod, Replica, Batches, Coordination); only the wire between them and
+the volumes are replaced. A pod that crashes loses its process, at whatever it was waiting for, and
+keeps its engines.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random  # noqa: TID251 the test brings a seeded one.
+from typing import Any, TypeVar
+
+from qss_core.errors import StoreError, UnreachableError
+from qss_core.model import (
+    Epoch,
+    Isolation,
+    Ordinal,
+    PartitionConfiguration,
+    Partitioner,
+    PartitionId,
+    PodAddress,
+    PodName,
+    StoreAssignment,
+    StoreDefinition,
+    StoreId,
+    StoreName,
+    StoreSettings,
+    StoreType,
+)
+from qss_core.wire.messages import (
+    AbortPartitionsRequest,
+    CommitPartitionsRequest,
+    PrepareRequest,
+    ResolveRequest,
+)
+from qss_store.replicas.opening.open_database import OpenEngine
+from qss_store.replicas.pod import Pod
+from qss_store.runtime.clock import Clock, SystemClock
+from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.peer_client import Peers
+from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
+from qss_store.runtime.settings import Settings
+from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
+from qss_store.storage.engine import Engine
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.writes.coordinator_service import Coordination
+from qss_store.writes.participant_service import Batches
+from qss_store.writes.sweeper import Maintenance
+
+Answer = TypeVar("Answer")
+STORE = StoreName("flights")
+SYSTEM_CLOCK = SystemClock()
+SETTINGS = Settings(finish_timeout_s=2.0, peer_timeout_s=2.0)
+
+
+def make_assignment(
+    partitions: int, pods: int, settings: StoreSettings | None = None
+) -> StoreAssignment:
+    """Every partition on one pod, in turn, in epoch 1."""
+    return StoreAssignment(
+        definition=StoreDefinition(
+            name=STORE,
+            store_id=StoreId("5f0c"),
+            type=StoreType.KEY_VALUE,
+            format="Timestamped",
+            key_serde="string",
+            value_serde="json",
+            partitioner=Partitioner.EXPLICIT,
+            partitions=partitions,
+            isolation=Isolation.READ_COMMITTED,
+        ),
+        settings=settings or StoreSettings(),
+        pods=tuple(
+            PodAddress(
+                ordinal=Ordinal(number),
+                name=PodName(f"{STORE}-{number}"),
+                query=f"http://{number}",
+                changelog=f"http://{number}",
+            )
+            for number in range(pods)
+        ),
+        partitions=tuple(
+            PartitionConfiguration(
+                partition=PartitionId(number),
+                epoch=Epoch(1),
+                active=Ordinal(number % pods),
+                in_sync=(Ordinal(number % pods),),
+                replicas=(Ordinal(number % pods),),
+            )
+            for number in range(partitions)
+        ),
+    )
+
+
+class FaultyNetwork(Peers):
+    """Carries messages between services, and loses, repeats and delays them."""
+
+    def __init__(self, random: Random, fault_rate: float) -> None:
+        """`fault_rate` is the chance of each fault on each way."""
+        self.random = random
+        self.fault_rate = fault_rate
+        self.services: dict[str, Services] = {}
+        self._late: set[asyncio.Task[None]] = set()
+
+    async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
+        """A request between pods."""
+        host, path = url.removeprefix("http://").split("/", 1)
+        answer: Answer = await self.carry(host, lambda services: services.handle(path, message))
+        return answer
+
+    async def carry(self, host: str, deliver: Callable[["Services"], Awaitable[Any]]) -> Any:
+        """One exchange; UnreachableError where the request or its answer is lost."""
+        for _ in range(self.random.randrange(4)):
+            await asyncio.sleep(0)
+        self._may_lose(host)
+        if self.random.random() < self.fault_rate:
+            self._deliver_later(host, deliver)
+        services = self.services.get(host)
+        if services is None:
+            raise UnreachableError(f"{host} is down")
+        answer = await services.run(deliver(services))
+        self._may_lose(host)
+        return answer
+
+    def _may_lose(self, host: str) -> None:
+        if self.random.random() < self.fault_rate:
+            raise UnreachableError(f"a message to or from {host} was lost")
+
+    def _deliver_later(self, host: str, deliver: Callable[["Services"], Awaitable[Any]]) -> None:
+        """A second copy, some time later, whose answer nobody reads."""
+        turns = self.random.randrange(200)
+
+        async def late() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            services = self.services.get(host)
+            if services is not None:
+                await services.run(deliver(services))
+
+        task = asyncio.get_running_loop().create_task(late())
+        self._late.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._late.discard(task)
+        if not task.cancelled() and not isinstance(task.exception(), StoreError | None):
+            raise AssertionError("a late copy broke a service") from task.exception()
+
+    async def settle(self) -> None:
+        """Waits for the late copies."""
+        while self._late:
+            await asyncio.gather(*self._late, return_exceptions=True)
+
+
+class Services:
+    """One pod's process."""
+
+    def __init__(
+        self,
+        ordinal: int,
+        volume: Path,
+        open_engine: OpenEngine,
+        network: FaultyNetwork,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        settings: Settings = SETTINGS,
+        extensions: Extensions = NO_EXTENSIONS,
+        limits: WriteLimits = WRITE_LIMITS,
+    ) -> None:
+        """What `open_engine` opens is the pod's volume."""
+        self.pod = Pod(
+            STORE,
+            Ordinal(ordinal),
+            volume,
+            open_engine,
+            clock,
+            Metrics(),
+            "process",
+            extensions=extensions,
+            limits=limits,
+        )
+        self.batches = Batches(self.pod, volume)
+        self.coordination = Coordination(self.pod, self.batches, network, settings)
+        self.maintenance = Maintenance(self.pod, self.coordination, network, settings)
+        self._running: set[asyncio.Future[Any]] = set()
+
+    async def run(self, work: Awaitable[Any]) -> Any:
+        """Does work that ends with this process."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._end)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise UnreachableError("the pod crashed meanwhile") from None
+            raise
+
+    def _end(self, task: "asyncio.Future[Any]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # Whoever asked may be gone, and that is no fault.
+
+    async def handle(self, path: str, message: object) -> Any:
+        """What the internal port does with it."""
+        match message:
+            case PrepareRequest():
+                return await self.batches.prepare(message)
+            case CommitPartitionsRequest():
+                return await self.batches.commit(message)
+            case AbortPartitionsRequest():
+                return await self.batches.abort(message)
+            case ResolveRequest():
+                return self.coordination.resolve(message)
+        raise AssertionError(f"no such request: {path}")
+
+    async def crash(self) -> None:
+        """Ends the process: requests, applies and drives stop at their next await."""
+        tasks = [*self._running, *self.coordination.tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.pod.close()
+
+
+class FaultyCluster:
+    """A few pods, which can be crashed and started again."""
+
+    def __init__(
+        self,
+        directory: Path,
+        random: Random,
+        *,
+        partitions: int,
+        pods: int,
+        fault_rate: float,
+        clock: Clock = SYSTEM_CLOCK,
+        settings: Settings = SETTINGS,
+        limits: StoreSettings | None = None,
+    ) -> None:
+        """`directory` holds what little the pods keep in files."""
+        self.assignment = make_assignment(partitions, pods, limits)
+        self._clock = clock
+        self._settings = settings
+        self.network = FaultyNetwork(random, fault_rate)
+        self._directory = directory
+        self._engines: dict[int, dict[str, MemoryEngine]] = {n: {} for n in range(pods)}
+
+    async def start(self, ordinal: int) -> None:
+        """Starts a pod over its volume."""
+        engines = self._engines[ordinal]
+
+        def open_engine(path: Path) -> Engine:
+            return engines.setdefault(str(path), MemoryEngine())
+
+        volume = self._directory / str(ordinal)
+        services = Services(
+            ordinal, volume, open_engine, self.network, clock=self._clock, settings=self._settings
+        )
+        await services.pod.start()
+        await services.pod.assign(self.assignment)
+        services.coordination.go_on()
+        self.network.services[str(ordinal)] = services
+
+    async def crash(self, ordinal: int) -> None:
+        """Ends a pod's process."""
+        services = self.network.services.pop(str(ordinal), None)
+        if services is not None:
+            await services.crash()
+
+    def services(self, ordinal: int) -> Services:
+        """A running pod."""
+        return self.network.services[str(ordinal)]
+
+    def active(self, partition: int) -> str:
+        """The host of a partition's active."""
+        return str(self.assignment.partitions[partition].active)

@@ -1,0 +1,289 @@
+"""Mends that can be taken back: bugs that were real, for tests that have to find them.
+
+Each one names the lines that mend it and what stood there, or would do the same harm, and a test
+that fails without them. `make planted` runs every test with its mend taken out.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+_STORE = "store-pod/qss_store"
+_DURABILITY = "tests/integration/test_writes_durability.py"
+_DAMAGE = "tests/integration/test_writes_damage.py"
+_ROLLED_BACK = "tests/integration/test_writes_rolled_back.py"
+_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Lines of a file, and those in their place."""
+
+    file: str
+    mended: str
+    planted: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """A bug, by the rule that it breaks."""
+
+    name: str
+    changes: tuple[Change, ...]
+    test: str  # A path of tests, with `::` and a name or `-k` words behind a space.
+
+
+PLANTS = (
+    Plant(
+        "rows are cut that a commit still reads",
+        (
+            Change(
+                f"{_STORE}/replication/log.py",
+                "    if log.applied < log.watermark:\n        return point\n",
+                "",
+            ),
+            Change(
+                f"{_STORE}/replicas/changelog.py",
+                "        if self.log.applied < self.log.watermark:\n",
+                "        if False:\n",
+            ),
+            Change(
+                f"{_STORE}/replicas/replica.py",
+                "        self._changelog.is_cut_owed = True\n        self._wake.set()\n",
+                "        while self._changelog.cut(self.settings, self.machine.open_floor):\n"
+                "            pass\n",
+            ),
+        ),
+        f"{_DURABILITY}::test_a_round_of_maintenance_cuts_no_rows_that_a_commit_still_reads",
+    ),
+    Plant(
+        "an epoch makes entries durable",
+        (
+            Change(
+                f"{_STORE}/replication/log.py",
+                "    own = log.durable.get(log.pod, _FIRST)\n",
+                "    own = log.end\n",
+            ),
+        ),
+        f"{_DURABILITY}::test_an_entry_that_no_sync_covered_is_not_acknowledged_by_a_new_epoch",
+    ),
+    Plant(
+        "a damaged partition ends its pod",
+        (
+            Change(
+                f"{_STORE}/replicas/pod.py",
+                "            if not was_here:\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        f"{_DAMAGE}::test_a_damaged_block_loses_only_its_partition",
+    ),
+    Plant(
+        "a full volume hides what is whole",
+        (
+            Change(
+                f"{_STORE}/replicas/replica.py",
+                "        if self.view is None and self.engine.get(META, APPLYING) is None:\n",
+                "        if False:\n",
+            ),
+        ),
+        f"{_DAMAGE}::test_a_restart_on_a_full_volume_serves_what_is_whole[1]",
+    ),
+    Plant(
+        "a run of a deleted store writes into the new one",
+        (
+            Change(
+                f"{_STORE}/http/internal/app.py",
+                "        if named != held:\n",
+                "        if False:\n",
+            ),
+        ),
+        "tests/integration/test_writes_other_store.py"
+        "::test_a_request_of_the_old_stores_run_is_refused",
+    ),
+    Plant(
+        "a batch is decided on a volume that went back",
+        (
+            Change(
+                f"{_STORE}/writes/participant_service.py",
+                "            if request.sequence is not None:\n",
+                "            if False:\n",
+            ),
+        ),
+        f"{_ROLLED_BACK}::test_no_batch_is_decided_on_a_volume_that_went_back",
+    ),
+    Plant(
+        "an older copy is served as the data",
+        (
+            Change(
+                f"{_STORE}/replicas/completion.py",
+                "        if missing is not None:\n            raise",
+                "        if False:\n            raise",
+            ),
+        ),
+        f"{_ROLLED_BACK}::test_a_volume_that_went_back_is_told_when_its_pod_starts",
+    ),
+    Plant(
+        "another batch of a sequence is taken for the applied one",
+        (
+            Change(
+                f"{_STORE}/transactions/participant.py",
+                "            self._check_same(commit)\n",
+                "",
+            ),
+        ),
+        "tests/unit/qss_store/test_losses.py"
+        "::test_another_batch_at_the_last_applied_sequence_is_refused",
+    ),
+    Plant(
+        "a shortened write-ahead log is served",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/open_database.py",
+                "        mark = self.marks.get(partition) if was_here else None\n",
+                "        mark = None\n",
+            ),
+            Change(
+                f"{_STORE}/replicas/opening/open_database.py",
+                "        mark = self.marks.get(replica.partition)\n",
+                "        mark = None\n",
+            ),
+        ),
+        f"{_DAMAGE}::test_a_write_ahead_log_that_lost_synced_rows_is_damage",
+    ),
+    Plant(
+        "a batch is dated before the one that it follows",
+        (
+            Change(
+                f"{_STORE}/transactions/coordinator.py",
+                "        return max(now_ms, last_ms, self.lost_time_ms)\n",
+                "        return now_ms\n",
+            ),
+        ),
+        f"{_DURABILITY}::test_a_batch_is_never_dated_before_the_one_that_it_follows",
+    ),
+    Plant(
+        "a log is cut by a few entries a round",
+        (
+            Change(
+                f"{_STORE}/replicas/changelog.py",
+                "        return self.is_cut_owed\n",
+                "        self.is_cut_owed = False\n        return False\n",
+            ),
+        ),
+        f"{_DURABILITY}::test_a_log_of_many_small_entries_is_cut_as_far_as_retention_says",
+    ),
+    Plant(
+        "an edited retention reaches no replica that runs",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/take_assignment.py",
+                "    replica.settings = settings\n",
+                "",
+            ),
+        ),
+        f"{_DURABILITY}::test_an_edited_retention_reaches_a_replica_that_runs",
+    ),
+    Plant(
+        "a repeat is logged again",
+        (
+            Change(
+                f"{_STORE}/replicas/pending_entries.py",
+                "        pending = None if name is None else self._by_name.get(name)\n",
+                "        pending = None\n",
+            ),
+        ),
+        f"{_DURABILITY}::test_a_slice_that_is_sent_again_while_it_is_logged_is_logged_once",
+    ),
+    Plant(
+        "an empty volume is filled as the status says",
+        (
+            Change(
+                "operator/qss_operator/planning/assignment_state.py",
+                "    if any(_has_entries(report) for report in _own_reports(observation)):\n",
+                "    if False:\n",
+            ),
+        ),
+        "tests/unit/qss_operator/test_claims.py::"
+        "test_an_empty_volume_is_not_filled_once_a_pod_holds_entries_whatever_the_status_says",
+    ),
+    Plant(
+        "a take-over drops what others have read",
+        (
+            Change(
+                f"{_STORE}/transactions/inputs.py",
+                "        return mine.difference(*(self.by_writer[other] for other in others))\n",
+                "        return mine\n",
+            ),
+        ),
+        "tests/unit/qss_store/test_inputs.py::test_a_take_over_keeps_what_another_writer_has_read",
+    ),
+    Plant(
+        "a count is of rows that are not shown",
+        (
+            Change(
+                f"{_STORE}/replicas/replica.py",
+                "        return self._showing.approximate_count()\n",
+                "        return self._families.approximate_count(self.engine, -1)\n",
+            ),
+        ),
+        "tests/integration/test_writes_rules.py"
+        "::test_a_count_while_a_replacing_commit_waits_is_of_the_rows_that_are_shown",
+    ),
+)
+
+
+def plant(one: Plant, directory: Path) -> list[Path]:
+    """Copies the code with the mend taken out; what has to be found before the rest of it.
+
+    AssertionError where the lines of the mend are not there exactly once.
+    """
+    places = []
+    for top in sorted({Path(change.file).parts[0] for change in one.changes}):
+        copy = directory / top
+        shutil.copytree(ROOT / top, copy, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+        places.append(copy)
+    for change in one.changes:
+        file = directory / change.file
+        text = file.read_text()
+        assert text.count(change.mended) == 1, (
+            f"{one.name}: {change.file} has not {change.mended!r}"
+        )
+        file.write_text(text.replace(change.mended, change.planted))
+    return places
+
+
+def is_found(one: Plant, directory: Path) -> bool:
+    """Whether the bug's test fails where the mend is taken out."""
+    path = [str(place) for place in plant(one, directory)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", one.test]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return True  # It waits for what never comes.
+    assert done.returncode in (0, 1), done.stdout.decode() + done.stderr.decode()
+    return done.returncode == 1
+
+
+def run(plants: Iterable[Plant]) -> None:
+    """Takes every mend out in turn; ends with 1 where a test does not miss it."""
+    missed = []
+    for one in plants:
+        with tempfile.TemporaryDirectory() as directory:
+            found = is_found(one, Path(directory))
+        print(f"{'found ' if found else 'MISSED'}  {one.name}", flush=True)  # noqa: T201
+        missed += [] if found else [one.name]
+    raise SystemExit(bool(missed))
+
+
+if __name__ == "__main__":
+    run(PLANTS)

@@ -1,0 +1,123 @@
+"""Damages of the fast lane, of one line each, that its fuzz has to find.
+
+`make planted` runs the short fuzz with each of them in turn.
+"""
+
+from qss_testing.faults.planted import Change, Plant, run
+
+_HTTP = "store-pod/qss_store/http"
+_FUZZ = "tests/integration/test_lane_fuzz.py"
+
+
+def _damage(name: str, file: str, whole: str, damaged: str) -> Plant:
+    return Plant(name, (Change(f"{_HTTP}/{file}", whole, damaged),), _FUZZ)
+
+
+PLANTS = (
+    _damage(
+        "the last one of two lengths is believed",
+        "query/fast_path.py",
+        "if not colon or not known or name in found or not value",
+        "if not colon or not known or not value",
+    ),
+    _damage(
+        "what follows a body is forgotten",
+        "query/fast_path.py",
+        "if head is None or len(data) - body_at != head.body_bytes:",
+        "if head is None or len(data) - body_at < head.body_bytes:",
+    ),
+    _damage(
+        "the body of a GET is taken for a request",
+        "query/fast_path.py",
+        "if head is None or head.body_bytes:",
+        "if head is None:",
+    ),
+    _damage(
+        "a foreign host is answered",
+        "query/fast_path.py",
+        "if head is not None and self._callers and not",
+        "if False and not",
+    ),
+    _damage(
+        "a connection is kept that was to be closed",
+        "query/fast_path.py",
+        'found.get(b"connection", b"keep-alive").lower() == b"keep-alive"',
+        "True",
+    ),
+    _damage(
+        "a dot is a key",
+        "query/fast_path.py",
+        'z0123456789-_~"\n',
+        'z0123456789-_~."\n',
+    ),
+    _damage(
+        "an answer has the head of an older state",
+        "query/fast_path.py",
+        "if last is None or last[0] is not reading.view.token:",
+        "if last is None:",
+    ),
+    _damage(
+        "any media type is JSON",
+        "query/fast_path.py",
+        'found.get(b"accept", JSON.encode()) in _ANY_OR_JSON',
+        "True",
+    ),
+    _damage(
+        "a request within a head is answered",
+        "connection/protocol.py",
+        "frame is not None and self._is_parsed and self._is_idle():",
+        "frame is not None and self._is_idle():",
+    ),
+    _damage(
+        "a request overtakes the one before it",
+        "connection/protocol.py",
+        "frame is not None and self._is_parsed and self._is_idle():",
+        "frame is not None and self._is_parsed:",
+    ),
+    _damage(
+        "a handler that works is taken for idle",
+        "connection/protocol.py",
+        "waits = self._request_count == 0 if waiter is None else not waiter.done()",
+        "waits = waiter is None or not waiter.done()",
+    ),
+    _damage(
+        "the beginning of a head is taken for its end",
+        "connection/protocol.py",
+        'self._is_parsed = self._request_count > seen and data.endswith(b"\\r\\n\\r\\n")',
+        "self._is_parsed = self._request_count > seen",
+    ),
+    _damage(
+        "a large head that comes at once is read",
+        "connection/protocol.py",
+        "self.head_bytes_max = self._limits.head_bytes_max\n",
+        "pass\n",
+    ),
+    _damage(
+        "what comes behind a refused head is parsed",
+        "connection/protocol.py",
+        "        self._is_refused = True\n",
+        "        self._is_refused = False\n",
+    ),
+    _damage(
+        "too many headers are another refusal",
+        "connection/protocol.py",
+        "if isinstance(exc, LineTooLong) or _has_too_many_headers(exc):",
+        "if isinstance(exc, LineTooLong):",
+    ),
+    _damage(
+        "the server says its name",
+        "server.py",
+        "    response.headers.popall(hdrs.SERVER, None)\n",
+        "    pass\n",
+    ),
+    _damage(
+        "nobody asks the lane",
+        "server.py",
+        "limits, tls, app.get(LANE))",
+        "limits, tls, None)",
+    ),
+)
+
+
+if __name__ == "__main__":
+    run(PLANTS)

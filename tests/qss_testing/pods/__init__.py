@@ -1,0 +1,1 @@
+"""Real pods: in this process, or as processes of their own."""

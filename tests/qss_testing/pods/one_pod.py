@@ -1,0 +1,179 @@
+"""One pod with its internal and its query port, whose process may end at any of its writes."""
+
+import asyncio
+import shutil
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+from rocksdict import Options
+
+from qss_core.model import StoreDefinition, StoreSettings
+from qss_store.http.query.app import make_query_app
+from qss_store.http.server import make_runner, port_of
+from qss_store.runtime.peer_client import PeerSession
+from qss_store.runtime.settings import Settings
+from qss_store.storage.engine import Engine
+from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_testing.clients.http import Api
+from qss_testing.fakes.set_clock import SetClock
+from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
+from qss_testing.pods.stores import configuration
+from qss_testing.pods.write_cluster import HOST, WriteCluster
+
+SETTINGS = Settings()
+_BUDGET_BYTES = 8 * 1024 * 1024
+
+
+def _budget() -> Budget:
+    return Budget.of(cache_bytes=_BUDGET_BYTES, write_buffer_bytes=2 * _BUDGET_BYTES)
+
+
+class _QuietRocksDb(RocksDbEngine):
+    """RocksDB that writes no file of its own accord: at rest, a copy of its directory is whole."""
+
+    def _options(self, family: str) -> Options:
+        options = super()._options(family)
+        options.set_disable_auto_compactions(True)
+        return options
+
+
+@dataclass(slots=True)
+class OnePod:
+    """A store on one pod; `engine` is `memory` or `rocksdb`."""
+
+    directory: Path
+    engine: str
+    cluster: WriteCluster
+    disk: MemoryDisk = field(default_factory=MemoryDisk)
+    budget: Budget = field(default_factory=_budget)
+    faults: Faults = field(default_factory=Faults)
+    queries: Api | None = None
+    _volumes: "count[int]" = field(default_factory=lambda: count(1))
+
+    @classmethod
+    async def started(cls, definition: StoreDefinition, directory: Path, engine: str) -> "OnePod":
+        """A new store whose partitions are all on the pod."""
+        cluster = WriteCluster(
+            definition,
+            directory / "0",
+            aiohttp.ClientSession(),
+            SETTINGS,
+            StoreSettings(),
+            SetClock(),
+            _nothing_yet,
+        )
+        pod = cls(directory, engine, cluster)
+        await pod._start()
+        await cluster.assign([configuration(p, 0) for p in range(definition.partitions)])
+        return pod
+
+    @property
+    def api(self) -> Api:
+        """The query port."""
+        assert self.queries is not None, "it was started"
+        return self.queries
+
+    @property
+    def clock(self) -> SetClock:
+        """The pod's clocks."""
+        clock = self.cluster.clock
+        assert isinstance(clock, SetClock)
+        return clock
+
+    # --- Life
+
+    async def _start(self) -> None:
+        self.faults = Faults(counts_syncs=False)
+        self.cluster.open_engine = failing(self._open, self.faults)
+        if self.cluster.session.closed:
+            self.cluster.session = aiohttp.ClientSession()
+        held = await self.cluster.start_pod(0)
+        peers = await held.stack.enter_async_context(PeerSession())
+        runner = await make_runner(make_query_app(held.pod, peers, SETTINGS), HOST, 0)
+        held.stack.push_async_callback(runner.cleanup)
+        self.queries = Api(self.cluster.session, f"http://{HOST}:{port_of(runner)}")
+
+    def _open(self, path: Path) -> Engine:
+        if self.engine == "memory":
+            return self.disk.open(Path(path.name))
+        return _QuietRocksDb(path, self.budget)
+
+    async def stop(self) -> None:
+        """Ends the process cleanly."""
+        await self.cluster.session.close()
+        await self.cluster.stop_pod(0)
+
+    async def restart(self) -> None:
+        """Ends it, and starts it again."""
+        await self.stop()
+        await self._start()
+
+    async def crash(self, *, loses_power: bool = False) -> None:
+        """Ends the process where it stands, and starts another one on what is on the disk.
+
+        `loses_power`: what was not synced is gone; in memory alone, RocksDB keeps what it wrote.
+        """
+        self.faults.is_dead = True
+        volume = self.cluster.volume
+        if self.engine == "memory":
+            if loses_power:
+                self.disk.lose_power()
+        else:
+            self.cluster.volume = self.directory / str(next(self._volumes))
+            shutil.copytree(volume, self.cluster.volume)
+        # What waits for the log would hold up the listeners.
+        await self.cluster.pods[0].pod.close()
+        await self.stop()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        if volume != self.cluster.volume:
+            shutil.rmtree(volume)
+        await self._start()
+
+    async def crash_during(
+        self, work: Coroutine[Any, Any, Any], writes: int, *, loses_power: bool = False
+    ) -> None:
+        """Begins something and crashes at its n-th write; behind it, where it has fewer."""
+        self.faults.crash_at = self.faults.steps + writes
+        task, crashed = (
+            asyncio.ensure_future(work),
+            asyncio.ensure_future(self.faults.crashed.wait()),
+        )
+        await asyncio.wait({task, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        crashed.cancel()
+        has_ended = task.done() and not self.faults.is_dead
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if has_ended:
+            task.result()
+        await self.crash(loses_power=loses_power)
+
+    # --- What the operator does
+
+    async def change_format(self, target: str) -> None:
+        """Tells the pod of another format."""
+        self.cluster.definition = msgspec.structs.replace(self.cluster.definition, format=target)
+        await self.cluster.assign(self.cluster.configurations)
+
+    # --- What its background pass does
+
+    async def move_rows(self, partition: int, rows: int) -> bool:
+        """One step of a partition's migration; whether there was anything left to do."""
+        return await self.cluster.replica(partition).format_change.move_rows(rows) is not None
+
+    async def move_all_rows(self, partition: int) -> None:
+        """All steps of it, two rows at a time."""
+        await self.cluster.replica(partition).migration.compact()
+        while await self.move_rows(partition, 2):
+            pass
+
+
+def _nothing_yet(path: Path) -> Engine:
+    raise AssertionError(f"{path} is opened before the pod is started")

@@ -1,0 +1,45 @@
+"""The guide's store of a user's own type on real pods."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qss_core.model import StoreDefinition, StoreId, StoreName
+from qss_core.spec.resource import decode_spec, definition_of
+from qss_testing.pods.extension_package import resource_of_guide
+from qss_testing.pods.pod_process import PodCluster
+
+
+def definition(**members: Any) -> StoreDefinition:
+    """What its pods are told."""
+    spec = decode_spec(resource_of_guide()["spec"])
+    name = resource_of_guide()["metadata"]["name"]
+    made = definition_of(StoreName(name), StoreId("0123456789abcdef"), spec)
+    return msgspec.structs.replace(made, **members)
+
+
+@contextmanager
+def running(directory: Path, pods: int, **members: Any) -> Iterator[PodCluster]:
+    """Pods of the guide's store, with the package that is in `site`."""
+    made = definition(**members)
+    paths = [str(directory / "site"), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "QSS_FINISH_TIMEOUT_S": "2",
+        "PYTHONDONTWRITEBYTECODE": "1",  # Two versions of a module may be of one second.
+    }
+    told = {name: getattr(made, name) for name in StoreDefinition.__struct_fields__}
+    del told["name"], told["partitions"]
+    with PodCluster(
+        directory,
+        pods=pods,
+        partitions=made.partitions,
+        store=made.name,
+        environment=environment,
+        **told,
+    ) as cluster:
+        yield cluster

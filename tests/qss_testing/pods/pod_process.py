@@ -1,0 +1,245 @@
+"""Real pods as processes: `python -m qss_store` on loopback, with an assignment, killed at will."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from qss_client.http.sync_http import SyncHttp
+from qss_core.errors import StoreError
+from qss_core.model import (
+    Epoch,
+    Isolation,
+    Ordinal,
+    PartitionConfiguration,
+    Partitioner,
+    PartitionId,
+    PodAddress,
+    PodName,
+    StoreAssignment,
+    StoreDefinition,
+    StoreId,
+    StoreName,
+    StoreSettings,
+    StoreType,
+)
+from qss_core.wire.messages import StoreMetadata, decode, encode, metadata_of
+from qss_core.wire.replica_reports import ReplicasReport
+from qss_testing.pods.pod_forge import ForkedPod, forge
+from qss_testing.pods.ports import free_ports
+from qss_testing.waiting import wait_until
+
+START_TIMEOUT_S = 30.0
+
+
+class PodProcess:
+    """One pod. It keeps its ports and its volume over restarts."""
+
+    def __init__(
+        self,
+        store: str,
+        ordinal: int,
+        volume: Path,
+        environment: Mapping[str, str],
+        command: tuple[str, ...] = (),
+        arguments: tuple[str, ...] = (),
+        operator: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.ordinal = ordinal
+        self.volume = volume
+        self.ports = free_ports(3)
+        scheme = "https" if "--tls-dir" in arguments else "http"
+        self.query, self.internal = (f"{scheme}://127.0.0.1:{one}" for one in self.ports[:2])
+        self.ops = f"http://127.0.0.1:{self.ports[2]}"
+        self.process: subprocess.Popen[bytes] | ForkedPod | None = None
+        self._store = store
+        self.environment = {**os.environ, **environment}
+        self._prefix = command
+        self._arguments = arguments
+        self._operator = operator or {}
+
+    @property
+    def address(self) -> PodAddress:
+        """Where it listens."""
+        return PodAddress(
+            ordinal=Ordinal(self.ordinal),
+            name=PodName(f"{self._store}-{self.ordinal}"),
+            query=self.query,
+            changelog=self.internal,
+        )
+
+    def start(self) -> None:
+        """Starts the process and waits until its internal port answers."""
+        self.launch()
+        wait_until(self.report, START_TIMEOUT_S)
+
+    def launch(self) -> None:
+        """Starts the process."""
+        self.volume.mkdir(parents=True, exist_ok=True)
+        query, internal, ops = map(str, self.ports)
+        arguments = [
+            *("--store", self._store, "--ordinal", str(self.ordinal)),
+            *("--data-dir", str(self.volume)),
+            *("--query-port", query, "--internal-port", internal, "--ops-port", ops),
+            *self._arguments,
+        ]
+        path = self.volume.parent / f"pod-{self.ordinal}.log"
+        if not self._prefix:
+            self.process = forge().start(arguments, self.environment, path)
+            return
+        with path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._prefix, sys.executable, "-m", "qss_store", *arguments],
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+            )
+
+    def as_operator(self) -> SyncHttp:
+        """Connections of who controls the pod."""
+        return SyncHttp(**self._operator)
+
+    def report(self) -> ReplicasReport | None:
+        """What it holds; None while it does not answer."""
+        assert self.process is not None
+        assert self.process.poll() is None, f"pod {self.ordinal} ended: {self.log()[-2000:]}"
+        http = self.as_operator()
+        try:
+            return http.get(f"{self.internal}/control/replicas", ReplicasReport, 5.0)
+        except StoreError:
+            return None
+        finally:
+            http.close()
+
+    def log(self) -> str:
+        """What it said."""
+        return (self.volume.parent / f"pod-{self.ordinal}.log").read_text(errors="replace")
+
+    def kill(self) -> None:
+        """SIGKILL, at whatever it is doing."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=20)
+        self.process = None
+        return code
+
+
+class PodCluster:
+    """Some pods of one store, assigned round robin.
+
+    `arguments` go to every pod; `operator` is what SyncHttp needs to control them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        pods: int = 1,
+        partitions: int = 4,
+        store: str = "words",
+        settings: StoreSettings | None = None,
+        environment: Mapping[str, str] | None = None,
+        command: tuple[str, ...] = (),
+        arguments: tuple[str, ...] = (),
+        operator: Mapping[str, Any] | None = None,
+        **definition: Any,
+    ) -> None:
+        self.store = store
+        self.pods = [
+            PodProcess(
+                store,
+                number,
+                directory / f"pod-{number}",
+                environment or {},
+                command,
+                arguments,
+                operator,
+            )
+            for number in range(pods)
+        ]
+        members: dict[str, Any] = {
+            "name": StoreName(store),
+            "store_id": StoreId("0123456789abcdef"),
+            "type": StoreType.KEY_VALUE,
+            "format": "Timestamped",
+            "key_serde": "string",
+            "value_serde": "json",
+            "partitioner": Partitioner.MURMUR2,
+            "partitions": partitions,
+            "isolation": Isolation.READ_COMMITTED,
+            **definition,
+        }
+        self.assignment = StoreAssignment(
+            definition=StoreDefinition(**members),
+            settings=settings or StoreSettings(),
+            pods=tuple(pod.address for pod in self.pods),
+            partitions=tuple(
+                PartitionConfiguration(
+                    partition=PartitionId(number),
+                    epoch=Epoch(1),
+                    active=Ordinal(number % pods),
+                    in_sync=(Ordinal(number % pods),),
+                    replicas=(Ordinal(number % pods),),
+                )
+                for number in range(partitions)
+            ),
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            with ThreadPoolExecutor(len(self.pods)) as pool:
+                list(pool.map(PodProcess.start, self.pods))
+            for pod in self.pods:
+                self.assign(pod)
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._kill()
+
+    def _kill(self) -> None:
+        for pod in self.pods:
+            pod.kill()
+
+    def assign(self, pod: PodProcess) -> ReplicasReport:
+        """Gives a pod the assignment."""
+        http = pod.as_operator()
+        try:
+            answer = http.request(
+                "PUT",
+                f"{pod.internal}/control/assignment",
+                body=encode(self.assignment),
+                headers={"Content-Type": "application/json"},
+            )
+            return decode(answer.body, ReplicasReport)
+        finally:
+            http.close()
+
+    @property
+    def metadata(self) -> StoreMetadata:
+        """What discovery says."""
+        return metadata_of(self.assignment)
+
+    @property
+    def url(self) -> str:
+        """The query port of the first pod."""
+        return self.pods[0].query

@@ -1,0 +1,323 @@
+"""A store in one process with the ports that writers and the kubelet use, and a plain writer."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pyarrow as pa
+
+from qss_client.chunks.chunk import encode_slice
+from qss_core.model import (
+    Ordinal,
+    PartitionConfiguration,
+    Partitioner,
+    PartitionId,
+    PodAddress,
+    PodName,
+    StoreAssignment,
+    StoreDefinition,
+    StoreSettings,
+)
+from qss_core.wire.messages import ChunkReference, CommitRequest
+from qss_store.http.internal.app import InternalApi, make_internal_app
+from qss_store.http.internal.writers import writer_routes
+from qss_store.http.ops import make_ops_app
+from qss_store.http.query.app import discovery_routes
+from qss_store.http.server import make_runner, port_of
+from qss_store.replicas.opening.open_database import OpenEngine
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.replication.entries import Decide
+from qss_store.runtime.clock import Clock, SystemClock
+from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.peer_client import Peers, PeerSession
+from qss_store.runtime.settings import Settings
+from qss_store.writes.coordinator_service import Coordination
+from qss_store.writes.participant_service import Batches
+from qss_store.writes.sequence_comparison import Comparison
+from qss_store.writes.sweeper import Maintenance
+from qss_testing.clients.http import Answer, Api
+from qss_testing.pods.ports import PortsByOrdinal
+from qss_testing.pods.stores import configuration, make_definition, open_memory
+
+Rows = Mapping[bytes, bytes | None]
+SETTINGS = Settings(finish_timeout_s=1.0, peer_timeout_s=1.0, compare_timeout_s=0.5)
+HOST = "127.0.0.1"
+
+
+@dataclass(slots=True)
+class WritePod:
+    """One pod's services, its internal port and its ops port."""
+
+    pod: Pod
+    batches: Batches
+    coordination: Coordination
+    maintenance: Maintenance
+    comparison: Comparison
+    internal: Api
+    ops: Api
+    stack: AsyncExitStack
+
+
+@dataclass(slots=True)
+class WriteCluster:
+    """Pods of one store; each partition has one replica, where nothing else is said."""
+
+    definition: StoreDefinition
+    volume: Path
+    session: aiohttp.ClientSession
+    settings: Settings
+    limits: StoreSettings
+    clock: Clock
+    open_engine: OpenEngine
+    pods: dict[int, WritePod] = field(default_factory=dict)
+    ports: PortsByOrdinal = field(default_factory=PortsByOrdinal)
+    configurations: Sequence[PartitionConfiguration] = ()
+
+    async def start_pod(self, ordinal: int) -> WritePod:
+        """Starts a pod on its volume, or starts it again at the same port."""
+        volume = self.volume / str(ordinal)
+        metrics = Metrics()
+        pod = Pod(
+            self.definition.name,
+            Ordinal(ordinal),
+            volume,
+            self.open_engine,
+            self.clock,
+            metrics,
+            incarnation=str(ordinal),
+        )
+        stack = AsyncExitStack()
+        stack.push_async_callback(pod.close)
+        peers = await stack.enter_async_context(PeerSession())
+        batches = Batches(pod, volume)
+        coordination = Coordination(pod, batches, Peers(peers), self.settings)
+        maintenance = Maintenance(pod, coordination, Peers(peers), self.settings)
+        comparison = Comparison(pod, Peers(peers), self.settings)
+        api = InternalApi(pod, batches, coordination, comparison, peers, self.settings)
+        writers = writer_routes(pod, coordination, peers, self.settings)
+        internal = make_internal_app(api, metrics, [*discovery_routes(pod), *writers])
+        ops = make_ops_app(pod, batches, maintenance)
+        ports = []
+        for app, port in ((internal, self.ports[ordinal]), (ops, 0)):
+            runner = await make_runner(app, HOST, port)
+            stack.push_async_callback(runner.cleanup)
+            ports.append(port_of(runner))
+        front, back = (Api(self.session, f"http://{HOST}:{port}") for port in ports)
+        held = WritePod(pod, batches, coordination, maintenance, comparison, front, back, stack)
+        self.pods[ordinal] = held
+        await pod.start(compares=True)
+        await comparison.first()
+        coordination.go_on()
+        return held
+
+    async def stop_pod(self, ordinal: int) -> None:
+        """Stops a pod; its volume stays."""
+        held = self.pods.pop(ordinal)
+        for task in held.coordination.tasks:
+            task.cancel()
+        await held.stack.aclose()
+
+    async def assign(self, configurations: Sequence[PartitionConfiguration]) -> None:
+        """Gives every running pod an assignment."""
+        self.configurations = configurations
+        for held in self.pods.values():
+            await held.pod.assign(self.assignment)
+
+    @property
+    def assignment(self) -> StoreAssignment:
+        """The assignment, with the addresses of all pods that ever ran."""
+        return StoreAssignment(
+            definition=self.definition,
+            settings=self.limits,
+            pods=tuple(
+                PodAddress(
+                    ordinal=Ordinal(ordinal),
+                    name=PodName(f"{self.definition.name}-{ordinal}"),
+                    query=f"http://{HOST}:{port}",
+                    changelog=f"http://{HOST}:{port}",
+                )
+                for ordinal, port in sorted(self.ports.items())
+            ),
+            partitions=tuple(self.configurations),
+        )
+
+    def replica(self, partition: int) -> Replica:
+        """The active replica of a partition."""
+        held = self.pods[self.configurations[partition].active]
+        return held.pod.replicas[PartitionId(partition)]
+
+    def rows(self, partition: int) -> dict[bytes, bytes]:
+        """What readers see in a partition, without timestamps."""
+        view = self.replica(partition).view
+        assert view is not None
+        return {key: value[8:] for key, value in view.snapshot.scan()}
+
+    def staged(self) -> set[tuple[int, str]]:
+        """(partition, chunk) of all that is staged."""
+        return {
+            (partition, chunk)
+            for partition in range(self.definition.partitions)
+            for _, chunk in self.replica(partition).machine.participant.staged
+        }
+
+    def writer(self, ordinal: int = 0, name: str = "job") -> "Writer":
+        """A writer that talks to one pod."""
+        return Writer(self.pods[ordinal].internal, name, self.definition.store_id)
+
+
+@asynccontextmanager
+async def write_cluster(
+    directory: Path,
+    *,
+    pods: int = 2,
+    partitions: int = 4,
+    settings: Settings = SETTINGS,
+    limits: StoreSettings | None = None,
+    clock: Clock | None = None,
+    open_engine: OpenEngine | None = None,
+    **definition: Any,
+) -> AsyncIterator[WriteCluster]:
+    """A store whose writers choose partitions; partition p is active on pod p modulo pods."""
+    members = {"partitioner": Partitioner.EXPLICIT, "value_serde": "bytes", **definition}
+    async with aiohttp.ClientSession() as session:
+        cluster = WriteCluster(
+            make_definition(partitions, **members),
+            directory,
+            session,
+            settings,
+            limits or StoreSettings(),
+            clock or SystemClock(),
+            open_engine or open_memory(),
+        )
+        try:
+            for ordinal in range(pods):
+                await cluster.start_pod(ordinal)
+            await cluster.assign([configuration(p, p % pods) for p in range(partitions)])
+            yield cluster
+        finally:
+            for ordinal in list(cluster.pods):
+                await cluster.stop_pod(ordinal)
+
+
+def chunk_of(rows: Mapping[int, Rows]) -> bytes:
+    """A chunk of rows by partition."""
+    return b"".join(bytes(encode_slice(p, table_of(of_it)).data) for p, of_it in rows.items())
+
+
+def table_of(rows: Rows) -> pa.Table:
+    """Rows as columns."""
+    return pa.table(
+        {
+            "key": pa.array(list(rows), pa.binary()),
+            "value": pa.array(list(rows.values()), pa.binary()),
+        }
+    )
+
+
+def reference_of(chunk: str, partition: int, rows: Rows) -> ChunkReference:
+    """What a commit says of one slice."""
+    one = encode_slice(partition, table_of(rows))
+    return ChunkReference(id=chunk, records=one.records, checksum=one.checksum)
+
+
+Chunks = dict[int, list[ChunkReference]]
+
+
+@dataclass(slots=True)
+class Writer:
+    """A writer's requests as they go on the wire; each answer is the test's to judge."""
+
+    api: Api
+    name: str = "job"
+    store_id: str = "store-1"
+
+    @property
+    def path(self) -> str:
+        """The writer's own path."""
+        return f"/changelog/stores/words/writers/{self.name}"
+
+    async def open(self, run: str = "run-1", query: str = "query", **members: Any) -> Answer:
+        """Opens; the open id is the run's unless it is given."""
+        body = {"queryId": query, "runId": run, "openId": f"open-{run}", **members}
+        return await self.api.post(self.named(self.path), body)
+
+    def named(self, path: str, parameters: str = "") -> str:
+        """A path with the id of the store that the writer means."""
+        return "&".join(filter(None, (f"{path}?storeId={self.store_id}", parameters)))
+
+    async def epoch(self, run: str = "run-1", query: str = "query", **members: Any) -> int:
+        """The writer epoch of a good opening."""
+        epoch: int = (await self.open(run, query, **members)).json()["writerEpoch"]
+        return epoch
+
+    async def put(
+        self, epoch: int, batch: int, chunk: str, body: bytes, *, parameters: str = "generation=1"
+    ) -> Answer:
+        """Stages bytes."""
+        path = self.named(f"{self.path}/{epoch}/batches/{batch}/chunks/{chunk}", parameters)
+        return await self.api.send("PUT", path, body, {})
+
+    async def stage(
+        self, epoch: int, batch: int, chunk: str, rows: Mapping[int, Rows], generation: int = 1
+    ) -> Chunks:
+        """Stages rows, all of which must be taken; what a commit says of them."""
+        parameters = f"generation={generation}"
+        answer = await self.put(epoch, batch, chunk, chunk_of(rows), parameters=parameters)
+        results = answer.json()["partitions"]
+        assert all(one["failure"] is None for one in results.values()), results
+        return {p: [reference_of(chunk, p, of_it)] for p, of_it in rows.items()}
+
+    async def stage_failures(
+        self, epoch: int, batch: int, chunk: str, rows: Mapping[int, Rows]
+    ) -> dict[int, str]:
+        """The codes of partitions that did not take their rows."""
+        results = (await self.put(epoch, batch, chunk, chunk_of(rows))).json()["partitions"]
+        return {int(p): one["failure"]["code"] for p, one in results.items() if one["failure"]}
+
+    async def commit(
+        self,
+        epoch: int,
+        batch: int,
+        chunks: Mapping[int, Iterable[ChunkReference]],
+        fingerprint: str | None = None,
+        **members: Any,
+    ) -> Answer:
+        """Commits."""
+        body = {
+            "generation": 1,
+            "chunks": {str(p): msgspec.to_builtins(list(of_it)) for p, of_it in chunks.items()},
+            "position": {"flights": {"0": batch}},
+            "fingerprint": fingerprint or f"batch-{batch}",
+            **members,
+        }
+        return await self.api.post(self.named(f"{self.path}/{epoch}/batches/{batch}/commit"), body)
+
+    async def abort(self, epoch: int, batch: int, generation: int = 1) -> Answer:
+        """Gives up."""
+        path = self.named(f"{self.path}/{epoch}/batches/{batch}/abort")
+        return await self.api.post(path, {"generation": generation})
+
+    async def renew(self, epoch: int) -> Answer:
+        """Keeps the run open."""
+        return await self.api.post(self.named(f"{self.path}/{epoch}/renew"), {})
+
+
+async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chunks) -> None:
+    """Decides as a coordinator does that dies right after it."""
+    coordination = cluster.pods[0].coordination
+    replica, coordinator = coordination._active()
+    request = CommitRequest(
+        generation=1,
+        chunks={str(p): tuple(of_it) for p, of_it in chunks.items()},
+        position={"flights": {"0": batch}},
+        fingerprint=f"batch-{batch}",
+    )
+    held = coordinator.writer(writer.name)
+    decision = coordination._decision(coordinator, held, batch, request, carries_rows=False)
+    await replica.append(Decide(decision=decision))
+    assert coordinator.unfinished is not None

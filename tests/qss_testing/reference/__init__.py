@@ -1,0 +1,1 @@
+"""What the right answer is: Kafka's bytes, and dumb models of stores."""

@@ -1,0 +1,133 @@
+"""A dumb model of one partition whose rows change their format, and what has to hold of it."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from qss_core.formats.values import Format, Record, convert_row
+from qss_core.model import PartitionId
+from qss_store.replicas.replica import Replica
+from qss_store.storage.column_families import Families
+from qss_store.storage.engine import Snapshot
+from qss_store.storage.views.read_view import View
+from qss_testing.pods.stores import Cluster, configuration
+from qss_testing.row_bytes import encode_row
+
+STEP_ROWS = 200
+_ROWS = "rows-"
+
+
+@dataclass(slots=True)
+class FormatModel:
+    """Each key's row, in all formats in which it may lie while some rows have not been moved."""
+
+    format: Format
+    rows: dict[bytes, set[tuple[Format, bytes]]] = field(default_factory=dict)
+
+    def put(self, key: bytes, record: Record) -> None:
+        """Writes a row."""
+        self.rows[key] = {(self.format, encode_row(self.format, record))}
+
+    def delete(self, key: bytes) -> None:
+        """Deletes a row."""
+        self.rows.pop(key, None)
+
+    def change(self, target: Format) -> None:
+        """From now on in another format; a row is moved before the next change, or is not."""
+        for forms in self.rows.values():
+            moved = {(self.format, convert_row(row, one, self.format)) for one, row in forms}
+            forms |= moved
+        self.format = target
+
+    def shown(self, key: bytes) -> set[bytes]:
+        """What may be shown of a key."""
+        return {convert_row(row, one, self.format) for one, row in self.rows[key]}
+
+    def check(self, replica: Replica) -> None:
+        """Every way to read says the same, which is what the model says."""
+        view = shown(replica)
+        assert view.format is self.format
+        rows = dict(view.snapshot.scan())
+        assert rows.keys() == self.rows.keys()
+        assert all(row in self.shown(key) for key, row in rows.items())
+        check_reads(view.snapshot, rows)
+        check_places(replica)
+
+
+def shown(replica: Replica) -> View:
+    """What readers of a replica see."""
+    assert replica.view is not None
+    return replica.view
+
+
+def check_reads(snapshot: Snapshot, rows: dict[bytes, bytes]) -> None:
+    """Scans of any bounds in both directions, gets and batch gets give these rows."""
+    ordered = sorted(rows.items())
+    assert list(snapshot.scan()) == ordered, "one row for each key, in order"
+    assert list(snapshot.scan(reverse=True)) == ordered[::-1]
+    keys = sorted(rows)
+    asked = [*keys, *(key + b"\x00" for key in keys), b"\xff" * 30]
+    for key in asked:
+        assert snapshot.get(key) == rows.get(key)
+    assert snapshot.get_many(asked) == [rows.get(key) for key in asked]
+    for lower, upper in _bounds(keys):
+        inside = [
+            row
+            for row in ordered
+            if (lower is None or row[0] >= lower) and (upper is None or row[0] < upper)
+        ]
+        assert list(snapshot.scan(lower=lower, upper=upper)) == inside
+        assert list(snapshot.scan(lower=lower, upper=upper, reverse=True)) == inside[::-1]
+
+
+def _bounds(keys: list[bytes]) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Bounds at rows, between rows, and open ones."""
+    some = [None, *keys[:: max(1, len(keys) // 4)], *(one + b"\x00" for one in keys[-2:])]
+    return ((lower, upper) for lower in some for upper in some)
+
+
+def check_places(replica: Replica) -> None:
+    """No key is in two families."""
+    engine = replica.engine
+    keys = [
+        key
+        for family in engine.families()
+        if family.startswith(_ROWS)
+        for key, _ in engine.scan(family)
+    ]
+    assert len(keys) == len(set(keys)), "a row lies in two families"
+
+
+def families_of(replica: Replica) -> Families:
+    """The families of what is shown."""
+    generation = replica.machine.participant.data_generation
+    return Families.of(replica.definition, generation)
+
+
+def sources_of(replica: Replica) -> list[str]:
+    """The families that still hold rows of older formats."""
+    sources = families_of(replica).sources(replica.engine.families())
+    return [source.family for source in sources]
+
+
+async def change_format(cluster: Cluster, target: str) -> None:
+    """Tells all pods of another format, as the operator does."""
+    cluster.definition = msgspec.structs.replace(cluster.definition, format=target)
+    pods = len(cluster.nodes)
+    await cluster.assign([configuration(p, p % pods) for p in range(cluster.partitions)])
+
+
+async def move_all(replica: Replica, step_rows: int = STEP_ROWS) -> int:
+    """Moves all that is left, as fast as it goes; how many rows."""
+    moved = 0
+    while step := await replica.format_change.move_rows(step_rows):
+        moved += step.rows
+        await asyncio.sleep(0)
+    return moved
+
+
+def only_replica(cluster: Cluster) -> Replica:
+    """The replica of a store of one partition on one pod."""
+    return cluster.nodes[0].pod.replicas[PartitionId(0)]

@@ -1,0 +1,384 @@
+"""A dumb reference of a whole store: what it holds and shows, in dicts and sorted lists.
+
+It shares no code with the product but the encodings of row keys, by which rows are ordered.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from qss_core.formats.timed_keys import (
+    SEQUENCE_MAX,
+    STILL_VALID,
+    encode_session_key,
+    encode_version_key,
+    encode_window_key,
+)
+from qss_core.model import StoreDefinition, StoreType
+from qss_testing.pods.stores import Put
+from qss_testing.reference.versions import Version, Versions
+
+# Which of timestamp and headers the rows of a format have.
+KEEPS = {
+    "Plain": (False, False),
+    "Timestamped": (True, False),
+    "TimestampedWithHeaders": (True, True),
+    "PlainWithHeaders": (False, True),
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one partition by row key, with the clocks that say which are to be seen."""
+
+    by_key: dict[bytes, Put] = field(default_factory=dict)
+    stream_time: int = -1
+    puts: int = 0
+
+    def with_puts(self, puts: Iterable[Put], definition: StoreDefinition) -> "Rows":
+        """After rows in their order."""
+        by_key, stream_time, count = {**self.by_key}, self.stream_time, self.puts
+        for put in puts:
+            if put.value is None and definition.retain_duplicates:
+                continue  # Ignored, its time too.
+            if definition.type is StoreType.SESSION:
+                row_key = encode_session_key(put.key, put.start, put.end)
+            elif definition.type is StoreType.WINDOW:
+                sequence = 0
+                if definition.retain_duplicates:
+                    sequence = (count + 1) & SEQUENCE_MAX
+                row_key = encode_window_key(put.key, put.start, sequence)
+            else:
+                row_key = put.key
+            stream_time = max(stream_time, time_of(put, definition))
+            if put.value is not None:
+                by_key[row_key] = put
+                count = (count + 1) & SEQUENCE_MAX
+            else:
+                by_key.pop(row_key, None)
+        return Rows(by_key, stream_time, count)
+
+    def visible(self, definition: StoreDefinition) -> dict[bytes, Put]:
+        """What retention does not hide, in order."""
+        retention = definition.retention_ms
+        return {
+            key: put
+            for key, put in sorted(self.by_key.items())
+            if retention is None or time_of(put, definition) > self.stream_time - retention
+        }
+
+    def seen(self, definition: StoreDefinition) -> dict[bytes, tuple[bytes, int | None]]:
+        """Value and timestamp of what retention does not hide, in order."""
+        visible = self.visible(definition)
+        return {key: (put.value or b"", put.timestamp) for key, put in visible.items()}
+
+
+def time_of(put: Put, definition: StoreDefinition) -> int:
+    """The time of a window or a session; -1 where rows have none."""
+    times = {StoreType.WINDOW: put.start, StoreType.SESSION: put.end}
+    return times.get(definition.type, -1)
+
+
+# --- What is staged
+
+
+class Attempt(Protocol):
+    """Whose a staged chunk is; `batch` is anything that has an order."""
+
+    @property
+    def writer(self) -> str:
+        """The writer's name."""
+
+    @property
+    def epoch(self) -> int:
+        """Its run."""
+
+    @property
+    def batch(self) -> Any:
+        """Its open batch."""
+
+    @property
+    def task(self) -> str:
+        """Whose rows they are."""
+
+    @property
+    def attempt(self) -> int:
+        """Which try."""
+
+
+Held = TypeVar("Held", bound=Attempt)
+
+
+def visible_chunks(staged: Sequence[Held], committed_epochs: Mapping[str, int]) -> list[Held]:
+    """The chunks that READ_UNCOMMITTED sees, by the words of the rule, one after the other."""
+    return [
+        one
+        for one in staged
+        if not any(
+            other.writer == one.writer
+            and (
+                other.epoch > one.epoch
+                or (other.epoch == one.epoch and other.batch > one.batch)
+                or (
+                    (other.epoch, other.batch, other.task) == (one.epoch, one.batch, one.task)
+                    and other.attempt > one.attempt
+                )
+            )
+            for other in staged
+        )
+        and one.epoch >= committed_epochs.get(one.writer, 0)
+    ]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows that one task attempt has staged in one partition."""
+
+    writer: str
+    epoch: int
+    batch: tuple[int, int]  # Generation, number.
+    task: str
+    attempt: int
+    name: str
+    puts: list[Put]
+    time_ms: int  # When it came.
+
+
+# --- What is shown
+
+
+class Form(NamedTuple):
+    """What a row keeps beside its value; a timestamp of None is unknown."""
+
+    timestamp: int | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    def within(self, store_format: str) -> "Form":
+        """What is left of it in a format."""
+        has_timestamp, has_headers = KEEPS[store_format]
+        return Form(self.timestamp if has_timestamp else None, self.headers if has_headers else ())
+
+    def shown(self, store_format: str, time: int) -> dict[str, Any]:
+        """Its members in a row of an answer; `time` is that of its key, -1 where that has none."""
+        kept, (has_timestamp, has_headers) = self.within(store_format), KEEPS[store_format]
+        members: dict[str, Any] = {}
+        if has_timestamp:
+            members["timestamp"] = time if kept.timestamp is None else kept.timestamp
+        if has_headers:
+            members["headers"] = [
+                {"key": key, "value": None if value is None else b64encode(value).decode()}
+                for key, value in kept.headers
+            ]
+        return members
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row as an answer should have it; `members` are all but timestamp and headers."""
+
+    partition: int
+    row_key: bytes
+    put: Put
+    members: dict[str, Any]
+    time: int = -1  # Of a window or a session.
+
+
+@dataclass
+class Partition:
+    """One partition of the reference."""
+
+    rows: Rows = field(default_factory=Rows)
+    versions: Versions | None = None
+    staged: list[Chunk] = field(default_factory=list)
+    committed_epochs: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Reference:
+    """All partitions, and how their rows may lie while some of them have not changed format."""
+
+    definition: StoreDefinition
+    format: str
+    partitions: list[Partition]
+    sequence: int = 0
+    position: dict[str, dict[str, int]] = field(default_factory=dict)
+    # What each committed row may have kept: it was moved before the next change of format or not.
+    forms: dict[Put, set[Form]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, definition: StoreDefinition) -> "Reference":
+        """An empty store."""
+        retention = definition.history_retention_ms
+        partitions = [
+            Partition(versions=None if retention is None else Versions(retention))
+            for _ in range(definition.partitions)
+        ]
+        return cls(definition, definition.format, partitions)
+
+    # --- What happens
+
+    def commit(
+        self,
+        chunk: Chunk,
+        puts: Mapping[int, list[Put]],
+        position: Mapping[str, Any],
+        *,
+        replaces: bool,
+    ) -> None:
+        """A batch, of the run and at the time of `chunk`; `puts` are those that were decided."""
+        self.sequence += 1
+        if replaces:  # The rows that the inputs had made are gone.
+            self.position = {
+                topic: read for topic, read in self.position.items() if topic.startswith("@")
+            }
+        self.position = {**self.position, **position}
+        topic, (generation, batch) = f"@batch.{chunk.writer}", chunk.batch
+        self.position[topic] = {**self.position.get(topic, {}), str(generation): batch}
+        for number, partition in enumerate(self.partitions):
+            dated = dated_puts(puts.get(number, []), chunk.time_ms)
+            if partition.versions is not None:
+                partition.versions.commit(dated, replace=replaces)
+            if replaces:
+                partition.rows = Rows(puts=partition.rows.puts)
+            partition.rows = partition.rows.with_puts(dated, self.definition)
+            for put in dated:
+                self.forms[put] = {Form(put.timestamp, put.headers).within(self.format)}
+            partition.staged = [
+                one
+                for one in partition.staged
+                if one.writer != chunk.writer or one.batch > chunk.batch
+            ]
+            partition.committed_epochs[chunk.writer] = chunk.epoch
+
+    def abort(self, writer: str, epoch: int) -> None:
+        """A run gives up what it and those before it have staged."""
+        for partition in self.partitions:
+            partition.staged = [
+                one for one in partition.staged if one.writer != writer or one.epoch > epoch
+            ]
+
+    def change_format(self, target: str) -> None:
+        """From now on in another format; what is there is moved before the next change, or not."""
+        if target != self.format:
+            for forms in self.forms.values():
+                forms |= {form.within(self.format) for form in forms}
+        self.format = target
+
+    def move_all(self, number: int) -> None:
+        """All rows of a partition have the store's format."""
+        for put in self.partitions[number].rows.by_key.values():
+            self.forms[put] = {form.within(self.format) for form in self.forms[put]}
+
+    # --- What is to be seen
+
+    def view(self, number: int, *, uncommitted: bool = False) -> Rows:
+        """The rows of a partition, those of the visible chunks among them if wanted."""
+        partition = self.partitions[number]
+        rows = partition.rows
+        if uncommitted:
+            for chunk in visible_chunks(partition.staged, partition.committed_epochs):
+                rows = rows.with_puts(dated_puts(chunk.puts, chunk.time_ms), self.definition)
+        return rows
+
+    def stream_time(self, number: int, *, uncommitted: bool = False) -> int:
+        """The largest time of the rows that count."""
+        if self.partitions[number].versions is not None:
+            return self._versions(number, uncommitted=uncommitted).stream_time
+        return self.view(number, uncommitted=uncommitted).stream_time
+
+    def rows(self, *, uncommitted: bool = False) -> list[Found]:
+        """All rows that are seen, partition by partition, by row key."""
+        return [
+            Found(
+                number,
+                row_key,
+                put,
+                self._members(row_key, put),
+                time_of(put, self.definition),
+            )
+            for number in range(len(self.partitions))
+            for row_key, put in self.view(number, uncommitted=uncommitted)
+            .visible(self.definition)
+            .items()
+        ]
+
+    def _versions(self, number: int, *, uncommitted: bool) -> Versions:
+        partition = self.partitions[number]
+        assert partition.versions is not None, "the store has versions"
+        if not uncommitted:
+            return partition.versions
+        held = deepcopy(partition.versions)
+        visible = visible_chunks(partition.staged, partition.committed_epochs)
+        held.commit([put for one in visible for put in dated_puts(one.puts, one.time_ms)])
+        return held
+
+    def versions(
+        self,
+        number: int,
+        key: bytes,
+        first: int | None,
+        last: int | None,
+        *,
+        uncommitted: bool = False,
+    ) -> list[Found]:
+        """The versions of a key that were valid in a range of time, oldest first."""
+        held = self._versions(number, uncommitted=uncommitted)
+        return [_found_version(number, key, one) for one in held.between(key, first, last)]
+
+    def as_of(
+        self, number: int, key: bytes, time: int | None, *, uncommitted: bool = False
+    ) -> Found | None:
+        """The version of a key that was valid at a time."""
+        held = self._versions(number, uncommitted=uncommitted)
+        one = held.as_of(key, time)
+        return None if one is None else _found_version(number, key, one)
+
+    def _members(self, row_key: bytes, put: Put) -> dict[str, Any]:
+        members: dict[str, Any] = {"key": put.key.decode(), "value": json.loads(put.value or b"")}
+        if self.definition.type is StoreType.WINDOW:
+            members["windowStart"] = put.start
+            members["windowEnd"] = put.start + (self.definition.window_size_ms or 0)
+        if self.definition.type is StoreType.SESSION:
+            members |= {"sessionStart": put.start, "sessionEnd": put.end}
+        if self.definition.retain_duplicates:
+            members["sequence"] = int.from_bytes(row_key[-4:], "big")
+        return members
+
+    def check_row(self, answer: Mapping[str, Any], found: Found, *, shape: str = "") -> None:
+        """An answer's row is this one; what it shows is what it goes on showing.
+
+        `shape` is a format whose members the answer has, where that is not the store's.
+        """
+        beside = {name: answer[name] for name in ("timestamp", "headers") if name in answer}
+        rest = {name: value for name, value in answer.items() if name not in beside}
+        assert rest == found.members, (answer, found)
+        put = found.put
+        known = self.forms.get(put, {Form(put.timestamp, put.headers)})
+        left = {
+            form
+            for form in known
+            if form.within(self.format).shown(shape or self.format, found.time) == beside
+        }
+        assert left, (answer, found, known, self.format)
+        if put in self.forms:
+            self.forms[put] = left
+
+
+def dated_puts(puts: Iterable[Put], time_ms: int) -> list[Put]:
+    """The rows, with the time that those without a timestamp have."""
+    return [put if put.timestamp is not None else replace(put, timestamp=time_ms) for put in puts]
+
+
+def _found_version(number: int, key: bytes, one: Version) -> Found:
+    valid_to = STILL_VALID if one.valid_to is None else one.valid_to
+    members = {
+        "key": key.decode(),
+        "value": json.loads(one.value),
+        "validFrom": one.valid_from,
+        "validTo": one.valid_to,
+    }
+    row_key = encode_version_key(key, one.valid_from, valid_to)
+    return Found(number, row_key, Put(key, one.value), members, one.valid_from)

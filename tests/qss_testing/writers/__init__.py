@@ -1,0 +1,1 @@
+"""What writes into stores: plain writers, drivers, and jobs of Spark."""
