@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import cast
 
 from qss_siege.target import (
     LARGE_KEYS,
@@ -139,8 +140,7 @@ async def never_read(caller: Caller) -> str:
     """Asks for large values again and again, and takes nothing."""
     tls, target = caller.tls, caller.target
     _, writer = await connect(target.query_port, caller.address, tls, _LITTLE)
-    transport = writer.transport
-    assert isinstance(transport, asyncio.Transport)
+    transport = cast(asyncio.Transport, writer.transport)  # uvloop's is no subclass.
     try:
         transport.pause_reading()
         path = f"/state/stores/{target.store}/{large_key(caller.number % LARGE_KEYS)}"

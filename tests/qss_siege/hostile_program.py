@@ -36,6 +36,8 @@ async def run(name: str, share: float, target: Target) -> Counter[str]:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await stop.wait()
     for task in tasks:
+        if task.done():
+            task.result()  # A caller ends by a mistake of its own alone.
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     return outcomes
