@@ -183,14 +183,14 @@ class ManyKeys:
     async def _read(self, partition: PartitionId) -> _Part:
         pod, options = self._reader.pod, self._options
         execution = Execution(pod.clock, wanted=options.execution_info)
+        await pod.turns.wait()
         reading = await prepare_reading(pod, partition, options, self._codec.format)
         places = self._places[partition]
-        started = pod.clock.monotonic()
-        # All rows at once, from one state; what takes longer, their JSON, in turns with others.
         keys = [self._keys[place] for place in places]
-        async with pod.turns:
-            rows = self._rows(reading, keys)
-            results = self._found_at_once(partition, keys, rows)
+        started = pod.turns.begin()
+        rows = self._rows(reading, keys)  # From one state: nothing is waited for since it is held.
+        results = self._found_at_once(partition, keys, rows)
+        pod.turns.end()
         if results is None:
             results = await self._in_turns(partition, places, rows)
         if not options.execution_info:

@@ -31,8 +31,8 @@ class HeavyTurns:
         """Whether work would have to wait."""
         return bool(self._waiting) or self._spent_s >= _OF_A_ROUND_S
 
-    async def __aenter__(self) -> None:
-        """Waits for a turn. What follows must not wait for anything."""
+    async def wait(self) -> None:
+        """Waits for a turn."""
         if self.is_spent:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -42,6 +42,10 @@ class HeavyTurns:
                 if turn.done() and not turn.cancelled():
                     self._next()  # Its turn is another one's.
                 raise
+
+    async def __aenter__(self) -> None:
+        """Waits for a turn. What follows must not wait for anything."""
+        await self.wait()
         self.begin()
 
     async def __aexit__(
@@ -53,13 +57,17 @@ class HeavyTurns:
         """Counts the time."""
         self.end()
 
-    def begin(self) -> None:
-        """Begins work that cannot wait."""
+    def begin(self) -> float:
+        """Begins work that cannot wait; the time."""
         self._began_s = self._monotonic_s()
+        return self._began_s
 
     def end(self) -> None:
         """Counts what it took."""
         self._spent_s += self._monotonic_s() - self._began_s
+        self._count_round()
+
+    def _count_round(self) -> None:
         if not self._is_counted:
             self._is_counted = True
             asyncio.get_running_loop().call_soon(self._begin_round)
@@ -74,4 +82,5 @@ class HeavyTurns:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
+                self._count_round()  # The next one has its turn whatever becomes of this one.
                 return

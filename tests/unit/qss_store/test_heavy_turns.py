@@ -84,3 +84,20 @@ async def test_work_that_fails_has_had_its_turn() -> None:
     async with turns:
         pass
     assert not turns.is_spent
+
+
+async def test_work_that_had_its_turn_and_does_nothing_holds_up_nobody() -> None:
+    time = Time()
+    turns, waited = HeavyTurns(time), 0
+    async with turns:
+        time.now += 1
+
+    async def wait() -> None:
+        nonlocal waited
+        await turns.wait()
+        waited += 1
+
+    waiting = [asyncio.create_task(wait()) for _ in range(3)]
+    async with asyncio.timeout(5):
+        await asyncio.gather(*waiting)
+    assert waited == 3
