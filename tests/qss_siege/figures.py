@@ -53,7 +53,15 @@ def _service(outcome: Outcome) -> list[Figure]:
         for _ in range(count)
     ]
     probes = outcome.probes
+    faults = [
+        kind
+        for kind, ends in outcome.hostile.items()
+        for end, count in ends.items()
+        for _ in range(count)
+        if "500" in end.split("/")
+    ]
     return [
+        _none("answers 500", faults, "of what hostile callers were answered"),
         _none(
             "good readers' failures",
             readers,
