@@ -50,6 +50,22 @@ async def test_a_reader_that_always_takes_a_little_gets_all(
     assert body.count(b'"value":"xxx') == whole.count(b'"value":"xxx')
 
 
+async def test_a_reader_of_large_rows_that_always_takes_a_little_gets_all(
+    start_cluster: StartCluster,
+) -> None:
+    stall_s = 0.5
+    cluster = await start_cluster(1, partitions=1, settings=Settings(write_stall_max_s=stall_s))
+    await cluster.put_values({f"{number:04}": "x" * 1_000_000 for number in range(30)})
+    async with open_stream(cluster, 0) as (reader, _):
+        end_s = asyncio.get_running_loop().time() + 4 * stall_s
+        body = b""
+        while asyncio.get_running_loop().time() < end_s:
+            body += await reader.read(8192)  # A row takes longer than the stall.
+            await asyncio.sleep(0.01)
+        body += await reader.read()
+    assert body.count(b'"value":"xxx') == 30
+
+
 @pytest.mark.parametrize("ordinal", [0, 1])
 async def test_a_slow_reader_sees_one_state_while_batches_commit(
     start_cluster: StartCluster, ordinal: int

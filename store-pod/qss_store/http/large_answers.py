@@ -19,7 +19,7 @@ from qss_store.runtime.request_memory import RequestMemory
 
 _LOG = logging.getLogger(__name__)
 LARGE_BYTES = 64 * 1024  # What a connection may have in its buffer, as its place is counted.
-_SLICE_BYTES = 256 * 1024
+_SLICE_BYTES = 64 * 1024
 _BYTES_PER_S_MIN = 256 * 1024
 
 
@@ -64,21 +64,33 @@ async def send_large(
     most_s = write_stall_max_s + len(body) / _BYTES_PER_S_MIN
     with patience(request):
         async with asyncio.timeout(most_s):
-            for start in range(0, len(body), _SLICE_BYTES):
-                async with asyncio.timeout(write_stall_max_s):
-                    await response.write(view[start : start + _SLICE_BYTES])
+            await write_in_slices(response, view, write_stall_max_s)
             async with asyncio.timeout(write_stall_max_s):
                 await response.write_eof()
     return response
 
 
+async def write_in_slices(
+    response: web.StreamResponse, data: bytes | memoryview, write_stall_max_s: float
+) -> None:
+    """Writes some bytes; TimeoutError where a slice of 64 KiB is not taken in that time."""
+    if len(data) <= _SLICE_BYTES:
+        async with asyncio.timeout(write_stall_max_s):
+            await response.write(data)
+        return
+    view = memoryview(data)
+    for start in range(0, len(view), _SLICE_BYTES):
+        async with asyncio.timeout(write_stall_max_s):
+            await response.write(view[start : start + _SLICE_BYTES])
+
+
 @contextmanager
 def patience(request: web.Request) -> Iterator[None]:
-    """Lets go of a reader that takes nothing for too long, and of what waits to be sent to it."""
+    """Lets go of a reader that takes its answer too slowly, and of what waits to be sent to it."""
     try:
         yield
     except TimeoutError as error:
-        _LOG.info("a reader took nothing for too long")
+        _LOG.info("a reader took its answer too slowly")
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionError("the reader took nothing for too long") from error
+        raise ConnectionError("the reader took its answer too slowly") from error

@@ -39,7 +39,7 @@ class Settings:
     streams_max: int = 64
     # Staged rows that are held for READ_UNCOMMITTED, over all partitions of the pod.
     uncommitted_rows_bytes_max: int = 64 * 1024 * 1024
-    write_stall_max_s: float = 10.0  # How long a reader of a stream may take nothing.
+    write_stall_max_s: float = 10.0  # How long a reader may take for 64 KiB of a large answer.
     peer_requests_max: int = 48  # Reads that one pod asks of another at a time.
 
     # --- Access and TLS

@@ -19,7 +19,7 @@ from qss_core.model import PartitionId
 from qss_core.queries.requests import PartitionAnswer, encode_mark
 from qss_store.http.connection.protocol import let_little_wait
 from qss_store.http.content_types import JSON, NDJSON
-from qss_store.http.large_answers import LARGE_BYTES, patience, send_large
+from qss_store.http.large_answers import LARGE_BYTES, patience, send_large, write_in_slices
 from qss_store.http.middleware import takes_memory
 from qss_store.reads.encode.json import NdjsonRows, RowEncoder
 from qss_store.reads.multi_scan import Event, Mark, Rows
@@ -125,10 +125,8 @@ async def stream(
     async with aclosing(scan.events()) as events:
         async for event in events:
             with patience(request):
-                async with asyncio.timeout(write_stall_max_s):
-                    await response.write(
-                        event.data if isinstance(event, Rows) else encoder.of_mark(event)
-                    )
+                data = event.data if isinstance(event, Rows) else encoder.of_mark(event)
+                await write_in_slices(response, data, write_stall_max_s)
     with patience(request):
         async with asyncio.timeout(write_stall_max_s):
             await response.write_eof(encoder.end())
