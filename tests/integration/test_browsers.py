@@ -30,7 +30,7 @@ def ask(port: int, method: str, path: str, body: str | None = None, **headers: s
 
 def test_a_page_may_neither_stop_a_job_nor_read(cluster: PodCluster) -> None:
     pod = cluster.pods[0]
-    query, internal, _ = pod.ports
+    query, internal, ops = pod.ports
     store_id = cluster.assignment.definition.store_id
     path = f"/changelog/stores/{cluster.store}/writers/job?storeId={store_id}"
     get = f"/state/stores/{cluster.store}/a"
@@ -43,6 +43,10 @@ def test_a_page_may_neither_stop_a_job_nor_read(cluster: PodCluster) -> None:
         assert ask(query, "GET", get, Host=f"evil.example:{query}") == 403
         assert ask(query, "GET", get, Origin="null") == 403
         assert ask(query, "GET", get, Host=f"evil.example:{query}", Accept="text/html") == 403
+        assert ask(ops, "GET", "/metrics", Host="evil.example") == 403
+        assert ask(ops, "GET", "/metrics", Origin="http://evil.example") == 403
+        for host in (f"127.0.0.1:{ops}", "localhost", "named.example"):
+            assert ask(ops, "GET", "/livez", Host=host) == 200
         for host in (f"127.0.0.1:{query}", "localhost", "named.example"):
             assert ask(query, "GET", get, Host=host) == 200
         assert ask(query, "GET", get, Origin=f"http://127.0.0.1:{query}") == 200

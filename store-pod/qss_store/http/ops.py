@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from qss_store.http.browsers import Callers, browser_middlewares
 from qss_store.http.middleware import shell_middlewares
 from qss_store.replicas.pod import Pod
 from qss_store.writes.participant_service import Batches
@@ -11,7 +12,7 @@ _LIVE_WITHIN_S = 10.0
 
 
 def make_ops_app(pod: Pod, batches: Batches, maintenance: Maintenance) -> web.Application:
-    """The application of the ops port."""
+    """The application of the ops port: nobody shows a token here, so no web page may ask."""
 
     def refresh() -> None:
         pod.metrics.staged_bytes.set(batches.staged_bytes())
@@ -45,7 +46,11 @@ def make_ops_app(pod: Pod, batches: Batches, maintenance: Maintenance) -> web.Ap
         ]
         return web.Response(status=503, text="\n".join([why, *failures]) + "\n")
 
-    app = web.Application(middlewares=shell_middlewares(pod.metrics, "ops"))
+    settings = maintenance.settings
+    callers = Callers(settings.allowed_hosts, settings.allowed_origins)
+    app = web.Application(
+        middlewares=[*shell_middlewares(pod.metrics, "ops"), *browser_middlewares(callers)]
+    )
     app.add_routes(
         [web.get("/metrics", metrics), web.get("/livez", livez), web.get("/readyz", readyz)]
     )

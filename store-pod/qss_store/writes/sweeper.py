@@ -28,7 +28,7 @@ class Maintenance:
         self._pod = pod
         self._coordination = coordination
         self._peers = peers
-        self._settings = settings
+        self.settings = settings
         self.turned_at = pod.clock.monotonic()
 
     async def run(self) -> None:
@@ -40,7 +40,7 @@ class Maintenance:
                 _LOG.warning("maintenance goes on in the next round: %s", error.code)
             except Exception:  # noqa: BLE001 the top of a task: said and logged.
                 _LOG.exception("maintenance goes on in the next round")
-            await asyncio.sleep(self._settings.maintenance_interval_s)
+            await asyncio.sleep(self.settings.maintenance_interval_s)
 
     async def round(self) -> None:
         """One look at everything."""
@@ -67,7 +67,7 @@ class Maintenance:
             await self._sweep(replica)
 
     async def _sweep(self, replica: Replica) -> None:
-        timeout_ms = int(self._settings.open_batch_timeout_s * 1000)
+        timeout_ms = int(self.settings.open_batch_timeout_s * 1000)
         now_ms = self._pod.clock.wall_ms()
         for chunk in replica.machine.participant.overdue(now_ms, timeout_ms):
             # A participant never drops on its own: the chunk may be in a decision.
@@ -94,7 +94,7 @@ class Maintenance:
             return self._coordination.resolve(request)
         active = self._pod.address(self._pod.configuration(0).active)
         url = f"{active.changelog}/transactions/resolve"
-        return await self._peers.post(url, request, ResolveAnswer, self._settings.peer_timeout_s)
+        return await self._peers.post(url, request, ResolveAnswer, self.settings.peer_timeout_s)
 
     def writer_silent_s(self) -> float:
         """The longest silence of a writer whose run is open; 0 where this pod knows of none."""
