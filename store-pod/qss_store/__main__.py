@@ -99,12 +99,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         query_app = make_query_app(pod, session, settings, guard, extensions)
         listeners = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
-            (
-                make_ops_app(pod, batches, maintenance),
-                arguments.ops_port,
-                None,
-                OPS_LIMITS,
-            ),
+            (make_ops_app(pod, batches, maintenance), arguments.ops_port, None, OPS_LIMITS),
             (internal_app, arguments.internal_port, tls, LISTENER_LIMITS),
             (query_app, arguments.query_port, tls, LISTENER_LIMITS),
         ]
