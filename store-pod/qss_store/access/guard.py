@@ -143,7 +143,8 @@ class Guard:
                 case Ask():
                     break
         raise AccessUnknownError(
-            "the API server does not say now whether this account may do this: try again"
+            "it is not known now whether this account may do this: the API server does not answer, "
+            "or too many tokens that it refuses come from this address; try again"
         )
 
     def _judged(self, known: Known | None, requirement: Requirement) -> Step:
