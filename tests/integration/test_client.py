@@ -140,8 +140,8 @@ async def test_pages_of_long_keys_are_those_of_short_ones(
     )
     short = [await getattr(client, name)(*given, **more) for name, given, more in asked]
     monkeypatch.setattr("qss_client.reads.requests.LINE_KEYS_MAX", 0)
-    for module in ("session", "async_session"):
-        monkeypatch.setattr(f"qss_client.{module}.PAGE_ROWS", 7)
+    for module in ("sync_session", "async_session"):
+        monkeypatch.setattr(f"qss_client.reads.{module}.PAGE_ROWS", 7)
     assert [await getattr(client, name)(*given, **more) for name, given, more in asked] == short
     assert all(len(rows) > 7 for rows in short)
 
