@@ -147,10 +147,14 @@ class StoreReader(DataSourceReader):
                 next(self._tables(store, self._partitions[0], limit=1))
         return [StorePartition(number) for number in self._partitions]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Comes to a task: Spark may want none of its rows before the first one is read."""
+        self.__dict__.update(state)
+        end_quietly_when_stopped()
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The partition's rows, as Arrow batches of exactly the asked columns."""
         assert isinstance(partition, StorePartition)
-        end_quietly_when_stopped()
         schema: pa.Schema = to_arrow_schema(self._schema)
         with self._store() as store:
             for table in self._tables(store, partition.number):
