@@ -85,11 +85,11 @@ async def test_the_right_comes_with_a_store_and_goes_with_it(
         words = make_store(server, "shop", "words")
         stores.seen(STORES, "ADDED", words)
         await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/words-pods"])
-        other = make_store(server, "farm", "cows", authentication="ServiceAccount")
+        other = make_store(server, "barn", "cows", authentication="ServiceAccount")
         stores.seen(STORES, "ADDED", other)
         await wait_until_async(lambda: len(bound(server)) == 2)
 
-        for namespace, store in (("shop", words), ("farm", other)):
+        for namespace, store in (("shop", words), ("barn", other)):
             server.objects.objects.pop(place_of(namespace, store["metadata"]["name"]).key)
             stores.seen(STORES, "DELETED", store)
         await wait_until_async(lambda: bound(server) == [])
@@ -190,24 +190,24 @@ async def test_accounts_without_a_place_are_told_by_their_namespace(
 @pytest.mark.parametrize(
     ("watched", "expected"),
     [
-        (("shop",), ["farm/cows-pods", "shop/words-pods"]),
-        (("shop", "farm"), ["farm/cows-pods", "shop/words-pods"]),
-        (("farm",), ["shop/gone-pods"]),
-        ((), ["farm/cows-pods", "shop/words-pods"]),
+        (("shop",), ["barn/cows-pods", "shop/words-pods"]),
+        (("shop", "barn"), ["barn/cows-pods", "shop/words-pods"]),
+        (("barn",), ["shop/gone-pods"]),
+        ((), ["barn/cows-pods", "shop/words-pods"]),
     ],
 )
 async def test_stores_that_nobody_looks_after_keep_it(
     server: ToyApiServer, api: KubernetesApi, watched: Sequence[str], expected: list[str]
 ) -> None:
     """They serve on, and ask for reviews of every token."""
-    accounts = (("farm", "cows-pods"), ("shop", "gone-pods"))
+    accounts = (("barn", "cows-pods"), ("shop", "gone-pods"))
     make_binding(
         server,
         *({"kind": "ServiceAccount", "namespace": at, "name": name} for at, name in accounts),
     )
     make_store(server, "shop", "words")
-    if watched != ("farm",):
-        make_store(server, "farm", "cows")
+    if watched != ("barn",):
+        make_store(server, "barn", "cows")
     await Reviewers(api, BINDING, watched).refresh()
     assert bound(server) == [f"ServiceAccount {one}" for one in expected]
 
@@ -215,11 +215,11 @@ async def test_stores_that_nobody_looks_after_keep_it(
 async def test_a_namespace_that_cannot_be_read_holds_up_no_other_one(
     server: ToyApiServer, api: KubernetesApi
 ) -> None:
-    make_binding(server, {"kind": "ServiceAccount", "namespace": "farm", "name": "cows-pods"})
+    make_binding(server, {"kind": "ServiceAccount", "namespace": "barn", "name": "cows-pods"})
     make_store(server, "shop", "words")
-    server.next_answer(403, "Forbidden", word="namespaces/farm/")
-    await Reviewers(api, BINDING, ("farm", "shop")).refresh()
-    assert bound(server) == ["ServiceAccount farm/cows-pods", "ServiceAccount shop/words-pods"]
+    server.next_answer(403, "Forbidden", word="namespaces/barn/")
+    await Reviewers(api, BINDING, ("barn", "shop")).refresh()
+    assert bound(server) == ["ServiceAccount barn/cows-pods", "ServiceAccount shop/words-pods"]
 
 
 async def test_a_refusal_is_told_once_and_tried_again(
