@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -36,6 +35,7 @@ from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.plugins import Extensions, load_extensions
 from qss_store.runtime.process.allocator import give_large_pieces_back
 from qss_store.runtime.process.file_limits import connections_within, raise_open_files
+from qss_store.runtime.process.interpreter import tune_interpreter
 from qss_store.runtime.process.libraries import LibraryError, check_libraries
 from qss_store.runtime.process.memory_limit import memory_limit, memory_of_machine
 from qss_store.runtime.process.memory_shares import with_shares
@@ -122,7 +122,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         tasks.append(asyncio.create_task(pod.keep_sync_marks(), name="sync-marks"))
         stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
         _LOG.info("pod %s (%s) has opened %d replicas", pod.name, VERSION, len(pod.replicas))
-        _collect_garbage_less_often()
+        tune_interpreter()
         await stop.wait()
         _LOG.info("pod %s stops", pod.name)
 
@@ -146,13 +146,6 @@ def _pod_of(arguments: argparse.Namespace, settings: Settings, extensions: Exten
     )
     pod.request_memory = RequestMemory(settings.request_memory_bytes)
     return pod
-
-
-def _collect_garbage_less_often() -> None:
-    """A request makes hundreds of objects and no cycles: looking for them costs a tenth of it."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -1,6 +1,7 @@
 """What connections may cost: those that send nothing, much, slowly, or never read."""
 
 import asyncio
+import gc
 import socket
 import ssl
 import time
@@ -194,14 +195,22 @@ def authority(tmp_path: Path) -> Authority:
     return Authority.make(tmp_path / "authority")
 
 
+def all_connections() -> list[Connection]:
+    return [one for one in gc.get_objects() if isinstance(one, Connection)]
+
+
+def server_context(authority: Authority, directory: Path) -> ssl.SSLContext:
+    files = authority.issue(directory / "tls")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files / "tls.crt", files / "tls.key")
+    return context
+
+
 async def test_connections_that_never_begin_tls_are_counted_and_go(
     start: Start, authority: Authority, tmp_path: Path
 ) -> None:
-    files = authority.issue(tmp_path / "tls")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files / "tls.crt", files / "tls.key")
     limits = ListenerLimits(handshake_timeout_s=0.5)
-    server = await start(most=6, limits=limits, tls=context)
+    server = await start(most=6, limits=limits, tls=server_context(authority, tmp_path))
     silent = [await server.connect() for _ in range(12)]
     garbage = await server.connect("127.0.0.2")
     garbage[1].write(b"GET / HTTP/1.1\r\n\r\n")
@@ -215,6 +224,22 @@ async def test_connections_that_never_begin_tls_are_counted_and_go(
     for reader, _ in silent:
         assert await asyncio.wait_for(reader.read(), 5) == b""
     assert time.monotonic() - began < 5
+
+
+async def test_tls_begins_with_its_first_bytes(
+    start: Start, authority: Authority, tmp_path: Path
+) -> None:
+    server = await start(tls=server_context(authority, tmp_path))
+    before = all_connections()  # Of other tests, too.
+    silent = [await server.connect() for _ in range(20)]
+    trust = ssl.create_default_context(cafile=str(authority.file))
+    async with aiohttp.ClientSession() as session:
+        url = f"https://127.0.0.1:{server.port}/small"
+        async with session.get(url, ssl=trust) as found:
+            assert await found.text() == "small"
+        assert len(all_connections()) == len(before) + 1
+    silent[0][1].write_eof()
+    assert await asyncio.wait_for(silent[0][0].read(), 2) == b"", "long before its time is over"
 
 
 # --- Heads

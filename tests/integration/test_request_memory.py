@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 import aiohttp
 from aiohttp import web
 
+from qss_core.errors import TooLargeError
 from qss_store.http.content_types import JSON
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import read_json, shell_middlewares
@@ -69,6 +70,20 @@ async def test_a_key_that_is_asked_for_again_and_again_is_read_once(
     assert {one["status"] for one in results} == {"FOUND", "FAILED"}
     assert "ask for it apart" in results[-2]["failure"]["message"]
     assert cluster.nodes[0].pod.request_memory.used == 0
+
+
+async def test_keys_that_have_no_room_in_an_answer_keep_no_rows_alive(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await large(start_cluster, 2 * MIB, 3)
+    gc.collect()
+    gc.disable()  # A failure that keeps its frames, and with them rows, is a cycle.
+    try:
+        answer = await api(cluster).post(MANY, {"keys": ["0001"] * 900 + ["0002"]})
+        assert b"ask for it apart" in answer.body
+        assert not [found for found in gc.get_objects() if type(found) is TooLargeError]
+    finally:
+        gc.enable()
 
 
 async def test_a_few_keys_that_come_twice_are_all_answered(

@@ -15,6 +15,7 @@ from qss_core.model import Partitioner
 from qss_core.partitioning import partition_of
 from qss_core.positions import COMPONENTS_MAX
 from qss_store.runtime.settings import Settings
+from qss_store.transactions.position_limits import commit_bytes_max
 from qss_testing.pods.stores import configuration
 from qss_testing.pods.write_cluster import (
     WriteCluster,
@@ -303,6 +304,20 @@ async def test_a_body_that_is_too_large_is_refused(tmp_path: Path) -> None:
             writer = cluster.writer(ordinal)
             large = await writer.commit(epoch, 0, {}, position={"t" * 1000: {}})
             large.problem(413, "LIMIT_EXCEEDED")
+
+
+async def test_a_commit_has_no_more_bytes_than_its_partitions_need(tmp_path: Path) -> None:
+    async with write_cluster(tmp_path, pods=1) as cluster:
+        writer = cluster.writer()
+        epoch = await writer.epoch()
+        partitions = cluster.pods[0].pod.placed().definition.partitions
+        name = "t" * (commit_bytes_max(partitions) + 1)
+        refused = await writer.commit(epoch, 0, {}, position={name: {}})
+        told = refused.problem(413, "LIMIT_EXCEEDED")["detail"]
+        assert f"chunks for each of {partitions} partitions" in told
+        chunk = ["c" * 36, 1, "c" * 8]
+        rows = {str(number): [chunk] * 4000 for number in range(partitions)}
+        assert len(json.dumps(rows)) < commit_bytes_max(partitions) - 1024 * 1024
 
 
 async def test_a_body_that_comes_too_slowly_is_refused_and_lets_go_of_its_memory(

@@ -113,15 +113,17 @@ async def scans(caller: Caller) -> str:
     return await _ask(caller, caller.target.query_port, request)
 
 
-_POSITION = b",".join(b'"t%d":{"0":1}' % number for number in range(930_000))
+_COMPONENTS = [b'"t%d":{"0":1}' % number for number in range(930_000)]
+_POSITIONS = [b",".join(_COMPONENTS[:some]) for some in (930_000, 170_000, 55_000)]
 
 
 async def commits(caller: Caller) -> str:
-    """A commit whose position has 16 MB."""
+    """A commit with a position of 16 MB, or just within what is read, or what is looked at."""
     target = caller.target
     path = f"/changelog/stores/{target.store}/writers/evil/1/batches/0/commit"
     path += f"?storeId={target.store_id}"
-    body = b'{"generation":1,"chunks":{},"fingerprint":"x","position":{%b}}' % _POSITION
+    position = _POSITIONS[caller.number % len(_POSITIONS)]
+    body = b'{"generation":1,"chunks":{},"fingerprint":"x","position":{%b}}' % position
     request = target.request("POST", path, token=target.writer_token, body=body)
     return await _ask(caller, target.internal_port, request)
 
@@ -190,7 +192,7 @@ KINDS = {
     "slow heads": Kind(attempt=slow_heads, callers=200, pause_s=1.0),
     "batch gets of large values": Kind(attempt=batch_gets, callers=100, pause_s=10.0),
     "scans of the whole store": Kind(attempt=scans, callers=64, pause_s=10.0),
-    "commits with 16 MB of positions": Kind(attempt=commits, callers=20, pause_s=10.0),
+    "commits with large positions": Kind(attempt=commits, callers=20, pause_s=10.0),
     "idle connections on the ops port": Kind(
         attempt=idle_on_ops, callers=300, pause_s=1.0, addresses=4
     ),

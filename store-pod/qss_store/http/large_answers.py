@@ -7,7 +7,7 @@ bytes stay in the request's share of memory, and its client has a time for all o
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from aiohttp import hdrs, web
@@ -38,7 +38,7 @@ def memory_middlewares(memory: RequestMemory, write_stall_max_s: float) -> list[
             share.take_up_to(len(body))
             headers, status = response.headers, response.status
             del response  # It has the body, too.
-            return await send_large(request, body, headers, write_stall_max_s, status)
+            return await send_large(request, (body,), headers, write_stall_max_s, status)
         finally:
             share.close()
 
@@ -47,27 +47,41 @@ def memory_middlewares(memory: RequestMemory, write_stall_max_s: float) -> list[
 
 async def send_large(
     request: web.Request,
-    body: bytes,
+    parts: Sequence[bytes],
     headers: Mapping[str, str],
     write_stall_max_s: float,
     status: int = 200,
 ) -> web.StreamResponse:
     """Writes a whole answer in slices, so that a reader cannot hold it for ever."""
     response = web.StreamResponse(status=status, headers=headers)
-    response.content_length = len(body)
+    response.content_length = size = sum(map(len, parts))
     if request.method == hdrs.METH_HEAD:
         return response
     let_little_wait(request.transport)
     await response.prepare(request)
-    view = memoryview(body)
     # Who takes a little all the time holds the whole of it, too.
-    most_s = write_stall_max_s + len(body) / _BYTES_PER_S_MIN
+    most_s = write_stall_max_s + size / _BYTES_PER_S_MIN
     with patience(request):
         async with asyncio.timeout(most_s):
-            await write_in_slices(response, view, write_stall_max_s)
+            for some in _not_too_small(parts):
+                await write_in_slices(response, some, write_stall_max_s)
             async with asyncio.timeout(write_stall_max_s):
                 await response.write_eof()
     return response
+
+
+def _not_too_small(parts: Sequence[bytes]) -> Iterator[bytes]:
+    """The same bytes; small parts are joined until there is enough for a write."""
+    small: list[bytes] = []
+    size = 0
+    for part in parts:
+        small.append(part)
+        size += len(part)
+        if size >= _SLICE_BYTES:
+            yield part if len(small) == 1 else b"".join(small)
+            small, size = [], 0
+    if size:
+        yield b"".join(small)
 
 
 async def write_in_slices(

@@ -250,18 +250,22 @@ def takes_objects(request: web.Request, body: bytes) -> None:
 
 # --- Bodies
 
+_IN_PARTS = "send it in parts"
 
-async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE) -> bytes:
+
+async def read_body(
+    request: web.Request, limit: int, pace: BodyPace = BODY_PACE, advice: str = _IN_PARTS
+) -> bytes:
     """The whole body. Raises TooLargeError, RequestTimeoutError, UnsupportedMediaError.
 
-    OverloadedError where other requests have the memory.
+    OverloadedError where other requests have the memory. `advice` is for a body over the limit.
     """
     encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if encoding.lower() != "identity":
         raise UnsupportedMediaError(f"a body in {encoding[:40]!r} is not taken: send it plain")
     announced = request.content_length
     if announced is not None and announced > limit:
-        raise _body_too_large(limit)
+        raise _body_too_large(limit, advice)
     if not request.body_exists:
         return b""
     if request.content.is_eof() and request.content.total_bytes <= limit:
@@ -276,7 +280,7 @@ async def read_body(request: web.Request, limit: int, pace: BodyPace = BODY_PACE
             while chunk := await request.content.readany():
                 received += len(chunk)
                 if received > limit:
-                    raise _body_too_large(limit)
+                    raise _body_too_large(limit, advice)
                 takes_memory(request, len(chunk))
                 chunks.append(chunk)
                 earned_s = pace.grace_s + received / pace.bytes_per_s_min
@@ -298,18 +302,22 @@ async def read_json(
     pace: BodyPace = BODY_PACE,
     check: Callable[[bytes], None] | None = None,
     turns: HeavyTurns | None = None,
+    advice: str = _IN_PARTS,
 ) -> Message:
     """The message in the body; MalformedRequestError says what is wrong with it.
 
-    `check` may refuse the bytes of a large one first, in one of the `turns`.
+    A large one is decoded in one of the `turns`; `check` may refuse its bytes before.
     """
-    body = await read_body(request, limit, pace)
-    if check is not None and turns is not None and len(body) > _LARGE_JSON_BYTES:
-        async with turns:
+    body = await read_body(request, limit, pace, advice)
+    if turns is None or len(body) <= _LARGE_JSON_BYTES:
+        takes_objects(request, body)
+        return decode(body, kind)
+    async with turns:
+        if check is not None:
             check(body)
-    takes_objects(request, body)
-    return decode(body, kind)
+        takes_objects(request, body)
+        return decode(body, kind)
 
 
-def _body_too_large(limit: int) -> TooLargeError:
-    return TooLargeError(f"the body is larger than {limit} bytes: send it in parts", limit=limit)
+def _body_too_large(limit: int, advice: str) -> TooLargeError:
+    return TooLargeError(f"the body is larger than {limit} bytes: {advice}", limit=limit)

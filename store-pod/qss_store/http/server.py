@@ -5,6 +5,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from aiohttp import hdrs, web
@@ -48,19 +49,53 @@ class _Admission(asyncio.Protocol):
 
 
 class _Handshake:
-    """A connection that has a place while it shakes hands."""
+    """A connection that has a place before it has shaken hands.
+
+    TLS begins with its first bytes: a connection that never sends any costs a file and no more.
+    """
 
     is_waiting = True
 
-    def __init__(self, address: str) -> None:
-        """Runs when its task is set."""
+    def __init__(self, address: str, taken: socket.socket, timeout_s: float) -> None:
+        """`timeout_s` bounds it from now until both sides have shaken hands."""
         self.address = address
+        self.taken = taken
         self.task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._until_s = self._loop.time() + timeout_s
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def left_s(self) -> float:
+        """The time that is left; more than 0."""
+        return max(self._until_s - self._loop.time(), 0.001)
+
+    def wait(self, begin: Callable[[], None], give_up: Callable[[], None]) -> None:
+        """Calls `begin` when something can be read, or `give_up` when its time is over."""
+        self._loop.add_reader(self.taken, begin)
+        self._timer = self._loop.call_later(self.left_s, give_up)
+
+    def has_bytes(self) -> bool:
+        """Whether its client sent something, and not only its end; no wait goes on after it."""
+        self._stop_waiting()
+        try:
+            return bool(self.taken.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
 
     def drop(self) -> None:
         """Ends it."""
         if self.task is not None:
             self.task.cancel()
+            return
+        self._stop_waiting()
+        self.taken.close()
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._loop.remove_reader(self.taken)
 
 
 class _TlsServer:
@@ -86,11 +121,12 @@ class _TlsServer:
         self._loop.add_reader(listening, self._take_some)
 
     def close(self) -> None:
-        """Listens no more."""
+        """Listens no more, and ends the handshakes."""
         if self._again is not None:
             self._again.cancel()
-        for task in self._shaking:
-            task.cancel()
+        for placed in self._places.held():
+            if isinstance(placed, _Handshake):
+                self._give_up(placed)
         for listening in self.sockets:
             self._loop.remove_reader(listening)
             listening.close()
@@ -110,13 +146,11 @@ class _TlsServer:
                 self._rest(error)
                 return
             taken.settimeout(0)
-            handshake = _Handshake(address_of(peer))
+            handshake = _Handshake(address_of(peer), taken, self._limits.handshake_timeout_s)
             if not self._places.take(handshake):
                 taken.close()
                 continue
-            handshake.task = self._loop.create_task(self._shake(handshake, taken))
-            self._shaking.add(handshake.task)
-            handshake.task.add_done_callback(self._shaking.discard)
+            handshake.wait(partial(self._begin, handshake), partial(self._give_up, handshake))
 
     def _rest(self, error: OSError) -> None:
         """No files are left, for example: those who wait would wake it again and again."""
@@ -127,21 +161,38 @@ class _TlsServer:
             _REST_S, lambda: self._loop.add_reader(listening, self._take_some)
         )
 
-    async def _shake(self, handshake: _Handshake, taken: socket.socket) -> None:
+    def _give_up(self, handshake: _Handshake) -> None:
+        self._places.leave(handshake)
+        handshake.drop()
+
+    def _begin(self, handshake: _Handshake) -> None:
+        if not handshake.has_bytes():
+            self._give_up(handshake)
+            return
+        task = handshake.task = self._loop.create_task(self._shake(handshake))
+        self._shaking.add(task)
+        task.add_done_callback(partial(self._ended, handshake))
+
+    def _ended(self, handshake: _Handshake, task: asyncio.Task[None]) -> None:
+        self._shaking.discard(task)
+        if task.cancelled():  # Perhaps before it began.
+            handshake.taken.close()
+
+    async def _shake(self, handshake: _Handshake) -> None:
         connection = self._make()
         connection.address = handshake.address
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection,
-                taken,
+                handshake.taken,
                 ssl=self._tls,
-                ssl_handshake_timeout=self._limits.handshake_timeout_s,
+                ssl_handshake_timeout=handshake.left_s,
             )
         except (OSError, ssl.SSLError):
             self._places.leave(handshake)
         except BaseException:
             self._places.leave(handshake)
-            taken.close()
+            handshake.taken.close()
             raise
         else:
             self._places.hand_over(handshake, connection)

@@ -73,7 +73,7 @@ class Gathering:
             try:
                 turns[partition] = self._reader.turn(partition, self._options)
             except StoreError as error:
-                found[partition] = error
+                found[partition] = error.with_traceback(None)
         pod = self._reader.pod
         deadline = self._reader.deadline(self._options)
         found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
@@ -125,7 +125,7 @@ class Gathering:
                 execution.read(clock.monotonic() - started, 1, int(row is not None))
                 result = _ABSENT if row is None else self._kept(msgspec.Raw(row))
         except StoreError as error:
-            return error
+            return error.with_traceback(None)
         return msgspec.structs.replace(
             reading.answer(), result=result, execution_info=execution.lines()
         )
@@ -147,7 +147,7 @@ class Gathering:
             reading = await self._open(partition)
             counted, told = await count_rows(reading, self._codec, pod.metrics, pod.clock, until)
         except StoreError as error:
-            return error
+            return error.with_traceback(None)
         execution.add("count", pod.clock.monotonic() - started, f", {told}")
         return msgspec.structs.replace(
             reading.answer(),
@@ -175,7 +175,7 @@ class Gathering:
             )
             self._kept(result)
         except StoreError as error:
-            return error
+            return error.with_traceback(None)
         execution.add(plan.name, clock.monotonic() - started, f", {told}")
         return msgspec.structs.replace(
             reading.answer(), result=result, execution_info=execution.lines()

@@ -148,7 +148,7 @@ class ManyKeys:
             except OverloadedError:
                 raise  # It is the request that there is no memory for.
             except StoreError as error:
-                failure = error
+                failure = error.with_traceback(None)
         turn = reader.turn(partition, self._options)
         if failure is not None:
             turn.skip(reader.pod.ordinal)
@@ -175,7 +175,7 @@ class ManyKeys:
             try:
                 parts[partition] = await self._read(partition)
             except StoreError as error:
-                parts[partition] = error
+                parts[partition] = error.with_traceback(None)
         return parts
 
     # --- Here
@@ -241,7 +241,7 @@ class ManyKeys:
         try:
             self._check_room()
         except StoreError as error:
-            return error
+            return error.with_traceback(None)
         self._takes(len(row))
         return row
 
@@ -256,7 +256,7 @@ class ManyKeys:
             self._check_room()
             row = reading.view.snapshot.get(key)
         except StoreError as error:
-            return error
+            return error.with_traceback(None)
         self._takes(len(row or b""))
         return row
 

@@ -108,7 +108,7 @@ class TimeScan:
             try:
                 configuration = self.pod.configuration(piece.partition)
             except StoreError as error:
-                found[piece.partition] = error
+                found[piece.partition] = error.with_traceback(None)
             else:
                 turns[piece.partition] = Turn.of(configuration, self.pod.ordinal, self.options)
         pods, clock = self.pod.placed().pods, self.pod.clock
@@ -181,7 +181,7 @@ class TimeScan:
             except NoMemoryError:
                 raise
             except StoreError as error:
-                found[partition] = error
+                found[partition] = error.with_traceback(None)
         return found
 
     def _piece(self, partition: PartitionId) -> Piece:

@@ -1,4 +1,4 @@
-"""How large a store's position may become. Pure."""
+"""How large a store's position, and the request that commits one, may become. Pure."""
 
 import msgspec
 
@@ -13,10 +13,17 @@ from qss_core.positions import (
 )
 
 _POSITION_JSON_BYTES_MAX = 1024 * 1024
-_LESS_POSITION = (
+_COMMAS_MAX = 4 * COMPONENTS_MAX  # Names of topics may have some, too.
+_CHUNKS_BYTES_MAX = 256 * 1024  # Of one partition's references: some 4 000.
+LESS_POSITION = (
     "read fewer topics or partitions into one store, or let it forget writers that will not come "
     "back (qss writers STORE --delete WRITER)"
 )
+
+
+def commit_bytes_max(partitions: int) -> int:
+    """The largest JSON of a commit, in bytes: what its chunks and its position may need."""
+    return 2 * _POSITION_JSON_BYTES_MAX + partitions * _CHUNKS_BYTES_MAX
 
 
 def check_position_json(body: bytes) -> None:
@@ -31,8 +38,13 @@ def check_position_json(body: bytes) -> None:
     if len(bytes(position)) > _POSITION_JSON_BYTES_MAX:
         raise TooLargeError(
             f"the position has {len(bytes(position))} bytes of JSON, at most "
-            f"{_POSITION_JSON_BYTES_MAX} are read: {_LESS_POSITION}",
+            f"{_POSITION_JSON_BYTES_MAX} are read: {LESS_POSITION}",
             limit=_POSITION_JSON_BYTES_MAX,
+        )
+    if bytes(position).count(b",") > _COMMAS_MAX:
+        raise TooLargeError(
+            f"the position has more than {COMPONENTS_MAX} components: {LESS_POSITION}",
+            limit=COMPONENTS_MAX,
         )
 
 
@@ -51,15 +63,15 @@ def check_position(before: Position, after: Position) -> None:
     if after.component_count > COMPONENTS_MAX:
         raise TooLargeError(
             f"the position would have {after.component_count} components, at most "
-            f"{COMPONENTS_MAX} are allowed: {_LESS_POSITION}"
+            f"{COMPONENTS_MAX} are allowed: {LESS_POSITION}"
         )
     if (size := len(encode_position(after))) > POSITION_BYTES_MAX:
         raise TooLargeError(
             f"the position would have {size} bytes, at most {POSITION_BYTES_MAX} are allowed: "
-            f"{_LESS_POSITION}"
+            f"{LESS_POSITION}"
         )
     if (size := grown_token_bytes(after)) > TOKEN_BYTES_MAX:
         raise TooLargeError(
             f"the position's token could grow to {size} bytes, at most {TOKEN_BYTES_MAX} fit "
-            f"into a request: {_LESS_POSITION}"
+            f"into a request: {LESS_POSITION}"
         )

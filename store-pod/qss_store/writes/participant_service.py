@@ -87,7 +87,7 @@ class Batches:
                 return Awaited(replica, logged)
             return append(replica, command, one.data, one.batches if remembers else ())
         except StoreError as error:
-            return error
+            return error.with_traceback(None)
 
     def slices_of(self, body: bytes) -> list[Slice]:
         """The slices of a chunk, checked as the store asks for it; raises as `decode_chunk`."""

@@ -32,9 +32,10 @@ def test_alone_a_request_has_what_its_own_limits_allow() -> None:
     memory.share().take(1)
 
 
-def test_a_position_of_a_million_components_is_refused_as_bytes() -> None:
-    components = b",".join(b'"t%d":{"0":1}' % number for number in range(100_000))
-    with pytest.raises(TooLargeError, match="position"):
-        check_position_json(b'{"generation":1,"position":{%b}}' % components)
+@pytest.mark.parametrize(("components", "told"), [(100_000, "bytes of JSON"), (5000, "components")])
+def test_a_position_of_too_many_components_is_refused_as_bytes(components: int, told: str) -> None:
+    position = b",".join(b'"t%d":{"0":1}' % number for number in range(components))
+    with pytest.raises(TooLargeError, match=told):
+        check_position_json(b'{"generation":1,"position":{%b}}' % position)
     check_position_json(b'{"generation":1,"position":{"t":{"0":1}}}')
     check_position_json(b'{"generation":')  # Others say what is wrong.

@@ -35,6 +35,10 @@ class ConnectionPlaces:
         """How many there are."""
         return len(self._held)
 
+    def held(self) -> list[Placed]:
+        """All of them."""
+        return list(self._held)
+
     def take(self, newcomer: Placed) -> bool:
         """Whether there is room for another one, also after a silent one has gone."""
         address = newcomer.address

@@ -49,7 +49,11 @@ from qss_store.replication.entries import Stage
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.settings import Settings
-from qss_store.transactions.position_limits import check_position_json
+from qss_store.transactions.position_limits import (
+    LESS_POSITION,
+    check_position_json,
+    commit_bytes_max,
+)
 from qss_store.writes.coordinator_service import Coordination
 from qss_store.writes.loss_acceptance import LossAcceptance
 from qss_store.writes.participant_service import Batches
@@ -128,10 +132,17 @@ class InternalApi:
         name, epoch, batch = _batch_of(request)
         self._check_store_id(request)
         memory = request.get(MEMORY)
+        partitions = self._pod.placed().definition.partitions
         if request.content_type != BATCH_MEDIA:
-            limit = self.settings.message_bytes_max
             message = await read_json(
-                request, limit, CommitRequest, self._pace, check_position_json, self._pod.turns
+                request,
+                min(commit_bytes_max(partitions), self.settings.message_bytes_max),
+                CommitRequest,
+                self._pace,
+                check_position_json,
+                self._pod.turns,
+                f"a batch names up to 4000 chunks for each of {partitions} partitions: let fewer "
+                f"tasks write; or its position is too large: {LESS_POSITION}",
             )
             return self._coordination.begin_commit(name, epoch, batch, message, (), memory)
         body = await read_body(request, CARRIED_BYTES_MAX, self._pace)

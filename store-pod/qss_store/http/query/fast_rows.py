@@ -45,6 +45,5 @@ def rows_at_once(
         b"true" if is_over else b"false",
         bytes(reader.answer_json(reading))[1:],
     )
-    return scan_document(
-        [chunk.data] if chunk.row_count else [], b"{%b}" % answer, encode_cursor(left, plan, codec)
-    )
+    rows = [chunk.data] if chunk.row_count else []
+    return b"".join(scan_document(rows, b"{%b}" % answer, encode_cursor(left, plan, codec)))

@@ -85,7 +85,7 @@ class PointApi:
             except NoMemoryError:
                 raise  # It is the request that there is no memory for.
             except StoreError as error:
-                failure = error
+                failure = error.with_traceback(None)
         return await self._pass_on(ask, failure)
 
     def _parse(self, request: web.Request) -> PointAsk:
@@ -242,6 +242,6 @@ def _passed_back(answer: HttpAnswer) -> web.Response | StoreError:
     if answer.status not in (200, 304):
         error = refusal_of(answer.status, answer.body)
         if not isinstance(error, KeyNotFoundError):
-            return error
+            return error.with_traceback(None)
     headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
     return web.Response(status=answer.status, body=answer.body, headers=headers)

@@ -207,7 +207,7 @@ class QueryApi:
     async def _send_bytes(
         self, request: web.Request, body: bytes, media: str = JSON
     ) -> web.StreamResponse:
-        return await send_document(request, body, self._reader.settings.write_stall_max_s, media)
+        return await send_document(request, (body,), self._reader.settings.write_stall_max_s, media)
 
     async def _read(self, request: web.Request, kind: type[_Message]) -> _Message:
         settings = self._reader.settings

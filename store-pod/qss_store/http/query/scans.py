@@ -89,9 +89,9 @@ class ScanApi:
         if not isinstance(encoder, JsonRows):
             return await stream(request, scan, encoder, self._reader.settings.write_stall_max_s)
         found = await collect(request, scan)
-        body = scan_document(found.all_rows, answers_json(found.answers), found.cursor)
+        parts = scan_document(found.all_rows, answers_json(found.answers), found.cursor)
         del found
-        return await send_document(request, body, self._reader.settings.write_stall_max_s)
+        return await send_document(request, parts, self._reader.settings.write_stall_max_s)
 
     def scan(
         self,

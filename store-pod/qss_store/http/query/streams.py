@@ -5,7 +5,7 @@ too long, or goes away, ends it, and the iterator is closed.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -24,7 +24,8 @@ from qss_store.http.middleware import takes_memory
 from qss_store.reads.encode.json import NdjsonRows, RowEncoder
 from qss_store.reads.multi_scan import Event, Mark, Rows
 
-_COPIES = 2  # Of a document's rows: by themselves, and joined.
+_COPIES = 2  # Of a document's rows: by themselves, and on their way to the client.
+_json = msgspec.json.encode
 
 
 class EventSource(Protocol):
@@ -134,26 +135,28 @@ async def stream(
 
 
 async def send_document(
-    request: web.Request, body: bytes, write_stall_max_s: float, media: str = JSON
+    request: web.Request, parts: Sequence[bytes], write_stall_max_s: float, media: str = JSON
 ) -> web.StreamResponse:
     """A whole answer; a large one goes in slices, so that a reader cannot hold it for ever."""
     headers: dict[str, str] = {hdrs.CONTENT_TYPE: media}
-    if len(body) <= LARGE_BYTES:
-        return web.Response(body=body, headers=headers)
-    return await send_large(request, body, headers, write_stall_max_s)
+    if sum(map(len, parts)) <= LARGE_BYTES:
+        return web.Response(body=b"".join(parts), headers=headers)
+    return await send_large(request, parts, headers, write_stall_max_s)
 
 
-def scan_document(rows: Iterable[bytes], partitions: bytes, cursor: str | None) -> bytes:
-    """The whole answer of a scan; rows are JSON, some with commas between; partitions an object."""
+def scan_document(rows: Iterable[bytes], partitions: bytes, cursor: str | None) -> list[bytes]:
+    """The whole answer of a scan, in parts that are not joined: to copy megabytes takes long.
+
+    Rows are JSON, some with commas between; partitions an object.
+    """
     parts = [b'{"rows":[']
     for some in rows:
         parts += (some, b",")
     if len(parts) > 1:
         parts.pop()
-    parts += (b'],"partitions":', partitions, b',"cursor":', msgspec.json.encode(cursor), b"}")
-    return b"".join(parts)  # Rows are copied once: there may be megabytes of them.
+    return [*parts, b'],"partitions":', partitions, b',"cursor":', _json(cursor), b"}"]
 
 
 def answers_json(answers: dict[PartitionId, PartitionAnswer]) -> bytes:
     """Answers by partition number."""
-    return msgspec.json.encode({str(number): answer for number, answer in answers.items()})
+    return _json({str(number): answer for number, answer in answers.items()})
