@@ -92,13 +92,6 @@ def test_a_machine_whose_name_has_no_address_has_a_session(
     assert ended.stdout == "[3, 3, 3] 100000\n"
 
 
-def test_a_reader_that_stops_early_prints_no_traceback(
-    ended: "subprocess.CompletedProcess[str]",
-) -> None:
-    assert ended.stdout
-    assert "BrokenPipeError" not in ended.stderr
-
-
 def test_a_batch_job_hears_of_rows_that_are_too_old_and_of_windows_between_two(
     ended: "subprocess.CompletedProcess[str]",
 ) -> None:

@@ -105,8 +105,9 @@ class Maintenance:
         clock = self._pod.clock
         attention = Attention(clock.monotonic(), clock.cpu_s())
         tick_s = WORK_TICK_S
+        self.turned_at = clock.monotonic()
         while True:
-            before = clock.monotonic()
+            before = self.turned_at  # All time counts, that between two looks, too.
             await asyncio.sleep(tick_s)
             self.turned_at = clock.monotonic()
             self._pod.metrics.stalled(max(0.0, self.turned_at - before - tick_s))
