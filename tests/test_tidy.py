@@ -12,6 +12,7 @@ CODE_DIRECTORIES = ("operator", "store-pod", "spark-jobs", "tests")
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 MODULES_OF_A_LEVEL_MAX = 12
+DOCSTRING_WORDS_MIN = 5
 VAGUE_NAMES = {"utils", "helpers", "common", "manager", "misc"}
 TOP_LEVEL = {
     "operator",
@@ -63,6 +64,19 @@ def test_a_function_has_at_most_50_lines() -> None:
         if lines > FUNCTION_LINES_MAX
     }
     assert long == {}
+
+
+def test_a_docstring_says_something() -> None:
+    empty = [
+        f"{path.relative_to(ROOT)}:{getattr(node, 'name', 'module')}: {told}"
+        for path in modules()
+        if path.relative_to(ROOT).parts[0] != "tests"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (told := ast.get_docstring(node)) is not None
+        and len(told.split()) < DOCSTRING_WORDS_MIN
+    ]
+    assert empty == []
 
 
 def test_a_level_of_a_package_has_at_most_12_modules() -> None:

@@ -27,11 +27,10 @@ class Failure:
         return self.error.retry is not Retry.LATER or self.times >= _TOLD_AFTER
 
 
-class Attempts:
+class Backoff:
     """The failures that were not followed by a success yet, by what they are about."""
 
     def __init__(self) -> None:
-        """Nothing failed yet."""
         self._failures: dict[Hashable, Failure] = {}
 
     def of(self, subject: Hashable) -> Failure | None:
@@ -39,7 +38,6 @@ class Attempts:
         return self._failures.get(subject)
 
     def is_due(self, subject: Hashable, tried: Any, now_s: float) -> bool:
-        """Whether to try now."""
         failure = self.of(subject)
         return failure is None or failure.tried != tried or now_s >= failure.again_at_s
 
@@ -55,7 +53,6 @@ class Attempts:
         return is_news
 
     def forget(self, subject: Hashable) -> None:
-        """It went well."""
         self._failures.pop(subject, None)
 
     def keep_only(self, subjects: Collection[Hashable]) -> None:

@@ -23,8 +23,6 @@ class UtcClock(Protocol):
 
 
 class SystemClock:
-    """Time of this machine."""
-
     def now(self) -> str:
         """The time of day in UTC, RFC 3339 with seconds."""
         return time_of(self.utc())

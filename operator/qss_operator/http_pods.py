@@ -47,11 +47,9 @@ class OpenAccess:
     """Pods that ask nobody who calls, and show no certificate: those of this machine."""
 
     def headers(self, pod: PodAddress) -> dict[str, str]:  # noqa: ARG002 the protocol's signature.
-        """None."""
         return {}
 
     def tls(self, pod: PodAddress) -> dict[str, Any]:  # noqa: ARG002 the protocol's signature.
-        """None."""
         return {}
 
 

@@ -16,7 +16,6 @@ class OperatorMetrics:
     """The operator's metrics, in a registry of their own unless one is given."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        """All counters at zero."""
         self.registry = registry or CollectorRegistry()
         self._reconciles = self._counter(
             "reconciles", "Rounds by result: settled, unsettled, gone, failed.", "result"
@@ -78,7 +77,6 @@ class OperatorMetrics:
         return Gauge(f"qss_operator_{name}", text, labels, registry=self.registry)
 
     def reconciled(self, result: str, seconds: float) -> None:
-        """A round ended."""
         self._reconciles.labels(result).inc()
         self._reconcile_seconds.observe(seconds)
 

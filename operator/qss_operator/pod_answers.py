@@ -33,7 +33,6 @@ class AnswerSizes:
     """
 
     def __init__(self) -> None:
-        """None."""
         self._asked = 0
         self._total = 0
 

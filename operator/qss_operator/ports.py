@@ -37,8 +37,6 @@ class Cluster(Protocol):
 
 
 class Pods(Protocol):
-    """The pods' control API."""
-
     async def report(self, pod: PodAddress) -> ReplicasReport | None:
         """What a pod holds; None if it does not answer in time, or does not say so."""
         ...

@@ -15,9 +15,9 @@ from qss_core.errors import StoreError, StoreTypeRefusedError
 from qss_core.model import Ordinal, Sequence, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_operator.backoff import Attempts
+from qss_operator.backoff import Backoff
 from qss_operator.errors import ConflictError, reason_of
-from qss_operator.planning.assignment_state import Known, assess
+from qss_operator.planning.assignment_state import KnownAssignment, assess
 from qss_operator.planning.model import (
     AcceptLoss,
     ClusterState,
@@ -78,7 +78,7 @@ class StoreReconciler:
         self._intervals = intervals or Intervals()
         self._sent: dict[Ordinal, SentAssignment] = {}
         self._published_at_s: float | None = None
-        self._attempts = Attempts()
+        self._attempts = Backoff()
         self._completed: Sequence | None = None  # As of the last round.
         self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
 
@@ -264,7 +264,7 @@ class StoreReconciler:
     async def _publish_observation(self, observation: Observation) -> bool:
         """Publish what changed, not more often than the interval says; whether all is quiet."""
         status = status_of(observation, self._clock.now())
-        is_quiet = isinstance(assess(observation), Known) and all(
+        is_quiet = isinstance(assess(observation), KnownAssignment) and all(
             pod.ordinal in observation.reports for pod in observation.cluster.pods
         )
         if status == observation.resource.status:

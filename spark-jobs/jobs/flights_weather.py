@@ -96,8 +96,7 @@ class HourlyJoin(StatefulProcessor):
         self._sides.clear()
         return iter(())
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
 
 def joined(origin: str, hour_ms: int, sides: dict[str, Side], rows: Iterator[Row]) -> Iterator[Row]:

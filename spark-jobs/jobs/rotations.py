@@ -101,8 +101,7 @@ class Rotations(StatefulProcessor):
         held = self._live.get()
         return json.loads(held[0]) if held else []
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
 
 def session_of(row: Row) -> Session:

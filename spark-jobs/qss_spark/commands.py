@@ -15,7 +15,6 @@ _NAMES = tuple(play.name for play in PLAYS)
 
 
 def register(app: typer.Typer) -> None:
-    """Adds `qss demo`."""
     app.command()(demo)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from qss_spark.java.jvm_cds import ClassArchive, class_archive, quoted
+from qss_spark.java.jvm_cds import JvmCdsArchive, class_archive, quoted
 from qss_spark.java.runtime import (
     JavaNotFoundError,
     default_cache,
@@ -43,7 +43,7 @@ def takes_archives(home: Path) -> bool:
     return version is not None and version < JAVA_BELOW
 
 
-def make(home: Path, archive: ClassArchive) -> None:
+def make(home: Path, archive: JvmCdsArchive) -> None:
     """Makes an archive; another process may do the same.
 
     Raises TrainingError, also where the path has a colon, and OSError where the directory cannot

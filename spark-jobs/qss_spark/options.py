@@ -43,12 +43,10 @@ class Access:
 
     @property
     def options(self) -> dict[str, str]:
-        """As options."""
         given = {"tokenFile": self.token_file, "caFile": self.ca_file}
         return {name: value for name, value in given.items() if value is not None}
 
     def http(self) -> SyncHttp:
-        """New connections."""
         return SyncHttp(token_file=self.token_file, ca_file=self.ca_file)
 
 
@@ -66,7 +64,6 @@ class SinkBatch(Wire, frozen=True, kw_only=True):
 
     @property
     def run(self) -> Run:
-        """The opened writer."""
         return Run(self.store, self.writer, self.opened)
 
     @property

@@ -16,16 +16,15 @@ class ProgressLines(StreamingQueryListener):
     """Prints `{"batch": 3, "rows": 4500, "seconds": 0.6}`."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 Spark's name.
-        """Nothing to tell."""
+        ...
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing to tell."""
+        ...
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Nothing to tell: the exit code does."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A batch was committed."""
         progress = event.progress
         line = {
             "batch": progress.batchId,

@@ -92,7 +92,6 @@ class Columns:
 
     @classmethod
     def parse(cls, key: str | None, value: str | None, timestamp: str | None = None) -> "Columns":
-        """From comma-separated names."""
         return cls(
             key=_names(key) or ("key",),
             value=_names(value) or ("value",),

@@ -72,7 +72,6 @@ class AsyncStore:
         raw: bool = False,
         limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     ) -> None:
-        """Asks nothing yet."""
         name = checked_name(store)
         self._conversation = Conversation(
             find_urls(name, url),
@@ -99,11 +98,9 @@ class AsyncStore:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes all connections."""
         await self.close()
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self._session.close()
 
     @property

@@ -101,8 +101,6 @@ class HeadTooLargeError(StoreError):
 
 
 class OverloadedError(StoreError):
-    """Too much at once."""
-
     code, http_status, retry, retry_after_ms = "LIMIT_EXCEEDED", 429, Retry.LATER, 250
 
 
@@ -125,8 +123,6 @@ class UnsupportedMediaError(StoreError):
 
 
 class HttpVersionError(StoreError):
-    """Another version of HTTP."""
-
     code, http_status = "HTTP_VERSION_NOT_SUPPORTED", 505
 
 
@@ -173,8 +169,6 @@ class KeyNotFoundError(StoreError):
 
 
 class PathNotFoundError(StoreError):
-    """No such resource."""
-
     code, http_status = "PATH_NOT_FOUND", 404
 
 

@@ -3,6 +3,7 @@
 import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 
 import msgspec
 
@@ -11,6 +12,13 @@ from qss_core.errors import MalformedRequestError
 # Java reads a surrogate that was encoded on its own as one bad character, Python byte by byte.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
+
+
+def listed(names: Sequence[str], names_max: int = 8) -> str:
+    """Names with commas between, at most so many, and how many more there are."""
+    more = len(names) - names_max
+    first = ", ".join(names[:names_max])
+    return f"{first} and {more} more" if more > 0 else first
 
 
 def encode_text(text: str) -> bytes:
@@ -50,7 +58,6 @@ def decode_text(data: bytes) -> str:
 
 
 def encode_base64url(data: bytes) -> str:
-    """Unpadded base64url."""
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 

@@ -42,11 +42,11 @@ from qss_store.runtime.process.memory_shares import with_shares
 from qss_store.runtime.process.without_pandas import settle_without_pandas
 from qss_store.runtime.request_memory import RequestMemory
 from qss_store.runtime.settings import Settings
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
-from qss_store.writes.coordinator_service import Coordination
-from qss_store.writes.participant_service import Batches
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.writes.coordinator_service import CoordinatorService
+from qss_store.writes.participant_service import ParticipantService
 from qss_store.writes.sequence_comparison import Comparison
-from qss_store.writes.sweeper import Maintenance
+from qss_store.writes.sweeper import Sweeper
 
 _LOG = logging.getLogger("qss_store")
 
@@ -87,9 +87,9 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         )
         session = await stack.enter_async_context(PeerSession(protection.trust))
         peers = Peers(session, protection.credentials)
-        batches = Batches(pod, arguments.data_dir)
-        coordination = Coordination(pod, batches, peers, settings)
-        maintenance = Maintenance(pod, coordination, peers, settings)
+        batches = ParticipantService(pod, arguments.data_dir)
+        coordination = CoordinatorService(pod, batches, peers, settings)
+        maintenance = Sweeper(pod, coordination, peers, settings)
         comparison = Comparison(pod, peers, settings)
         api = InternalApi(pod, batches, coordination, comparison, session, settings)
         writers = writer_routes(pod, coordination, session, settings)
@@ -128,8 +128,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
 
 
 def _pod_of(arguments: argparse.Namespace, settings: Settings, extensions: Extensions) -> Pod:
-    """The pod, not started."""
-    budget = Budget.of(
+    budget = MemoryBudget.of(
         cache_bytes=settings.block_cache_bytes, write_buffer_bytes=settings.write_buffer_bytes
     )
     pod = Pod(

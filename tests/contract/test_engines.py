@@ -17,12 +17,12 @@ from hypothesis.stateful import (
 
 from qss_store.storage.engine import CHANGELOG, FIXED_FAMILIES, META, Engine
 from qss_store.storage.memory_engine import MemoryEngine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 
 MakeEngine = Callable[[], Engine]
 ROWS = "rows"
 KEYS = [b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\xff", b"\xff\xff"]
-BUDGET = Budget.of(cache_bytes=8 << 20, write_buffer_bytes=8 << 20)
+BUDGET = MemoryBudget.of(cache_bytes=8 << 20, write_buffer_bytes=8 << 20)
 
 
 @pytest.fixture(params=["memory", "rocksdb"])

@@ -9,9 +9,9 @@ import pytest
 from qss_core.formats.values import Format
 from qss_store.storage.engine import Engine
 from qss_store.storage.memory_engine import MemoryEngine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
-from qss_store.storage.views.converted import MigratingSnapshot, Older
-from qss_store.storage.views.overlaid import NO_ROWS, OverlaidSnapshot
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.views.converted import ConvertedView, Older
+from qss_store.storage.views.overlaid import NO_ROWS, OverlaidView
 from qss_testing.pods.stores import Cluster, Put, commit_rows
 from qss_testing.reference.migrations import STEP_ROWS, change_format, only_replica, shown
 
@@ -22,7 +22,7 @@ STAMP = bytes(8)
 
 @pytest.fixture(params=["memory", "rocksdb"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    budget = Budget.of(cache_bytes=2**20, write_buffer_bytes=2**20)
+    budget = MemoryBudget.of(cache_bytes=2**20, write_buffer_bytes=2**20)
     made: Engine = MemoryEngine() if request.param == "memory" else RocksDbEngine(tmp_path, budget)
     for family, value in ((NEWER, STAMP + b"new"), (OLDER, b"old")):
         made.create_family(family)
@@ -34,9 +34,9 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     made.close()
 
 
-def migrating(engine: Engine) -> MigratingSnapshot:
+def migrating(engine: Engine) -> ConvertedView:
     older = Older(engine.snapshot(OLDER), Format.Plain, b"")
-    return MigratingSnapshot(engine.snapshot(NEWER), [older], Format.Timestamped)
+    return ConvertedView(engine.snapshot(NEWER), [older], Format.Timestamped)
 
 
 @pytest.mark.parametrize("is_pending", [False, True])
@@ -46,12 +46,12 @@ def test_trap_5_a_range_that_is_open_at_one_end_is_right_backward(
     rows = {b"a": b"1", b"b": b"2", b"c": b"3"}
     family = engine.snapshot(OLDER)
     if is_pending:
-        snapshot = OverlaidSnapshot(family, NO_ROWS.with_rows({**rows, b"both": None}))
+        snapshot = OverlaidView(family, NO_ROWS.with_rows({**rows, b"both": None}))
     else:
         batch = engine.batch()
         batch.put_rows(OLDER, [*rows, b"both"], [*rows.values(), None])
         engine.write(batch)
-        snapshot = OverlaidSnapshot(engine.snapshot(OLDER), NO_ROWS)
+        snapshot = OverlaidView(engine.snapshot(OLDER), NO_ROWS)
     assert [key for key, _ in snapshot.scan(lower=b"b", reverse=True)] == [b"older", b"c", b"b"]
     assert [key for key, _ in snapshot.scan(upper=b"c", reverse=True)] == [b"b", b"a"]
 

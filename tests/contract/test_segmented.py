@@ -13,13 +13,13 @@ from qss_core.formats.timed_keys import TIME_MAX, encode_session_key, encode_win
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.storage.engine import Engine
 from qss_store.storage.memory_engine import MemoryEngine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
-from qss_store.storage.views.segmented import SegmentedSnapshot
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.views.segmented import SegmentedView
 from qss_testing.pods.stores import make_definition
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE
-BUDGET = Budget.of(cache_bytes=8 << 20, write_buffer_bytes=8 << 20)
+BUDGET = MemoryBudget.of(cache_bytes=8 << 20, write_buffer_bytes=8 << 20)
 TIMES = [0, 1, 4 * MINUTE, 5 * MINUTE - 1, 5 * MINUTE, 9 * MINUTE, 10 * MINUTE, 12 * MINUTE]
 KEYS = [b"", b"a", b"a\x00", b"b", b"b\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01", b"\xff"]
 ROW_KEYS = sorted(encode_window_key(key, time) for key, time in product(KEYS, TIMES))
@@ -54,13 +54,13 @@ def put(engine: Engine, row_keys: list[bytes], value: bytes = b"v") -> None:
     engine.write(batch)
 
 
-def snapshot_of(engine: Engine, stream_time: int = -1) -> SegmentedSnapshot:
+def snapshot_of(engine: Engine, stream_time: int = -1) -> SegmentedView:
     snapshots = {
         int(family[5:]): engine.snapshot(family)
         for family in engine.families()
         if family.startswith("rows-")
     }
-    return SegmentedSnapshot(SEGMENTS, snapshots, stream_time)
+    return SegmentedView(SEGMENTS, snapshots, stream_time)
 
 
 def is_asked_for(row_key: bytes, earliest: int | None, latest: int | None) -> bool:

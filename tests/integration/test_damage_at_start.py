@@ -13,7 +13,7 @@ from qss_core.model import PartitionId
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.unopened import Unopened
 from qss_store.storage.engine import Engine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.faults.rolled_back import accept, cluster_of, losses, values, write
 from qss_testing.pods.write_cluster import WriteCluster
 from qss_testing.waiting import wait_until_async
@@ -99,8 +99,8 @@ def flush(database: Path) -> None:
     engine.close()
 
 
-def budget() -> Budget:
-    return Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
+def budget() -> MemoryBudget:
+    return MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
 
 
 def test_rows_of_a_write_ahead_log_alone_are_not_deleted_where_current_is_gone(

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from qss_core.model import Isolation, StoreType
-from qss_store.http.query import fast_path as lane
-from qss_store.http.query.fast_path import Frame
+from qss_store.http.query.fast_path import Frame, QueryFastPath
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.packets import Connection, connected, get, post
 from qss_testing.pods.stores import Cluster, Put
@@ -22,14 +21,14 @@ HOUR = 3_600_000
 def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each request that reached the lane whether it answered."""
     seen: list[bool] = []
-    answer = lane.Lane.answer
+    answer = QueryFastPath.answer
 
-    def spy(self: lane.Lane, frame: Frame) -> bytes | None:
+    def spy(self: QueryFastPath, frame: Frame) -> bytes | None:
         found = answer(self, frame)
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(lane.Lane, "answer", spy)
+    monkeypatch.setattr(QueryFastPath, "answer", spy)
     return seen
 
 

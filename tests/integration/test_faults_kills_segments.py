@@ -14,9 +14,9 @@ from qss_core.errors import StoreError
 from qss_core.formats.timed_keys import encode_window_key
 from qss_core.formats.values import Format, decode_value
 from qss_core.model import StoreType
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.transactions.participant import Participant
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import Put, slice_of
@@ -91,11 +91,11 @@ def test_killed_after_so_many_segments_came_and_went(cluster: PodCluster, change
 def check(cluster: PodCluster) -> None:
     """The disk holds the second batch and nothing else."""
     definition = cluster.assignment.definition
-    budget = Budget.of(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
+    budget = MemoryBudget.of(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
     engine = RocksDbEngine(cluster.pods[0].volume / "partitions" / "0", budget)
     participant = Participant.load(dict(engine.scan(META)))
     assert (participant.stream_time, participant.puts) == (29 * MINUTE, 42_000)
-    families = Families.of(definition, participant.data_generation)
+    families = ColumnFamilies.of(definition, participant.data_generation)
     assert families.leftovers(engine.families(), participant.stream_time) == []
     view = families.snapshot(engine, participant.stream_time, {})
     rows = {key: decode_value(Format(definition.format), row) for key, row in view.scan()}

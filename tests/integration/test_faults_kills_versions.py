@@ -12,10 +12,10 @@ import pytest
 from qss_client.writes.batch import stage
 from qss_core.errors import StoreError
 from qss_core.model import StoreType
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
-from qss_store.storage.views.versioned import VersionedSnapshot
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.storage.views.versioned import VersionedView
 from qss_store.transactions.participant import Participant
 from qss_testing.pods.pod_process import PodCluster
 from qss_testing.pods.stores import Put, slice_of
@@ -99,14 +99,14 @@ def check(cluster: PodCluster) -> None:
     expected = Versions(RETENTION)
     expected.commit(OLD)
     expected.commit(NEW)
-    budget = Budget.of(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
+    budget = MemoryBudget.of(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
     engine = RocksDbEngine(cluster.pods[0].volume / "partitions" / "0", budget)
     participant = Participant.load(dict(engine.scan(META)))
     assert participant.stream_time == expected.stream_time
-    families = Families.of(cluster.assignment.definition, participant.data_generation)
+    families = ColumnFamilies.of(cluster.assignment.definition, participant.data_generation)
     assert families.leftovers(engine.families(), participant.stream_time) == []
     view = families.snapshot(engine, participant.stream_time, {})
-    assert isinstance(view, VersionedSnapshot)
+    assert isinstance(view, VersionedView)
     assert stored_rows(view) == expected.rows()
     view.close()
     engine.close()

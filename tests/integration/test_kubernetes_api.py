@@ -21,13 +21,13 @@ from qss_operator.kubernetes.api.errors import (
 )
 from qss_operator.kubernetes.api.kinds import CONFIG_MAPS, NODES, STORES, TOKEN_REVIEWS
 from qss_operator.kubernetes.api.requests import Object
-from qss_operator.kubernetes.api.retries import Patience
+from qss_operator.kubernetes.api.retries import RetryLimits
 from qss_testing.fakes.toy_api_server import ToyApiServer
 
-QUICK = Patience(try_s=0.3, total_s=5.0, pause_s=0.001, pause_s_max=0.01)
+QUICK = RetryLimits(try_s=0.3, total_s=5.0, pause_s=0.001, pause_s_max=0.01)
 # Where a test counts what is asked: a large page may take a slow machine longer than QUICK waits.
-CALM = Patience(try_s=30.0, total_s=60.0)
-ONCE = Patience(try_s=0.3, total_s=0.3, tries_max=1)
+CALM = RetryLimits(try_s=30.0, total_s=60.0)
+ONCE = RetryLimits(try_s=0.3, total_s=0.3, tries_max=1)
 
 Observed = list[tuple[str, str, str]]
 
@@ -44,14 +44,14 @@ def observed() -> Observed:
 
 
 @pytest.fixture
-def patience() -> Patience:
+def patience() -> RetryLimits:
     """The client's; a test may have another one."""
     return QUICK
 
 
 @pytest.fixture
 async def api(
-    server: ToyApiServer, tmp_path: Path, observed: Observed, patience: Patience
+    server: ToyApiServer, tmp_path: Path, observed: Observed, patience: RetryLimits
 ) -> AsyncIterator[KubernetesApi]:
     def observe(verb: str, resource: str, code: str, seconds: float) -> None:
         assert seconds >= 0

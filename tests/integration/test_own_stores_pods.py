@@ -10,7 +10,7 @@ from qss_core.errors import UncommittedTooLargeError
 from qss_core.formats.values import Format
 from qss_core.model import Isolation, PartitionId
 from qss_core.queries.parameters import ReadOptions
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.routing.admission import Reading, prepare_reading
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.runtime.peer_client import PeerSession
@@ -38,7 +38,7 @@ async def test_who_asks_before_the_pod_serves_finds_its_indexes_later(cluster: C
     pod.assignment = pod.indexing = None
     pod.remember()
     session = PeerSession()
-    reader = Reader(pod, PeerReads(session, 1), Settings())
+    reader = ReadContext(pod, PeerReads(session, 1), Settings())
     assert reader.codec(STORE).indexing is pod.indexing
     assert pod.indexing is not None
     await session.close()

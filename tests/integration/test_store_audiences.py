@@ -24,7 +24,7 @@ from qss_operator.kubernetes.access.tokens import StoreTokens
 from qss_operator.kubernetes.api.client import connect
 from qss_operator.kubernetes.api.kinds import PODS, STATEFUL_SETS, STORES
 from qss_operator.kubernetes.names import StoreNames
-from qss_operator.kubernetes.store_loop import StoreKeeper
+from qss_operator.kubernetes.store_loop import StoreLoop
 from qss_store.access.setup import audiences_of
 from qss_store.access.tokens import Audiences, claims_of
 from qss_store.runtime.command_line import parse_arguments
@@ -90,8 +90,8 @@ async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
         assert refused == [], "no pod refuses the operator, in any test"
 
 
-def new_operator(cluster: ToyCluster) -> StoreKeeper:
-    return StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+def new_operator(cluster: ToyCluster) -> StoreLoop:
+    return StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
 
 
 def audiences_asked(cluster: ToyCluster) -> list[str]:

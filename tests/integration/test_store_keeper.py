@@ -19,7 +19,7 @@ from qss_operator.kubernetes.api.kinds import (
     STATEFUL_SETS,
     STORES,
 )
-from qss_operator.kubernetes.store_loop import StoreKeeper
+from qss_operator.kubernetes.store_loop import StoreLoop
 from qss_testing.fakes.control_world import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
 
@@ -64,7 +64,7 @@ async def test_a_new_operator_changes_nothing_of_a_store_that_serves(cluster: To
     await cluster.settle()
     before = cluster.get(STORES, STORE)["status"]
     uids = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
-    cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
     await cluster.settle()
     assert cluster.get(STORES, STORE)["status"] == before
     assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == uids
@@ -191,7 +191,7 @@ async def test_a_round_with_a_pod_that_keeps_it_waiting_ends_and_the_next_one_go
     cluster.make_store()
     await cluster.settle()
     slow = replace(cluster.shared, pods_of=lambda _: Slow(cluster.server), round_s=0.05)
-    keeper = StoreKeeper(NAMESPACE, StoreName(STORE), slow)
+    keeper = StoreLoop(NAMESPACE, StoreName(STORE), slow)
     async with asyncio.timeout(20):
         result, pause_s = await keeper.run_round()
     assert (result, pause_s) == ("failed", 2.0)

@@ -15,7 +15,7 @@ from qss_operator.kubernetes.api.kinds import (
     SERVICES,
     STORES,
 )
-from qss_operator.kubernetes.store_loop import StoreKeeper
+from qss_operator.kubernetes.store_loop import StoreLoop
 from qss_testing.fakes.control_world import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, SPEC, ToyCluster, toy_cluster
 from qss_testing.fakes.toy_objects import Object
@@ -209,7 +209,7 @@ async def test_a_wrong_value_of_adopt_volumes_is_told(cluster: ToyCluster) -> No
     old = cluster.get(STORES, STORE)["status"]["storeId"]
     cluster.delete(STORES, STORE)
     await rounds(cluster, 1)
-    cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
     cluster.make_store()
     adopt = {"metadata": {"annotations": {"queryablestate.dev/adopt-volumes": "5f0c"}}}
     cluster.edit(STORES, STORE, adopt)

@@ -13,7 +13,7 @@ from qss_operator.kubernetes.api.kinds import (
     STATEFUL_SETS,
     STORES,
 )
-from qss_operator.kubernetes.store_loop import StoreKeeper
+from qss_operator.kubernetes.store_loop import StoreLoop
 from qss_testing.fakes.control_world import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, PODS_OF_STORE, ToyCluster, toy_cluster
 
@@ -172,7 +172,7 @@ async def test_volumes_of_another_store_are_asked_about_and_adopted_on_demand(
     cluster.control()
     await cluster.settle()
     old = cluster.disks[PODS_OF_STORE[0]].store_id
-    cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
     cluster.make_store()
     await cluster.settle()
     ready = cluster.condition("Ready")

@@ -13,7 +13,7 @@ from qss_core.formats.values import Format, splitter_of
 from qss_core.model import Isolation, PartitionId, StoreType
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.routing.admission import Reading, open_reading, prepare_reading
-from qss_store.storage.views.segmented import SegmentedSnapshot
+from qss_store.storage.views.segmented import SegmentedView
 from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_rocksdb
 from qss_testing.reference.store_reference import Rows
 from qss_testing.reference.uncommitted_model import MINUTE, Model, in_format
@@ -85,13 +85,13 @@ class Watcher:
         for reverse in (False, True):
             found = self.rows_of(snapshot.scan(lower=lower, upper=upper, reverse=reverse))
             assert [*found.items()] == sorted(inside.items(), reverse=reverse)
-        if isinstance(snapshot, SegmentedSnapshot):
+        if isinstance(snapshot, SegmentedView):
             assert reading.view.stream_time == rows.stream_time
             self.check_times(snapshot, seen)
         if random.random() < 0.2:
             self.begin_scan(reading, seen)
 
-    def check_times(self, snapshot: SegmentedSnapshot, seen: Seen) -> None:
+    def check_times(self, snapshot: SegmentedView, seen: Seen) -> None:
         rules = segments_of(self.model.definition)
         assert rules is not None
         first, last = sorted(self.model.random.choices(range(0, 60 * MINUTE, MINUTE), k=2))

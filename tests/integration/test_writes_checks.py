@@ -20,7 +20,7 @@ from qss_core.positions import (
 )
 from qss_core.serdes.registry import serde_of
 from qss_core.wire.messages import CommitRequest
-from qss_store.writes.row_validation import RowChecks
+from qss_store.writes.row_validation import RowValidator
 from qss_testing.pods.write_cluster import WriteCluster, chunk_of, table_of, write_cluster
 
 ROWS = {b"marker-key": b'"marker-value"'}
@@ -127,9 +127,9 @@ async def test_readers_take_their_turn_while_rows_are_checked(
     turns = 0
     seen: list[int] = []
     threads: set[str] = set()
-    check = RowChecks.check
+    check = RowValidator.check
 
-    def spy(self: RowChecks, rows: pa.RecordBatch) -> None:
+    def spy(self: RowValidator, rows: pa.RecordBatch) -> None:
         seen.append(turns)
         threads.add(threading.current_thread().name)
         check(self, rows)
@@ -140,7 +140,7 @@ async def test_readers_take_their_turn_while_rows_are_checked(
             turns += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(RowChecks, "check", spy)
+    monkeypatch.setattr(RowValidator, "check", spy)
     small = serde_of("list<int32>").encode([1])
     many = {b"key-%d" % number: small for number in range(150)}
     async with write_cluster(tmp_path, pods=1, value_serde="list<int32>") as cluster:

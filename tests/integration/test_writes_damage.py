@@ -15,7 +15,7 @@ from qss_store.replication.entries import Commit, Entry, encode_entry, encode_of
 from qss_store.storage.apply.commit_writer import APPLYING
 from qss_store.storage.database_files import newest_log
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
 from qss_testing.pods.stores import open_memory, open_rocksdb
 from qss_testing.pods.write_cluster import Chunks, WriteCluster, Writer, decide, write_cluster
@@ -246,7 +246,7 @@ async def test_older_files_of_one_partition_are_damage_and_the_newer_ones_are_ta
 
 def test_a_hole_in_a_write_ahead_log_is_damage_and_salvage_opens_up_to_it(tmp_path: Path) -> None:
     """Pages reach a disk in any order: a power loss may leave zeros where no sync has been."""
-    budget = Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
+    budget = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
     path = tmp_path / "db"
     engine = RocksDbEngine(path, budget)
     for number in range(400):

@@ -9,7 +9,7 @@ import pytest
 from qss_core.errors import CorruptionError, DiskFullError, NotReadyError
 from qss_core.model import PartitionId
 from qss_store.storage.engine import Engine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.faults.rolled_back import (
     PARTITIONS,
     accept,
@@ -174,7 +174,7 @@ async def test_a_partition_that_is_lost_begins_with_what_is_left_of_it(
 
 def flip_in_a_block(database: Path, family: str) -> None:
     """Damages one bit of a family's only table."""
-    budget = Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
+    budget = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
     engine = RocksDbEngine(database, budget)
     before = set(database.glob("*.sst"))
     engine._families[family].compact_range(None, None)

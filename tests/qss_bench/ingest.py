@@ -14,7 +14,7 @@ from qss_bench.loads.rows import HOUR_MS, Loader, load, make_keys, make_slices
 from qss_bench.reads import _head
 from qss_bench.report import Figure
 from qss_client.chunks.chunk import read_rows
-from qss_client.chunks.chunk_schema import Layout, layout_of
+from qss_client.chunks.chunk_schema import ChunkSchema, layout_of
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import stage
 from qss_core.model import StoreType
@@ -49,7 +49,7 @@ def measure_timed(directory: Path) -> list[Figure]:
     """Rows a second into stores whose rows have times, against a KeyValue store, in turns."""
     with ExitStack() as stack:
 
-        def loader_of(name: str, **definition: Any) -> tuple[Loader, Layout]:
+        def loader_of(name: str, **definition: Any) -> tuple[Loader, ChunkSchema]:
             cluster = PodCluster(directory / name, partitions=1, value_serde="bytes", **definition)
             stack.enter_context(cluster)
             return Loader(cluster.metadata), layout_of(cluster.assignment.definition)
@@ -78,7 +78,7 @@ def measure_timed(directory: Path) -> list[Figure]:
     return [_against_key_value(name, rates) for name in TIMED_AT_LEAST]
 
 
-def _rows_per_s(loader: Loader, layout: Layout, number: int) -> float:
+def _rows_per_s(loader: Loader, layout: ChunkSchema, number: int) -> float:
     chunks = [
         make_slices(make_keys(CHUNK_ROWS, seed=1000 * number + chunk), 1, layout)
         for chunk in range(TIMED_CHUNKS)

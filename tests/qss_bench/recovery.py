@@ -82,9 +82,9 @@ async def open_pod(volume: str) -> float:
     from qss_core.model import Ordinal, StoreName
     from qss_store.replicas.pod import Pod
     from qss_store.runtime.metrics import Metrics
-    from qss_store.storage.rocksdb import Budget, RocksDbEngine
+    from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 
-    budget = Budget.of(cache_bytes=256 << 20, write_buffer_bytes=256 << 20)
+    budget = MemoryBudget.of(cache_bytes=256 << 20, write_buffer_bytes=256 << 20)
     started = time.perf_counter()
     pod = Pod(
         StoreName("words"),

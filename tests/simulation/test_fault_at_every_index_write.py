@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qss_store.replicas.opening.open_database import OpenEngine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.faults.faulty_engine import Crash, Faults, MemoryDisk, failing
 from qss_testing.reference.batch_story import Story
 from qss_testing.reference.own_stores import NEXT_BY_VALUE, check_index
@@ -72,7 +72,7 @@ async def test_a_crash_at_any_write_leaves_an_index_that_can_be_made(
 
 
 async def test_a_crash_at_any_write_is_survived_on_rocksdb(tmp_path: Path) -> None:
-    budget = Budget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
+    budget = MemoryBudget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
     for crash_at in range(1, STEPS_MAX, 2):
         directory = tmp_path / str(crash_at)
         story = await told(directory, lambda path: RocksDbEngine(path, budget))

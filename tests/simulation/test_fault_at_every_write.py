@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qss_store.replicas.opening.open_database import OpenEngine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
 from qss_testing.reference.batch_story import Story
 from qss_testing.reference.plots import (
@@ -51,7 +51,7 @@ async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
 
 @pytest.fixture
 def open_engine() -> OpenEngine:
-    budget = Budget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
+    budget = MemoryBudget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
     return lambda path: RocksDbEngine(path, budget)
 
 

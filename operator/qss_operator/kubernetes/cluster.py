@@ -6,7 +6,7 @@ from typing import Any
 from qss_core.model import StoreName
 from qss_operator.kubernetes.access.pod_access import PodAccess
 from qss_operator.kubernetes.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
-from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.objects.children_apply import Upkeep
 from qss_operator.kubernetes.objects.missing_pods import MissingPods, Waits
@@ -24,7 +24,7 @@ class KubernetesCluster:
     def __init__(
         self,
         names: StoreNames,
-        live: LiveReads,
+        live: ReadCache,
         upkeep: Upkeep,
         zones: Zones,
         missing: MissingPods,

@@ -35,7 +35,6 @@ class StoreNames:
 
     @property
     def service_account(self) -> str:
-        """Who the pods are."""
         return f"{self.store}-pods"
 
     @property
@@ -53,7 +52,6 @@ class StoreNames:
         }
 
     def pod(self, ordinal: int) -> PodName:
-        """A pod's name."""
         return PodName(f"{self.store}-{ordinal}")
 
     def claim(self, ordinal: int) -> str:
@@ -75,7 +73,6 @@ class StoreNames:
         return self._address(ordinal, f"[{ip}]" if ":" in ip else ip)
 
     def endpoints(self) -> Endpoints:
-        """What the status says."""
         service = f"{self.store}.{self.namespace}.svc"
         pod = f"{{pod}}.{self.pods_service}.{self.namespace}.svc"
         return Endpoints(

@@ -22,7 +22,7 @@ from qss_operator.kubernetes.leadership.lease_rules import LeaseSettings
 from qss_operator.kubernetes.leadership.watchdog import Watchdog
 from qss_operator.kubernetes.rounds import Rounds
 from qss_operator.kubernetes.settings import OperatorSettings
-from qss_operator.kubernetes.store_loop import Surroundings
+from qss_operator.kubernetes.store_loop import StoreContext
 from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watches import Watches, wait_for_stores
 from qss_operator.metrics import OperatorMetrics
@@ -85,7 +85,7 @@ async def _lead(
     posting = asyncio.create_task(events.run())
     reviewers = Reviewers(api, settings.reviews_binding, settings.namespaces)
     stores = Stores(
-        Surroundings(
+        StoreContext(
             api=api,
             pods_of=lambda access: HttpPods(session, access),
             events=events,

@@ -9,7 +9,7 @@ from qss_core.model import StoreName
 from qss_core.spec.resource import decode_spec
 from qss_operator.kubernetes.api.client import KubernetesApi
 from qss_operator.kubernetes.api.kinds import STORES
-from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.planning.annotations import ADOPT_VOLUMES_ANNOTATION
 from qss_operator.planning.losses import ACCEPT_LOSS_ANNOTATION
@@ -22,10 +22,8 @@ OnPublished = Callable[[StoreStatus | None, StoreStatus], None]
 
 
 class KubernetesResources:
-    """One store's resource."""
-
     def __init__(
-        self, api: KubernetesApi, live: LiveReads, on_published: OnPublished = lambda *_: None
+        self, api: KubernetesApi, live: ReadCache, on_published: OnPublished = lambda *_: None
     ) -> None:
         """Reads by `live`, writes by `api`; tells the status before and after each write."""
         self._api = api

@@ -10,8 +10,6 @@ from qss_operator.kubernetes.objects.pod_template import DEFAULT_USER, PodDefaul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """One operator process."""
-
     namespaces: tuple[str, ...]  # None of them: all.
     lease_namespace: str
     lease_name: str

@@ -15,7 +15,7 @@ from qss_operator.kubernetes.access.pod_access import PodAccess
 from qss_operator.kubernetes.access.tokens import StoreTokens
 from qss_operator.kubernetes.api.client import KubernetesApi
 from qss_operator.kubernetes.api.kinds import PODS, STATEFUL_SETS, STORES, Kind
-from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.cluster import KubernetesCluster
 from qss_operator.kubernetes.events.poster import Events
@@ -55,7 +55,7 @@ _FAILED_S_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class StoreContext:
     """What all stores of an operator share."""
 
     api: KubernetesApi
@@ -71,15 +71,15 @@ class Surroundings:
     round_s: float = ROUND_S
 
 
-class StoreKeeper:
+class StoreLoop:
     """One store, for as long as its resource exists."""
 
-    def __init__(self, namespace: str, store: StoreName, shared: Surroundings) -> None:
+    def __init__(self, namespace: str, store: StoreName, shared: StoreContext) -> None:
         """Begins with nothing but the name."""
         self.names = StoreNames(namespace=namespace, store=store)
         self._title = f"{namespace}/{store}"
         self._shared = shared
-        self._live = LiveReads(
+        self._live = ReadCache(
             shared.api,
             namespace,
             store,
@@ -99,7 +99,6 @@ class StoreKeeper:
         self._subject: Subject | None = None
 
     def changed(self, kind: Kind, name: str, version: str | None) -> None:
-        """A watch saw this."""
         if self._live.changed(kind, name, version):
             self.wake()
 
@@ -109,7 +108,6 @@ class StoreKeeper:
         self.wake()
 
     def wake(self) -> None:
-        """Look at once."""
         if self._woken_at_s is None:
             self._woken_at_s = self._shared.clock.monotonic_s()
         self._woken.set()

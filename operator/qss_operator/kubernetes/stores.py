@@ -8,7 +8,7 @@ from qss_operator.kubernetes.access.reviewers import Reviewers
 from qss_operator.kubernetes.api.kinds import STORES, Kind
 from qss_operator.kubernetes.api.requests import Object
 from qss_operator.kubernetes.names import store_of
-from qss_operator.kubernetes.store_loop import StoreKeeper, Surroundings
+from qss_operator.kubernetes.store_loop import StoreContext, StoreLoop
 
 logger = logging.getLogger(__name__)
 
@@ -16,13 +16,11 @@ _DELETED = "DELETED"
 
 
 class Stores:
-    """By namespace and name."""
-
-    def __init__(self, shared: Surroundings, reviewers: Reviewers | None = None) -> None:
+    def __init__(self, shared: StoreContext, reviewers: Reviewers | None = None) -> None:
         """None yet. `reviewers` hears of them, too."""
         self._shared = shared
         self._reviewers = reviewers
-        self._keepers: dict[tuple[str, str], StoreKeeper] = {}
+        self._keepers: dict[tuple[str, str], StoreLoop] = {}
         # The uid of the resource that a watch saw last.
         self._newest: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,9 +64,9 @@ class Stores:
         elif self._newest.get(place) == uid:
             del self._newest[place]
 
-    def _begin(self, place: tuple[str, str]) -> StoreKeeper:
+    def _begin(self, place: tuple[str, str]) -> StoreLoop:
         namespace, store = place
-        keeper = StoreKeeper(namespace, StoreName(store), self._shared)
+        keeper = StoreLoop(namespace, StoreName(store), self._shared)
         self._keepers[place] = keeper
         task = asyncio.create_task(
             self._run(keeper, self._newest[place]), name=f"{namespace}/{store}"
@@ -78,7 +76,7 @@ class Stores:
         self._shared.metrics.has_stores(len(self._keepers))
         return keeper
 
-    async def _run(self, keeper: StoreKeeper, uid: str) -> None:
+    async def _run(self, keeper: StoreLoop, uid: str) -> None:
         place = (keeper.names.namespace, str(keeper.names.store))
         try:
             await keeper.run()

@@ -52,17 +52,12 @@ class Watch(Protocol):
 
     ended: "asyncio.Future[str]"
 
-    def start(self) -> None:
-        """Begins to watch."""
-        ...
+    def start(self) -> None: ...
 
-    def stop(self) -> None:
-        """Ends it."""
-        ...
+    def stop(self) -> None: ...
 
 
 def thread_of(namespace: str | None, seen: Seen) -> Watch:
-    """kopf, in a thread."""
     return WatchThread(namespace, CHILDREN, seen)
 
 

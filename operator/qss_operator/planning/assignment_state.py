@@ -5,10 +5,11 @@ Nothing is ever published that is below what a pod holds, or other than it in th
 such a status is corrected from the pods, and only once every pod that has a volume has answered.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreId
+from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.annotations import how_to_adopt
 from qss_operator.planning.disk_claims import Claims, claims_of, decided, stranded
@@ -25,11 +26,9 @@ NO_IN_SYNC_REPLICA = "NoInSyncReplica"
 # The reason of Progressing from the first assignment until every partition has been served once.
 CREATING = "Creating"
 
-_NAMES_SHOWN_MAX = 8
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownAssignment:
     """The assignment that holds, by partition.
 
     An `unclear` partition is as the status has it, which may be wrong, and why that is so; nobody
@@ -47,7 +46,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown:
+class UnknownAssignment:
     """Why no assignment can be given now."""
 
     reason: str
@@ -124,7 +123,7 @@ def _has_entries(report: ReplicasReport) -> bool:
     return any(replica.end_offset > 0 for replica in report.replicas)
 
 
-def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:
+def emptied_pods(observation: Observation, known: "KnownAssignment") -> list[PodState]:
     """Pods that should hold everything of a partition and have lost their volume.
 
     A pod reads the assignment on its volume before it answers anybody: one that has none has lost
@@ -141,12 +140,14 @@ def emptied_pods(observation: Observation, known: "Known") -> list[PodState]:
     ]
 
 
-def held_by(known: "Known", pod: PodState) -> list[PartitionConfiguration]:
+def held_by(known: "KnownAssignment", pod: PodState) -> list[PartitionConfiguration]:
     """The partitions of which a pod should hold everything."""
     return [entry for entry in known.certain if pod.ordinal in entry.in_sync]
 
 
-def missing_replicas(observation: Observation, known: "Known") -> dict[PodState, list[PartitionId]]:
+def missing_replicas(
+    observation: Observation, known: "KnownAssignment"
+) -> dict[PodState, list[PartitionId]]:
     """Pods of the store that lack partitions of which they should hold everything.
 
     Told of them, they would make them, empty. A pod that is still opening lacks some for a while.
@@ -169,16 +170,16 @@ def missing_replicas(observation: Observation, known: "Known") -> dict[PodState,
     return found
 
 
-def assess(observation: Observation) -> Known | Unknown:
+def assess(observation: Observation) -> KnownAssignment | UnknownAssignment:
     """The assignment that holds, or why it is not known."""
     partitions = observation.resource.spec.partitions
     pods = observation.cluster.pods
     wanted = wanted_replicas(observation)
     if wanted == 0:
         message = "spec.replicas is 0: the pods are stopped and the volumes are kept"
-        return Unknown(reason=HIBERNATED, message=message)
+        return UnknownAssignment(reason=HIBERNATED, message=message)
     if len(pods) < wanted:
-        return Unknown(reason=PODS_STARTING, message="the pods are being made")
+        return UnknownAssignment(reason=PODS_STARTING, message="the pods are being made")
     status = observation.resource.status
     published = {entry.partition: entry for entry in (status.assignment if status else None) or ()}
     claims = store_claims(observation)
@@ -204,7 +205,7 @@ def _overrules(held: PartitionConfiguration, published: PartitionConfiguration) 
 
 def retained_message(observation: Observation, foreign: dict[PodState, StoreId]) -> str:
     """What to do about volumes of another store."""
-    names = shown([pod.address.name for pod in foreign])
+    names = listed([pod.address.name for pod in foreign])
     identity = sorted(set(foreign.values()))[0]
     return (
         f"{names}: the volume holds data of another store (id {identity}). Delete that data, or "
@@ -212,9 +213,11 @@ def retained_message(observation: Observation, foreign: dict[PodState, StoreId])
     )
 
 
-def emptied_message(observation: Observation, known: Known, emptied: list[PodState]) -> str:
+def emptied_message(
+    observation: Observation, known: KnownAssignment, emptied: list[PodState]
+) -> str:
     """What to do about volumes that were lost."""
-    names = shown([pod.address.name for pod in emptied])
+    names = listed([pod.address.name for pod in emptied])
     lost = [entry for pod in emptied for entry in held_by(known, pod)]
     return (
         f"{names}: the volume is empty, or not whole, and should hold the only copy of its "
@@ -227,20 +230,13 @@ def emptied_message(observation: Observation, known: Known, emptied: list[PodSta
 def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
     """What to do about single partitions that were lost, or that the status has moved."""
     lines = [
-        f"{pod.address.name} does not hold partition {shown([str(n) for n in numbers])}"
+        f"{pod.address.name} does not hold partition {listed([str(n) for n in numbers])}"
         for pod, numbers in missing.items()
     ]
     return (
-        f"{shown(lines)}, where the status places the data: bring the volume back, or correct the "
+        f"{listed(lines)}, where the status places the data: bring the volume back, or correct the "
         "status. No empty partition is made in its place"
     )
-
-
-def shown(names: Sequence[str]) -> str:
-    """A list of names, cut to a bounded length."""
-    more = len(names) - _NAMES_SHOWN_MAX
-    listed = ", ".join(names[:_NAMES_SHOWN_MAX])
-    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def store_claims(observation: Observation) -> Claims:
@@ -259,10 +255,10 @@ def _may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
     return not (report.ready or is_failed)
 
 
-def _retained(observation: Observation) -> Unknown | None:
+def _retained(observation: Observation) -> UnknownAssignment | None:
     foreign = foreign_pods(observation)
     if foreign:
-        return Unknown(
+        return UnknownAssignment(
             reason=RETAINED_VOLUMES_FOUND,
             message=retained_message(observation, foreign),
         )
@@ -273,20 +269,20 @@ def _retained(observation: Observation) -> Unknown | None:
             f"the volumes hold partition {beyond[-1]}, but the resource says {partitions} "
             f"partitions: set spec.partitions to what the data has, or delete the data"
         )
-        return Unknown(reason=RETAINED_VOLUMES_FOUND, message=message)
+        return UnknownAssignment(reason=RETAINED_VOLUMES_FOUND, message=message)
     return None
 
 
-def _waiting(silent: list[PodState], *, is_new: bool) -> Unknown | None:
+def _waiting(silent: list[PodState], *, is_new: bool) -> UnknownAssignment | None:
     if not silent:
         return None
-    names = shown([pod.address.name for pod in silent])
+    names = listed([pod.address.name for pod in silent])
     if is_new:
         # What the volumes hold decides, as they may be those of an earlier store.
         reason = PODS_FAILING if any(pod.trouble for pod in silent) else PODS_STARTING
         message = f"waiting for {names} to start"
-        return Unknown(reason=reason, message="; ".join([*troubles_of(silent), message]))
-    return Unknown(
+        return UnknownAssignment(reason=reason, message="; ".join([*troubles_of(silent), message]))
+    return UnknownAssignment(
         reason=ASSIGNMENT_UNKNOWN,
         message="; ".join(
             [
@@ -303,12 +299,12 @@ def troubles_of(pods: Iterable[PodState]) -> list[str]:
     for pod in pods:
         if pod.trouble is not None:
             troubles.setdefault(pod.trouble, []).append(pod.address.name)
-    return [f"{shown(names)} {trouble}" for trouble, names in troubles.items()]
+    return [f"{listed(names)} {trouble}" for trouble, names in troubles.items()]
 
 
 def _disputed(observation: Observation, number: PartitionId) -> str:
     """What to do where pods hold different configurations of one epoch, and none is certain."""
-    names = shown([_name(observation, claim.pod) for claim in store_claims(observation)[number]])
+    names = listed([_name(observation, claim.pod) for claim in store_claims(observation)[number]])
     return (
         f"partition {number}: {names} hold different configurations of one epoch, and what they "
         "wrote does not tell which is right. Nobody is told anything of it: save the volumes, "
@@ -325,14 +321,14 @@ def _stranded(
     """What to do where others are to have a partition than those that hold its data."""
     silent = sorted(set(entry.in_sync) - heard)
     others = (
-        f"{shown([_name(observation, pod) for pod in silent])}, not heard of yet. Nobody is told "
+        f"{listed([_name(observation, pod) for pod in silent])}, not heard of yet. Nobody is told "
         "of it before"
         if silent
         else "others, which have none. Nobody is told of it: correct status.assignment"
     )
     return (
-        f"partition {entry.partition}: {shown([_name(observation, pod) for pod in holders])} holds "
-        f"the data, and its configuration of epoch {entry.epoch} is for {others}"
+        f"partition {entry.partition}: {listed([_name(observation, pod) for pod in holders])} "
+        f"holds the data, and its configuration of epoch {entry.epoch} is for {others}"
     )
 
 
@@ -344,7 +340,7 @@ def _adopted(
     observation: Observation,
     published: dict[PartitionId, PartitionConfiguration],
     held: dict[PartitionId, PartitionConfiguration | None],
-) -> Known | Unknown:
+) -> KnownAssignment | UnknownAssignment:
     partitions = observation.resource.spec.partitions
     if not published and not held:
         return _first(observation)
@@ -358,15 +354,15 @@ def _adopted(
     # An assignment lists every partition, so one of which nothing can be said holds all of it up.
     lost = sorted(number for number in unclear if number not in merged)
     if lost:
-        return Unknown(reason=ASSIGNMENT_UNKNOWN, message=unclear[lost[0]])
+        return UnknownAssignment(reason=ASSIGNMENT_UNKNOWN, message=unclear[lost[0]])
     missing = [str(number) for number in range(partitions) if number not in merged]
     if missing:
         # An empty replica in the place of a lost one would be data made up.
         message = (
-            f"no pod holds partition {shown(missing)}, and the status does not say where it was: "
+            f"no pod holds partition {listed(missing)}, and the status does not say where it was: "
             "bring the missing volume back, or delete all of the store's data to begin empty"
         )
-        return Unknown(reason=ASSIGNMENT_UNKNOWN, message=message)
+        return UnknownAssignment(reason=ASSIGNMENT_UNKNOWN, message=message)
     return _known(observation, merged, unclear)
 
 
@@ -374,7 +370,7 @@ def _known(
     observation: Observation,
     entries: dict[PartitionId, PartitionConfiguration],
     disputed: dict[PartitionId, str],
-) -> Known:
+) -> KnownAssignment:
     claims, own = store_claims(observation), store_id_of(observation)
     heard = frozenset(
         ordinal for ordinal, report in observation.reports.items() if report.store_id == own
@@ -385,11 +381,13 @@ def _known(
         if holders and number not in unclear:
             unclear[number] = _stranded(observation, entries[number], holders, heard)
     ordered = tuple(with_taken_losses(observation, entries[number]) for number in sorted(entries))
-    return Known(store_id=own, partitions=ordered, unclear=unclear)
+    return KnownAssignment(store_id=own, partitions=ordered, unclear=unclear)
 
 
-def _first(observation: Observation) -> Known:
+def _first(observation: Observation) -> KnownAssignment:
     spec = observation.resource.spec
     sites = [Site(ordinal=pod.ordinal, zone=pod.zone) for pod in observation.cluster.pods]
     placements = place(spec.partitions, sites, spec.effective_standbys)
-    return Known(store_id=store_id_of(observation), partitions=first_configurations(placements))
+    return KnownAssignment(
+        store_id=store_id_of(observation), partitions=first_configurations(placements)
+    )

@@ -64,7 +64,6 @@ def lossy_message(old: Format, new: Format, lost: Sequence[str]) -> str:
 
 
 def migrating(observation: Observation) -> Finding:
-    """The condition FormatMigrating."""
     decision = decide_format(observation)
     progress = progress_of(observation)
     if progress is not None:

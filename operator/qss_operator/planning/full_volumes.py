@@ -1,6 +1,6 @@
 """Volumes without the room that pods keep back: what is said of them. Pure."""
 
-from qss_operator.planning.assignment_state import shown
+from qss_core.text import listed
 from qss_operator.planning.model import Observation
 
 VOLUME_FULL = "VolumeFull"
@@ -15,7 +15,7 @@ def full_volumes_message(observation: Observation) -> str | None:
     }
     if not full:
         return None
-    told = shown([f"the volume of {pod} has {volume.words}" for pod, volume in full.items()])
+    told = listed([f"the volume of {pod} has {volume.words}" for pod, volume in full.items()])
     larger = "make it larger (spec.storage.size)"
     if observation.cluster.local_option is not None:
         larger = "give the state directory a larger volume"

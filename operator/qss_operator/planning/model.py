@@ -35,8 +35,6 @@ class ConditionType(StrEnum):
 
 
 class ConditionStatus(StrEnum):
-    """Whether a condition holds."""
-
     TRUE = "True"
     FALSE = "False"
     UNKNOWN = "Unknown"
@@ -54,8 +52,6 @@ class Condition(Wire, frozen=True, kw_only=True):
 
 
 class PodEndpoints(Wire, frozen=True, kw_only=True):
-    """Where one pod listens."""
-
     query: str
     changelog: str
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicaReport
-from qss_operator.planning.assignment_state import shown, troubles_of
+from qss_operator.planning.assignment_state import troubles_of
 from qss_operator.planning.model import Observation, Trouble
 
 ASSIGNMENT_REFUSED = "AssignmentRefused"
@@ -24,7 +25,7 @@ def obstacles(observation: Observation) -> list[str]:
         for pod in observation.cluster.pods
         if (pod.trouble or pod.if_silent) is None and pod.ordinal not in observation.reports
     ]
-    waiting = [f"waiting for {shown(silent)} to answer"] if silent else []
+    waiting = [f"waiting for {listed(silent)} to answer"] if silent else []
     refused = [trouble.message for trouble in refusals(observation)]
     return [*broken, *failed, *refused, *_building(observation), *waiting] or [
         "waiting for the pods to open their partitions"
@@ -41,7 +42,7 @@ def _building(observation: Observation) -> list[str]:
     ]
     if not told:
         return []
-    names = shown([str(partition) for partition, _ in sorted(told, key=lambda one: one[0])])
+    names = listed([str(partition) for partition, _ in sorted(told, key=lambda one: one[0])])
     done = sum(index.rows_done for _, index in told)
     left = sum(index.rows_left for _, index in told)
     share = done * 100 // (done + left) if done + left else 0

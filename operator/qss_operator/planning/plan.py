@@ -6,8 +6,8 @@ from qss_core.model import PartitionConfiguration, StoreAssignment
 from qss_core.spec.resource import definition_of, settings_of
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.assignment_state import (
-    Known,
-    Unknown,
+    KnownAssignment,
+    UnknownAssignment,
     assess,
     emptied_pods,
     foreign_pods,
@@ -37,7 +37,7 @@ def plan(observation: Observation) -> list[Step]:
     if observation.cluster.replicas != wanted:
         steps.append(SetReplicas(replicas=wanted))
     known = assess(observation)
-    if isinstance(known, Unknown):
+    if isinstance(known, UnknownAssignment):
         return steps
     if not is_published(observation, known):
         steps.append(PublishAssignment(store_id=known.store_id, partitions=known.partitions))
@@ -77,7 +77,7 @@ def plan(observation: Observation) -> list[Step]:
     return steps
 
 
-def is_published(observation: Observation, known: Known) -> bool:
+def is_published(observation: Observation, known: KnownAssignment) -> bool:
     """Whether the status says what holds."""
     status = observation.resource.status
     return (
@@ -87,7 +87,9 @@ def is_published(observation: Observation, known: Known) -> bool:
     )
 
 
-def assignment_of(observation: Observation, known: Known, pod: PodState) -> StoreAssignment | None:
+def assignment_of(
+    observation: Observation, known: KnownAssignment, pod: PodState
+) -> StoreAssignment | None:
     """All that a pod is told; None where nothing can be said to it."""
     resource = observation.resource
     partitions = _partitions_of(observation, known, pod)
@@ -102,7 +104,7 @@ def assignment_of(observation: Observation, known: Known, pod: PodState) -> Stor
 
 
 def _partitions_of(
-    observation: Observation, known: Known, pod: PodState
+    observation: Observation, known: KnownAssignment, pod: PodState
 ) -> tuple[PartitionConfiguration, ...] | None:
     claims = store_claims(observation) if known.unclear else {}
     pods = frozenset(one.ordinal for one in observation.cluster.pods)

@@ -3,6 +3,7 @@
 import msgspec
 
 from qss_core.model import PartitionConfiguration
+from qss_core.text import listed
 from qss_operator.planning.assignment_state import (
     ASSIGNMENT_UNKNOWN,
     CREATING,
@@ -11,8 +12,8 @@ from qss_operator.planning.assignment_state import (
     PODS_FAILING,
     PODS_STARTING,
     RETAINED_VOLUMES_FOUND,
-    Known,
-    Unknown,
+    KnownAssignment,
+    UnknownAssignment,
     assess,
     emptied_message,
     emptied_pods,
@@ -22,7 +23,6 @@ from qss_operator.planning.assignment_state import (
     missing_replicas,
     retained_message,
     scaling_message,
-    shown,
     wanted_replicas,
 )
 from qss_operator.planning.formats import decide_format, migrating, progress_of
@@ -71,7 +71,7 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
     progress = progress_of(observation)
     return StoreStatus(
         observed_generation=resource.generation,
-        store_id=known.store_id if isinstance(known, Known) else before.store_id,
+        store_id=known.store_id if isinstance(known, KnownAssignment) else before.store_id,
         replicas=sum(pod.is_running for pod in cluster.pods),
         ready_replicas=len(ready_pods),
         selector=cluster.selector,
@@ -82,7 +82,7 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
         volume_size=cluster.volume_size,
         moving="0/0",
         endpoints=cluster.endpoints,
-        assignment=known.partitions if isinstance(known, Known) else before.assignment,
+        assignment=known.partitions if isinstance(known, KnownAssignment) else before.assignment,
         moves=Moves(running=0, pending=0),
         conditions=_conditions(observation, known, len(served), now),
     )
@@ -162,9 +162,11 @@ def _none_of(count: str | None) -> str | None:
     return count and f"0/{count.partition('/')[2]}"
 
 
-def _served(observation: Observation, known: Known | Unknown) -> list[PartitionConfiguration]:
+def _served(
+    observation: Observation, known: KnownAssignment | UnknownAssignment
+) -> list[PartitionConfiguration]:
     """The partitions whose active serves them, in the configuration that certainly holds."""
-    if isinstance(known, Unknown):
+    if isinstance(known, UnknownAssignment):
         return []
     held = {
         (report.ordinal, replica.configuration.partition): replica
@@ -185,7 +187,7 @@ def _served(observation: Observation, known: Known | Unknown) -> list[PartitionC
 
 
 def _conditions(
-    observation: Observation, known: Known | Unknown, served: int, now: str
+    observation: Observation, known: KnownAssignment | UnknownAssignment, served: int, now: str
 ) -> tuple[Condition, ...]:
     no = ConditionStatus.FALSE
     scaling = scaling_message(observation)
@@ -224,10 +226,12 @@ def _with_troubles(degraded: Finding, observation: Observation) -> Finding:
     return status, reason, "; ".join([message, *said])
 
 
-def _held_up(observation: Observation, known: Known | Unknown) -> Finding | None:
+def _held_up(
+    observation: Observation, known: KnownAssignment | UnknownAssignment
+) -> Finding | None:
     """Not ready and not on its way: pods cannot be made."""
     is_short = len(observation.cluster.pods) < wanted_replicas(observation)
-    if isinstance(known, Known) or not is_short or not observation.troubles:
+    if isinstance(known, KnownAssignment) or not is_short or not observation.troubles:
         return None
     trouble = observation.troubles[0]
     message = f"the pods cannot be made: {trouble.message}"
@@ -249,11 +253,13 @@ def _dated(
     )
 
 
-def _ready(observation: Observation, known: Known | Unknown, served: int) -> Finding:
+def _ready(
+    observation: Observation, known: KnownAssignment | UnknownAssignment, served: int
+) -> Finding:
     partitions = observation.resource.spec.partitions
     if held_up := _held_up(observation, known):
         return held_up
-    if isinstance(known, Unknown):
+    if isinstance(known, UnknownAssignment):
         return ConditionStatus.FALSE, known.reason, known.message
     if served == partitions:
         message = f"all {partitions} partitions are served"
@@ -274,13 +280,15 @@ def _ready(observation: Observation, known: Known | Unknown, served: int) -> Fin
     return ConditionStatus.FALSE, PODS_STARTING, message
 
 
-def _progressing(observation: Observation, known: Known | Unknown, served: int) -> Finding:
+def _progressing(
+    observation: Observation, known: KnownAssignment | UnknownAssignment, served: int
+) -> Finding:
     yes = ConditionStatus.TRUE
     if held_up := _held_up(observation, known):
         return held_up
-    if isinstance(known, Unknown) and known.reason == PODS_STARTING:
+    if isinstance(known, UnknownAssignment) and known.reason == PODS_STARTING:
         return yes, PODS_STARTING, known.message
-    if isinstance(known, Unknown):
+    if isinstance(known, UnknownAssignment):
         return ConditionStatus.FALSE, known.reason, known.message
     if served < observation.resource.spec.partitions and not _volume_trouble(observation, known):
         reason = CREATING if is_creating(observation) else "PartitionsOpening"
@@ -290,9 +298,9 @@ def _progressing(observation: Observation, known: Known | Unknown, served: int) 
     return ConditionStatus.FALSE, "UpToDate", "pods and partitions are as the spec asks for"
 
 
-def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
+def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignment) -> Finding:
     yes = ConditionStatus.TRUE
-    if isinstance(known, Unknown) and known.reason not in (PODS_STARTING, HIBERNATED):
+    if isinstance(known, UnknownAssignment) and known.reason not in (PODS_STARTING, HIBERNATED):
         return yes, known.reason, known.message
     lost = _volume_trouble(observation, known)
     if lost:
@@ -304,7 +312,7 @@ def _degraded(observation: Observation, known: Known | Unknown) -> Finding:
         f"partition {r.configuration.partition}: {r.error}" for r in failed_replicas(observation)
     ]
     if failed:
-        return yes, REPLICA_FAILED, shown(failed)
+        return yes, REPLICA_FAILED, listed(failed)
     if full := full_volumes_message(observation):
         return yes, VOLUME_FULL, full
     return _lesser_trouble(observation)
@@ -328,15 +336,17 @@ def _lesser_trouble(observation: Observation) -> Finding:
     return ConditionStatus.FALSE, "Healthy", "no pod and no replica is in trouble"
 
 
-def _volume_trouble(observation: Observation, known: Known | Unknown) -> tuple[str, str] | None:
+def _volume_trouble(
+    observation: Observation, known: KnownAssignment | UnknownAssignment
+) -> tuple[str, str] | None:
     """Reason and message of volumes that no step may touch."""
     foreign = foreign_pods(observation)
     if foreign:
         return RETAINED_VOLUMES_FOUND, retained_message(observation, foreign)
-    if isinstance(known, Unknown):
+    if isinstance(known, UnknownAssignment):
         return None
     if known.unclear:
-        return ASSIGNMENT_UNKNOWN, shown(list(known.unclear.values()))
+        return ASSIGNMENT_UNKNOWN, listed(list(known.unclear.values()))
     emptied = emptied_pods(observation, known)
     if emptied:
         return NO_IN_SYNC_REPLICA, emptied_message(observation, known, emptied)

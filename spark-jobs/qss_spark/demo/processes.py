@@ -53,7 +53,6 @@ class Cluster:
     """
 
     def __init__(self, *arguments: str) -> None:
-        """Starts it."""
         command = [sys.executable, "-m", "qss_client", "up", *arguments]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self._process = started(command, env=environment, start_new_session=True)

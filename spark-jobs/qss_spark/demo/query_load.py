@@ -24,7 +24,7 @@ class Answered:
     rows: int | None = None  # How many the store has; None: not counted yet.
 
 
-class Asking:
+class QueryLoad:
     """Asks in a thread of its own until it is stopped."""
 
     def __init__(self, url: str, store: str, writer: str, ask: Callable[[Store], str]) -> None:
@@ -37,13 +37,11 @@ class Asking:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.newest = Answered()
 
-    def __enter__(self) -> "Asking":
-        """Starts to ask."""
+    def __enter__(self) -> "QueryLoad":
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops."""
         self._ended.set()
         self._thread.join(timeout=30)
 

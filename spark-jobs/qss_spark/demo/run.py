@@ -28,7 +28,7 @@ from qss_spark.demo.processes import (
     jobs_directory,
     run_qss,
 )
-from qss_spark.demo.query_load import Answered, Asking
+from qss_spark.demo.query_load import Answered, QueryLoad
 from qss_spark.demo.scenarios import PLAYS, Part, Play
 from qss_spark.flights import FLIGHTS
 
@@ -153,7 +153,7 @@ class Demo:
         names = ", ".join(part.store for part in play.parts)
         self._console.print(f"Streaming {FLIGHTS:,} flights into {names} ...")
         display = Display(self._console, play.parts[-1].unit)
-        asking = Asking(urls[asked], asked, play.name, lambda store: play.ask(store, places))
+        asking = QueryLoad(urls[asked], asked, play.name, lambda store: play.ask(store, places))
         with display:
             with asking:
                 for line in driver.run(self._jobs / f"{play.file}.py", arguments):
@@ -219,7 +219,6 @@ class Display:
         self._newest_line: dict[str, float] | None = None
 
     def __enter__(self) -> "Display":
-        """Begins to show."""
         if self._console.is_terminal:
             self._live = Live(console=self._console, refresh_per_second=8, transient=False)
             self._live.start()
@@ -230,7 +229,7 @@ class Display:
         if self._live:
             self._live.stop()
 
-    def show(self, line: dict[str, float] | None, asking: Asking, starts: int) -> None:
+    def show(self, line: dict[str, float] | None, asking: QueryLoad, starts: int) -> None:
         """Takes a line of progress, and shows the newest answer beside it."""
         if line is not None:
             self._newest_line = line
@@ -262,7 +261,7 @@ class Display:
         rows = "-" if newest.rows is None else f"{newest.rows:,}"
         return f"{rows} {self._unit}"
 
-    def finish(self, asking: Asking, starts: int) -> None:
+    def finish(self, asking: QueryLoad, starts: int) -> None:
         """The job has read everything.
 
         The lines may tell of less: Spark does not count what it need not read, and a driver that
@@ -274,7 +273,7 @@ class Display:
         newest = None if self._live or is_told else self._newest_line
         self.show(newest and {**newest, "rows": 0}, asking, starts)
 
-    def _plain(self, line: dict[str, float] | None, asking: Asking, answered: str) -> None:
+    def _plain(self, line: dict[str, float] | None, asking: QueryLoad, answered: str) -> None:
         now = time.monotonic()
         if line is None or (now - self._last_plain < 5.0 and self._rows < FLIGHTS):
             return

@@ -18,7 +18,7 @@ _QUIET = "-Xlog:cds*=off"
 
 
 @dataclass(frozen=True, slots=True)
-class ClassArchive:
+class JvmCdsArchive:
     """Two files, each of which may be missing: Java's own classes, and on top of them Spark's."""
 
     java: Path
@@ -45,7 +45,7 @@ def quoted(option: str) -> str:
     return f'"{escaped}"'
 
 
-def class_archive(home: Path, prefix: Path = Path(sys.prefix)) -> ClassArchive:
+def class_archive(home: Path, prefix: Path = Path(sys.prefix)) -> JvmCdsArchive:
     """The archive of a Java home, in the environment at `prefix`; it need not be there.
 
     Raises subprocess.SubprocessError and OSError for a home whose Java does not run.
@@ -55,7 +55,7 @@ def class_archive(home: Path, prefix: Path = Path(sys.prefix)) -> ClassArchive:
     )
     of = f"{home} {pyspark.__version__} {pyspark.__file__}".encode() + said.stderr
     directory = _directory(prefix) / hashlib.sha256(of).hexdigest()[:16]
-    return ClassArchive(directory / "java.jsa", directory / "spark.jsa")
+    return JvmCdsArchive(directory / "java.jsa", directory / "spark.jsa")
 
 
 def with_archive(options: str, home: Path, prefix: Path = Path(sys.prefix)) -> str:

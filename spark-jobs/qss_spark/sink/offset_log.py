@@ -30,7 +30,6 @@ class RunningQuery:
 
     @property
     def output_mode(self) -> str:
-        """append, update or complete."""
         return str(self._query.outputMode()).lower()
 
     @property

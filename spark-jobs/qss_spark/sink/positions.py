@@ -72,7 +72,6 @@ def _last_read(ends: dict[str, int]) -> dict[str, int]:
 
 
 def _is_kafka(offset: Any) -> bool:
-    """{topic: {partition: end}}."""
     return (
         isinstance(offset, dict)
         and bool(offset)

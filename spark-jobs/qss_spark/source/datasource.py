@@ -39,7 +39,6 @@ class QueryableStateSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
         return "queryablestate"
 
     def schema(self) -> StructType:

@@ -97,7 +97,6 @@ class StorePartition(InputPartition):
     """One partition of the store."""
 
     def __init__(self, number: int) -> None:
-        """`number` counts from 0."""
         super().__init__(number)
         self.number = number
 

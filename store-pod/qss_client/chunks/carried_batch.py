@@ -16,7 +16,6 @@ _LENGTH_BYTES = 4
 
 
 def encode_batch(request: CommitRequest, rows: Sequence[Slice]) -> bytes:
-    """The body."""
     message = encode(request)
     return b"".join(
         [len(message).to_bytes(_LENGTH_BYTES, "big"), message, *(one.data for one in rows)]

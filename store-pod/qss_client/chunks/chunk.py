@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from qss_client.chunks.chunk_schema import (
     KEY_VALUE,
-    Layout,
+    ChunkSchema,
     check_schema,
     check_times,
     latest_of,
@@ -76,7 +76,9 @@ def checksum_of(data: bytes | memoryview) -> str:
     return f"{zlib.crc32(data):08x}"
 
 
-def decode_chunk(body: bytes, partitions: int | None, layout: Layout = KEY_VALUE) -> list[Slice]:
+def decode_chunk(
+    body: bytes, partitions: int | None, layout: ChunkSchema = KEY_VALUE
+) -> list[Slice]:
     """The slices of a chunk, wholly checked.
 
     `partitions` is the store's count where keys must hash to their slice's partition, and None
@@ -99,7 +101,7 @@ def decode_chunk(body: bytes, partitions: int | None, layout: Layout = KEY_VALUE
 
 
 def _read_slice(
-    data: memoryview, layout: Layout, placed: list[tuple[int, pa.BinaryArray]]
+    data: memoryview, layout: ChunkSchema, placed: list[tuple[int, pa.BinaryArray]]
 ) -> tuple[Slice, memoryview]:
     """The first slice and what is behind it; its keys are put into `placed`."""
     source = pa.BufferReader(pa.py_buffer(data))
@@ -188,7 +190,7 @@ def _check_headers(column: pa.ListArray) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ChunkRows:
     """Some rows of a slice, column by column."""
 
     keys: list[bytes]
@@ -210,15 +212,14 @@ def split_batches(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[
             yield batch.slice(start, rows_max)
 
 
-def read_rows(data: bytes | memoryview, rows_max: int) -> Iterator[Rows]:
-    """As `read_batches`, as values."""
+def read_rows(data: bytes | memoryview, rows_max: int) -> Iterator[ChunkRows]:
     return map(rows_of, read_batches(data, rows_max))
 
 
-def rows_of(batch: pa.RecordBatch) -> Rows:
+def rows_of(batch: pa.RecordBatch) -> ChunkRows:
     """The rows of a batch as values, without their times."""
     names = batch.schema.names
-    return Rows(
+    return ChunkRows(
         keys=batch.column("key").to_pylist(),
         values=batch.column("value").to_pylist(),
         timestamps=batch.column("timestamp").to_pylist() if "timestamp" in names else None,

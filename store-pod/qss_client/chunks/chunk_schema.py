@@ -46,7 +46,7 @@ _PARTITION = b"partition"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ChunkSchema:
     """What the chunks of a store look like, and which of their rows count."""
 
     store_type: StoreType = StoreType.KEY_VALUE
@@ -63,12 +63,12 @@ class Layout:
         return self.store_type is StoreType.VERSIONED
 
 
-KEY_VALUE = Layout()
+KEY_VALUE = ChunkSchema()
 
 
-def layout_of(definition: StoreDefinition) -> Layout:
+def layout_of(definition: StoreDefinition) -> ChunkSchema:
     """The layout of a store's chunks."""
-    return Layout(definition.row_type, definition.retain_duplicates)
+    return ChunkSchema(definition.row_type, definition.retain_duplicates)
 
 
 @cache
@@ -84,7 +84,7 @@ def schema_of(partition: int, names: tuple[str, ...]) -> pa.Schema:
     return pa.schema(fields, metadata={_PARTITION: str(partition).encode()})
 
 
-def check_schema(schema: pa.Schema, layout: Layout) -> int:
+def check_schema(schema: pa.Schema, layout: ChunkSchema) -> int:
     """The partition of a slice with this schema; MalformedRequestError for another layout."""
     names = tuple(schema.names)
     known = names in _names_of(layout.store_type)
@@ -103,7 +103,7 @@ def check_schema(schema: pa.Schema, layout: Layout) -> int:
         ) from error
 
 
-def check_times(batch: pa.RecordBatch, layout: Layout) -> None:
+def check_times(batch: pa.RecordBatch, layout: ChunkSchema) -> None:
     """Refuses rows whose times no window, session or version has, by MalformedRequestError."""
     if layout.is_versioned:
         _check_versions(batch)
@@ -134,7 +134,7 @@ def _check_versions(batch: pa.RecordBatch) -> None:
             )
 
 
-def undated_of(batch: pa.RecordBatch, layout: Layout) -> int:
+def undated_of(batch: pa.RecordBatch, layout: ChunkSchema) -> int:
     """How many versions have the time of their batch, which is not known yet."""
     if not layout.is_versioned:
         return 0
@@ -145,7 +145,7 @@ def undated_of(batch: pa.RecordBatch, layout: Layout) -> int:
     return undated
 
 
-def latest_of(batch: pa.RecordBatch | pa.Table, layout: Layout) -> int | None:
+def latest_of(batch: pa.RecordBatch | pa.Table, layout: ChunkSchema) -> int | None:
     """The largest time of the rows that count; None where there is none.
 
     A delete counts, as Kafka's does, unless the store ignores it.

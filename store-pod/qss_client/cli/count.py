@@ -10,7 +10,6 @@ from qss_client.cli.printing import Output, print_document
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
     app.command()(count)
 
 

@@ -13,7 +13,13 @@ import typer
 from qss_client.addresses import find_urls
 from qss_client.cli.printing import ROWS_SHOWN, Output
 from qss_client.http.retries import RetryLimits
-from qss_client.kube.connection import INTERNAL_PORT, QUERY_PORT, Shown, Way, way_to
+from qss_client.kube.connection import (
+    INTERNAL_PORT,
+    QUERY_PORT,
+    ConnectionOptions,
+    CredentialOptions,
+    way_to,
+)
 from qss_client.reads.requests import ReadOptions
 from qss_client.store import Store
 from qss_core.errors import MalformedRequestError
@@ -88,7 +94,7 @@ def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
 
 
 @contextmanager
-def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[Way]:
+def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[ConnectionOptions]:
     """How the store is reached, for as long as the block runs.
 
     writes: on Kubernetes by its internal port, where writers are.
@@ -97,7 +103,7 @@ def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[Way]:
     token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
     token = None if token_file else environment.get("QSS_TOKEN") or None
     ca_file = place.ca_file or environment.get("QSS_CA_FILE") or None
-    shown = Shown(token=token, token_file=token_file, ca_file=ca_file)
+    shown = CredentialOptions(token=token, token_file=token_file, ca_file=ca_file)
     if place.is_on_kubernetes:
         if place.url:
             raise MalformedRequestError("--kube finds the store by its name: leave out --url")
@@ -106,7 +112,7 @@ def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[Way]:
             yield way
         return
     urls = find_urls(store, place.url, place.state_dir, environment)
-    yield Way(urls=urls, store=store, shown=shown)
+    yield ConnectionOptions(urls=urls, store=store, shown=shown)
 
 
 def key_serde(client: Store) -> Serde:

@@ -27,8 +27,6 @@ _BESIDE = ("indexKey", "sequence", "timestamp", "headers")
 
 
 class Output(StrEnum):
-    """How answers are printed."""
-
     TABLE = "table"
     JSON = "json"
     NDJSON = "ndjson"
@@ -59,7 +57,6 @@ def _print_table(headings: list[str], rows: list[list[str]]) -> None:
 
 
 def print_document(document: Mapping[str, Any], output: Output) -> None:
-    """Prints one JSON object."""
     typer.echo(_indented(document) if output is Output.JSON else _line(document))
 
 
@@ -112,7 +109,6 @@ def shown_time(time: int, times: Times) -> int | str:
 
 
 def key_document(row: Row, times: Times) -> dict[str, Any]:
-    """A key's row."""
     timestamp = None if row.timestamp is None else shown_time(row.timestamp, times)
     found = {} if row.index_key is None else {"indexKey": row.index_key}
     document: dict[str, Any] = {"key": row.key, **found, "value": row.value}
@@ -120,7 +116,6 @@ def key_document(row: Row, times: Times) -> dict[str, Any]:
 
 
 def window_document(row: WindowRow, times: Times) -> dict[str, Any]:
-    """A window's row."""
     document = {
         "key": row.key,
         "windowStart": shown_time(row.start, times),
@@ -133,7 +128,6 @@ def window_document(row: WindowRow, times: Times) -> dict[str, Any]:
 
 
 def session_document(row: SessionRow, times: Times) -> dict[str, Any]:
-    """A session."""
     document = {
         "key": row.key,
         "sessionStart": shown_time(row.start, times),

@@ -41,7 +41,6 @@ _KEY_FIELDS = ("key", "lower", "upper", "prefix", "keyFrom", "keyTo")
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
     app.command()(get)
     app.command()(scan)
     app.command()(query)

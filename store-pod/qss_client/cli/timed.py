@@ -47,7 +47,6 @@ By = Annotated[OrderBy, typer.Option(help="partition by partition, or over all o
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
     app.command()(windows)
     app.command()(sessions)
     app.command()(versions)

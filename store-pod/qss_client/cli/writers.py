@@ -18,7 +18,6 @@ _COLUMNS = ["name", "state", "lastBatch", "generation", "openedAt"]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
     app.command()(writers)
 
 

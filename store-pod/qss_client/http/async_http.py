@@ -12,9 +12,9 @@ from yarl import URL
 
 from qss_client.http.answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
 from qss_client.http.credentials import Credentials, Token, certificate_refused, trusted_by
-from qss_client.http.retries import Again, RetryLimits, after_failure, still_trying
+from qss_client.http.retries import RetryAt, RetryLimits, after_failure, still_trying
 from qss_client.http.unreachable import unreachable
-from qss_client.http.wait_warnings import Awaited, Telling
+from qss_client.http.wait_warnings import WaitWarnings, WarnedWait
 from qss_core.errors import StoreError, UnauthenticatedError
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +47,6 @@ class AsyncHttp:
         )
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self._session.close()
 
     async def request(
@@ -58,7 +57,7 @@ class AsyncHttp:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
         timeout_s: float = 30.0,
-        telling: Telling | None = None,
+        telling: WaitWarnings | None = None,
     ) -> HttpAnswer:
         """One exchange. Raises, and warns, as `SyncHttp.request`."""
         shown = self._credentials.headers()
@@ -98,10 +97,10 @@ class AsyncHttp:
 
 
 @contextmanager
-def _watched(url: str, timeout_s: float, telling: Telling | None) -> Iterator[None]:
+def _watched(url: str, timeout_s: float, telling: WaitWarnings | None) -> Iterator[None]:
     """Warns while the block runs, if it runs for long; telling: of its operation."""
     loop = asyncio.get_running_loop()
-    awaited = Awaited(telling or Telling.begun(loop.time()), url, loop.time() + timeout_s)
+    awaited = WarnedWait(telling or WaitWarnings.begun(loop.time()), url, loop.time() + timeout_s)
 
     timers: list[asyncio.TimerHandle] = []
 
@@ -133,23 +132,20 @@ def _as_given(url: str) -> URL:
     return URL(url, encoded=True)
 
 
-class AsyncPatience:
+class AsyncRetrier:
     """Counts one request's attempts and waits between them."""
 
     def __init__(self, limits: RetryLimits) -> None:
-        """Time counts from here."""
         self._limits = limits
         self._started = asyncio.get_running_loop().time()
         self._attempt = 0
-        self.telling = Telling.begun(self._started, limits.tell_after_s)
+        self.telling = WaitWarnings.begun(self._started, limits.tell_after_s)
 
     @property
     def elapsed_s(self) -> float:
-        """Since it was made."""
         return asyncio.get_running_loop().time() - self._started
 
-    async def after(self, error: StoreError, limits: RetryLimits | None = None) -> Again:
-        """As `Patience.after`."""
+    async def after(self, error: StoreError, limits: RetryLimits | None = None) -> RetryAt:
         elapsed_s = self.elapsed_s
         again = after_failure(error, self._attempt, elapsed_s, random(), limits or self._limits)
         if again is None:

@@ -26,7 +26,6 @@ class TokenFile:
     """A file with a token, which its maker replaces from time to time. Safe for threads."""
 
     def __init__(self, path: str | Path) -> None:
-        """Reads nothing yet."""
         self.path = Path(path)
         self._held: _Read | None = None
 

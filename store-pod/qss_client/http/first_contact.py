@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from qss_client.http.retries import RetryLimits, no_answer
-from qss_client.http.sync_http import Patience
-from qss_client.http.wait_warnings import Telling
+from qss_client.http.sync_http import Retrier
+from qss_client.http.wait_warnings import WaitWarnings
 from qss_core.errors import StoreError, StoreNotFoundError
 
 Answer = TypeVar("Answer")
 # A base URL, the seconds that it may take, and when a long wait is told.
-Ask = Callable[[str, float, Telling], Answer]
+Ask = Callable[[str, float, WaitWarnings], Answer]
 
 
 def first_answer(ask: Ask[Answer], urls: Sequence[str], store: str, limits: RetryLimits) -> Answer:
@@ -18,7 +18,7 @@ def first_answer(ask: Ask[Answer], urls: Sequence[str], store: str, limits: Retr
 
     Raises UnreachableError after `limits.first_contact_s`, and what no repeat mends at once.
     """
-    patience = Patience(limits)
+    patience = Retrier(limits)
     while True:
         failures: list[StoreError] = []
         for number, url in enumerate(urls):

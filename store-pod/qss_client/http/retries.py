@@ -42,7 +42,7 @@ class RetryLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RetryAt:
     """Repeat the request after a wait; with `refresh`, discover the pods first."""
 
     wait_s: float
@@ -51,7 +51,7 @@ class Again:
 
 def after_failure(
     error: StoreError, attempt: int, elapsed_s: float, jitter: float, limits: RetryLimits
-) -> Again | None:
+) -> RetryAt | None:
     """What to do after the failure of an attempt (0, 1, ...); None: give up and raise it.
 
     `jitter` is a random number in [0, 1): clients that failed together do not come back together.
@@ -67,7 +67,7 @@ def after_failure(
         return None
     # A pod that does not answer may be gone for good: its partitions may be elsewhere by now.
     refresh = error.retry is Retry.REFRESH_ROUTES or error.code == "UNREACHABLE"
-    return Again(wait_s, refresh)
+    return RetryAt(wait_s, refresh)
 
 
 def still_trying(error: StoreError, elapsed_s: float, limits: RetryLimits) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from qss_client.http.wait_warnings import Awaited, Telling
+from qss_client.http.wait_warnings import WaitWarnings, WarnedWait
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
@@ -21,18 +21,20 @@ class SlowAnswers:
     """The requests of one client that wait for their answers, at most one a thread."""
 
     def __init__(self) -> None:
-        self._awaited: dict[int, Awaited] = {}
+        self._awaited: dict[int, WarnedWait] = {}
         self._watcher: threading.Thread | None = None
         self._lock = threading.Lock()
 
     @contextmanager
     def watched(
-        self, whom: str, timeout_s: float, telling: Telling | None = None
+        self, whom: str, timeout_s: float, telling: WaitWarnings | None = None
     ) -> Iterator[None]:
         """Warns while the block runs, if it runs for long; telling: of its operation."""
         now_s = time.monotonic()
         thread = threading.get_ident()
-        self._awaited[thread] = Awaited(telling or Telling.begun(now_s), whom, now_s + timeout_s)
+        self._awaited[thread] = WarnedWait(
+            telling or WaitWarnings.begun(now_s), whom, now_s + timeout_s
+        )
         if self._watcher is None:
             self._start()
         try:

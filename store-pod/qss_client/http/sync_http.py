@@ -10,10 +10,10 @@ import urllib3
 
 from qss_client.http.answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
 from qss_client.http.credentials import Credentials, Token, certificate_refused, trusted_by
-from qss_client.http.retries import Again, RetryLimits, after_failure, still_trying
+from qss_client.http.retries import RetryAt, RetryLimits, after_failure, still_trying
 from qss_client.http.slow_answers import SlowAnswers
 from qss_client.http.unreachable import unreachable
-from qss_client.http.wait_warnings import Telling
+from qss_client.http.wait_warnings import WaitWarnings
 from qss_core.errors import StoreError, UnauthenticatedError
 from qss_core.wire.messages import decode, encode
 
@@ -52,7 +52,6 @@ class SyncHttp:
         )
 
     def close(self) -> None:
-        """Closes all connections."""
         self._pool.clear()
 
     def request(
@@ -63,7 +62,7 @@ class SyncHttp:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
         timeout_s: float = 30.0,
-        telling: Telling | None = None,
+        telling: WaitWarnings | None = None,
     ) -> HttpAnswer:
         """One exchange, tried again once where a pooled connection had died or a token had.
 
@@ -142,29 +141,26 @@ class SyncHttp:
         url: str,
         kind: type[Answer],
         timeout_s: float = 30.0,
-        telling: Telling | None = None,
+        telling: WaitWarnings | None = None,
     ) -> Answer:
-        """Reads a JSON message."""
         answer = self.request("GET", url, timeout_s=timeout_s, telling=telling)
         return decode(answer.body, kind)
 
 
-class Patience:
+class Retrier:
     """Counts one request's attempts and waits between them."""
 
     def __init__(self, limits: RetryLimits) -> None:
-        """Time counts from here."""
         self._limits = limits
         self._started = time.monotonic()
         self._attempt = 0
-        self.telling = Telling.begun(self._started, limits.tell_after_s)
+        self.telling = WaitWarnings.begun(self._started, limits.tell_after_s)
 
     @property
     def elapsed_s(self) -> float:
-        """Since it was made."""
         return time.monotonic() - self._started
 
-    def after(self, error: StoreError, limits: RetryLimits | None = None) -> Again:
+    def after(self, error: StoreError, limits: RetryLimits | None = None) -> RetryAt:
         """Waits as the rules say; raises the error where they say to give up.
 
         Says that it goes on, where it takes longer. limits: those of a first contact.

@@ -8,7 +8,7 @@ TELL_AGAIN_S = 5.0
 
 
 @dataclass(slots=True)
-class Telling:
+class WaitWarnings:
     """When an operation began to wait, and when that is told next; seconds of one clock.
 
     All requests of an operation share it: a store of many pods that are all silent is told as soon
@@ -19,7 +19,7 @@ class Telling:
     due_s: float
 
     @classmethod
-    def begun(cls, now_s: float, after_s: float = TELL_AFTER_S) -> "Telling":
+    def begun(cls, now_s: float, after_s: float = TELL_AFTER_S) -> "WaitWarnings":
         """Of an operation that begins now."""
         return cls(now_s, now_s + after_s)
 
@@ -32,15 +32,14 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class WarnedWait:
     """A request that has no answer yet; whom: its URL, or the name of a program."""
 
-    telling: Telling
+    telling: WaitWarnings
     whom: str
     until_s: float
 
     def words(self, now_s: float) -> str:
-        """The warning."""
         parts = urlsplit(self.whom)
         whom = f"{parts.scheme}://{parts.netloc}" if parts.netloc else self.whom
         waited_s = now_s - self.telling.began_s

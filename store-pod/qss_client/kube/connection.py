@@ -28,7 +28,7 @@ def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class CredentialOptions:
     """What a store is shown, and checked by; the members are those of `Store`."""
 
     token: Token | None = None
@@ -37,22 +37,20 @@ class Shown:
 
     @property
     def members(self) -> dict[str, Any]:
-        """By name."""
         return {"token": self.token, "token_file": self.token_file, "ca_file": self.ca_file}
 
     @property
     def has_token(self) -> bool:
-        """Whether somebody gave one."""
         return self.token is not None or self.token_file is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class ConnectionOptions:
     """How a store is reached; the members are those of `Store`."""
 
     urls: tuple[str, ...]
     store: str
-    shown: Shown
+    shown: CredentialOptions
     direct: bool = True
     server_hostname: str | None = None
 
@@ -92,7 +90,7 @@ def store_on_kubernetes(
     Elsewhere: by `kubectl port-forward`, with a token of `service_account` where one is needed. A
     `token` or a `token_file` that is given is shown instead. decimal: as `Store` takes it.
     """
-    shown = Shown(token=token, token_file=token_file, ca_file=ca_file)
+    shown = CredentialOptions(token=token, token_file=token_file, ca_file=ca_file)
     with (
         way_to(name, context, service_account, shown) as way,
         way.client(limits, decimal=decimal) as store,
@@ -102,14 +100,18 @@ def store_on_kubernetes(
 
 @contextmanager
 def way_to(
-    name: str, context: str | None, service_account: str, shown: Shown, port: int = QUERY_PORT
-) -> Iterator[Way]:
+    name: str,
+    context: str | None,
+    service_account: str,
+    shown: CredentialOptions,
+    port: int = QUERY_PORT,
+) -> Iterator[ConnectionOptions]:
     """The way to a port of the store NAMESPACE/STORE, as `store_on_kubernetes` takes it."""
     place = KubernetesPlace.parse(name, context)
     is_tls = shown.ca_file is not None
     if is_in_cluster() and context is None:
         url = service_url(place, tls=is_tls, port=port)
-        yield Way(urls=(url,), store=place.store, shown=shown)
+        yield ConnectionOptions(urls=(url,), store=place.store, shown=shown)
         return
     with forwarded(place, None if shown.has_token else service_account, port) as found:
         if found.server_hostname is not None and not is_tls:
@@ -117,7 +119,7 @@ def way_to(
                 f"store {name} has a certificate: name its authority by ca_file (qss: --ca-file); "
                 f"`kubectl get secret` shows the ca.crt of the Secret in spec.access.tlsSecretName"
             )
-        yield Way(
+        yield ConnectionOptions(
             urls=(found.url,),
             store=place.store,
             shown=shown if shown.has_token else replace(shown, token=found.token),

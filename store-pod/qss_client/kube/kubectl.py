@@ -54,7 +54,6 @@ class KubernetesPlace:
 
     @classmethod
     def parse(cls, text: str, context: str | None = None) -> "KubernetesPlace":
-        """Of NAMESPACE/STORE."""
         found = _PLACE.fullmatch(text)
         if found is None:
             raise MalformedRequestError(f"a store on Kubernetes is NAMESPACE/STORE, not {text!r}")

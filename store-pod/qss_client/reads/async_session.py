@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from qss_client.http.answer import HttpAnswer
-from qss_client.http.async_http import AsyncHttp, AsyncPatience
+from qss_client.http.async_http import AsyncHttp, AsyncRetrier
 from qss_client.http.retries import RetryLimits, no_answer
 from qss_client.reads import calls as operations
 from qss_client.reads.calls import Exchange, Result
@@ -34,7 +34,6 @@ class AsyncSession:
         self._is_closed = False
 
     async def close(self) -> None:
-        """Closes all connections."""
         self._is_closed = True
         await self._http.close()
 
@@ -43,7 +42,7 @@ class AsyncSession:
         if self._is_closed:
             raise StoreError("this client of the store was closed: make another one")
         if self.conversation.metadata is None:
-            await self._discover(AsyncPatience(self._limits))
+            await self._discover(AsyncRetrier(self._limits))
         assert self.conversation.metadata is not None
         return self.conversation.metadata
 
@@ -89,12 +88,11 @@ class AsyncSession:
                 return
 
     async def run(self, exchange: Exchange[Result]) -> Result:
-        """What an exchange returns."""
         try:
             request = next(exchange)
             while True:
                 if request.after is None:
-                    patience = AsyncPatience(self._limits.within(request.timeout_s))
+                    patience = AsyncRetrier(self._limits.within(request.timeout_s))
                 try:
                     answer = await self._ask(request, patience)
                 except StoreError as error:
@@ -105,7 +103,7 @@ class AsyncSession:
             result: Result = end.value
             return result
 
-    async def _ask(self, request: HttpRequest, patience: AsyncPatience) -> HttpAnswer:
+    async def _ask(self, request: HttpRequest, patience: AsyncRetrier) -> HttpAnswer:
         failure = request.after
         while True:
             if failure is not None and (await patience.after(failure)).refresh:
@@ -123,10 +121,9 @@ class AsyncSession:
                 failure = named_by_partition(error, request)
 
     async def definition(self) -> StoreDefinition:
-        """What the store is."""
         return (await self.metadata()).definition
 
-    async def _discover(self, patience: AsyncPatience) -> None:
+    async def _discover(self, patience: AsyncRetrier) -> None:
         """Asks the pods, one after the other, where the store is; again, while none tells."""
         is_first = self.conversation.metadata is None
         while True:

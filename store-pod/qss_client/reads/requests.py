@@ -60,7 +60,6 @@ class ReadOptions:
 
     @property
     def bound(self) -> Position | None:
-        """`position_bound` as a position."""
         given = self.position_bound
         if given is None or isinstance(given, Position):
             return given
@@ -95,13 +94,11 @@ class HttpRequest:
 
     @property
     def target(self) -> str:
-        """Path and query string."""
         query = urlencode(self.parameters)
         return f"{self.path}?{query}" if query else self.path
 
     @property
     def data(self) -> bytes | None:
-        """The body's bytes."""
         return None if self.body is None else json.dumps(self.body).encode()
 
     @property
@@ -339,7 +336,6 @@ def partition_of_encoded(definition: StoreDefinition, key: bytes, given: int | N
 
 
 def option_parameters(options: ReadOptions) -> dict[str, str]:
-    """Options as parameters."""
     return {name: _text(value) for name, value in _members(options).items()}
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from qss_client.http.answer import HttpAnswer
 from qss_client.http.retries import RetryLimits, no_answer
-from qss_client.http.sync_http import Patience, SyncHttp
+from qss_client.http.sync_http import Retrier, SyncHttp
 from qss_client.reads import calls as operations
 from qss_client.reads.calls import Exchange, Result
 from qss_client.reads.requests import PAGE_ROWS, TABLE_ROWS, HttpRequest, check_limit
@@ -34,7 +34,6 @@ class Session:
         self._is_closed = False
 
     def close(self) -> None:
-        """Closes all connections."""
         self._is_closed = True
         self._http.close()
 
@@ -43,7 +42,7 @@ class Session:
         if self._is_closed:
             raise StoreError("this client of the store was closed: make another one")
         if self.conversation.metadata is None:
-            self._discover(Patience(self._limits))
+            self._discover(Retrier(self._limits))
         assert self.conversation.metadata is not None
         return self.conversation.metadata
 
@@ -88,12 +87,11 @@ class Session:
                 return
 
     def run(self, exchange: Exchange[Result]) -> Result:
-        """What an exchange returns."""
         try:
             request = next(exchange)
             while True:
                 if request.after is None:
-                    patience = Patience(self._limits.within(request.timeout_s))
+                    patience = Retrier(self._limits.within(request.timeout_s))
                 try:
                     answer = self._ask(request, patience)
                 except StoreError as error:
@@ -104,7 +102,7 @@ class Session:
             result: Result = end.value
             return result
 
-    def _ask(self, request: HttpRequest, patience: Patience) -> HttpAnswer:
+    def _ask(self, request: HttpRequest, patience: Retrier) -> HttpAnswer:
         failure = request.after
         while True:
             if failure is not None and (patience.after(failure)).refresh:
@@ -122,10 +120,9 @@ class Session:
                 failure = named_by_partition(error, request)
 
     def definition(self) -> StoreDefinition:
-        """What the store is."""
         return self.metadata().definition
 
-    def _discover(self, patience: Patience) -> None:
+    def _discover(self, patience: Retrier) -> None:
         """Asks the pods, one after the other, where the store is; again, while none tells."""
         is_first = self.conversation.metadata is None
         while True:

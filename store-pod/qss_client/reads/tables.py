@@ -53,7 +53,6 @@ class Scanned(_Tabled, Iterator[RowType], Generic[RowType]):
         return self
 
     def __next__(self) -> RowType:
-        """The next row."""
         return next(self._rows)
 
 
@@ -71,8 +70,6 @@ class Found(_Tabled, list[Row | None]):
 
 
 class _AsyncTabled:
-    """`_Tabled`, with awaits."""
-
     _table: "Callable[[], Awaitable[pa.Table]]"
 
     async def to_arrow(self) -> "pa.Table":
@@ -90,8 +87,6 @@ class _AsyncTabled:
 
 
 class AsyncScanned(_AsyncTabled, AsyncIterator[RowType], Generic[RowType]):
-    """`Scanned`, with awaits."""
-
     def __init__(
         self, rows: AsyncIterator[RowType], tables: "Callable[[], AsyncIterator[pa.Table]]"
     ) -> None:
@@ -112,13 +107,10 @@ class AsyncScanned(_AsyncTabled, AsyncIterator[RowType], Generic[RowType]):
         return self
 
     async def __anext__(self) -> RowType:
-        """The next row."""
         return await anext(self._rows)
 
 
 class AsyncFound(_AsyncTabled, list[Row | None]):
-    """`Found`, with awaits."""
-
     def __init__(
         self, rows: Iterable[Row | None], table: "Callable[[], Awaitable[pa.Table]]"
     ) -> None:

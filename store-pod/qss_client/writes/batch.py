@@ -16,8 +16,8 @@ from qss_client.chunks.carried_batch import BATCH_MEDIA, encode_batch
 from qss_client.chunks.chunk import Slice
 from qss_client.http.first_contact import first_answer
 from qss_client.http.retries import RetryLimits
-from qss_client.http.sync_http import Patience, SyncHttp
-from qss_client.http.wait_warnings import Telling
+from qss_client.http.sync_http import Retrier, SyncHttp
+from qss_client.http.wait_warnings import WaitWarnings
 from qss_client.reads.routing import active_of
 from qss_core.errors import Retry, StoreError
 from qss_core.model import PartitionId
@@ -231,7 +231,7 @@ class _Calls:
         self._store_id = urlencode({"storeId": metadata.definition.store_id})
         self._http = http
         self._limits = limits
-        self._patience = Patience(limits)
+        self._patience = Retrier(limits)
 
     def coordinator(self, path: str, message: object, kind: type[Answer]) -> Answer:
         """Asks the active of partition 0."""
@@ -327,8 +327,8 @@ class _Calls:
         return None
 
 
-def _telling() -> Telling:
-    return Telling.begun(time.monotonic(), _TELL_AFTER_S)
+def _telling() -> WaitWarnings:
+    return WaitWarnings.begun(time.monotonic(), _TELL_AFTER_S)
 
 
 def _worst(errors: list[StoreError]) -> StoreError:

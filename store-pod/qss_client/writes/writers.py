@@ -5,8 +5,8 @@ from urllib.parse import quote
 from qss_client.addresses import Urls, checked_urls
 from qss_client.http.first_contact import first_answer
 from qss_client.http.retries import RetryLimits
-from qss_client.http.sync_http import Patience, SyncHttp
-from qss_client.http.wait_warnings import Telling
+from qss_client.http.sync_http import Retrier, SyncHttp
+from qss_client.http.wait_warnings import WaitWarnings
 from qss_core.errors import StoreError, UnknownWriterError
 from qss_core.wire.messages import StoreMetadata, decode
 from qss_core.wire.writer_reports import WriterReport, WritersAnswer
@@ -28,7 +28,7 @@ def list_writers(
     port alone; direct: it is the one that the pods name, else it is at `url`.
     """
     path = _path(http, url, store, limits, direct=direct)
-    patience = Patience(limits)
+    patience = Retrier(limits)
     while True:
         try:
             answer = http.get(path, WritersAnswer, _TIMEOUT_S, patience.telling)
@@ -56,7 +56,7 @@ def delete_writer(
     run may be alive, unless it is forced.
     """
     path = _path(http, url, store, limits, direct=direct)
-    patience = Patience(limits)
+    patience = Retrier(limits)
     target = f"{path}/{quote(writer, safe='')}?force={str(force).lower()}"
     is_repeated = False
     while True:
@@ -77,7 +77,7 @@ def _path(http: SyncHttp, url: Urls, store: str, limits: RetryLimits, *, direct:
     """Of the writers, at the first internal port that answers for the store."""
     name = quote(store, safe="")
 
-    def asked(base: str, timeout_s: float, telling: Telling) -> tuple[str, StoreMetadata]:
+    def asked(base: str, timeout_s: float, telling: WaitWarnings) -> tuple[str, StoreMetadata]:
         url = f"{base}/state/instances/{name}"
         return base, http.get(url, StoreMetadata, timeout_s, telling)
 

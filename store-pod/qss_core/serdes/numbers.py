@@ -29,8 +29,6 @@ _FLOAT32_DIGITS = range(6, 10)
 
 @dataclass(frozen=True, slots=True)
 class IntegerSerde:
-    """A signed big-endian number."""
-
     name: str
     item_bytes: int
 

@@ -26,8 +26,6 @@ _encode_json = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """Bytes as they are."""
-
     name: str = "bytes"
     item_bytes: int | None = None
 
@@ -60,8 +58,6 @@ class BytesSerde:
 
 @dataclass(frozen=True, slots=True)
 class StringSerde:
-    """UTF-8, no length."""
-
     name: str = "string"
     item_bytes: int | None = None
 

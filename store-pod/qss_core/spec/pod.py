@@ -26,8 +26,6 @@ class ResourcesSpec(Wire, frozen=True, kw_only=True):
 
 
 class TolerationSpec(Wire, frozen=True, kw_only=True):
-    """One tolerated taint."""
-
     key: Annotated[str, msgspec.Meta(max_length=317)] | None = None
     operator: Literal["Exists", "Equal"] | None = None
     value: Annotated[str, msgspec.Meta(max_length=63)] | None = None
@@ -36,8 +34,6 @@ class TolerationSpec(Wire, frozen=True, kw_only=True):
 
 
 class EnvSpec(Wire, frozen=True, kw_only=True):
-    """One environment variable."""
-
     name: Annotated[
         str, msgspec.Meta(min_length=1, max_length=253, pattern="^[-._A-Za-z][-._A-Za-z0-9]*$")
     ]
@@ -73,8 +69,6 @@ class SecurityContextSpec(Wire, frozen=True, kw_only=True):
 
 
 class PodSpec(Wire, frozen=True, kw_only=True):
-    """Additions to the pods."""
-
     image: Image | None = None
     image_pull_secrets: Annotated[tuple[SecretNameSpec, ...], msgspec.Meta(max_length=16)] = ()
     resources: ResourcesSpec = ResourcesSpec()

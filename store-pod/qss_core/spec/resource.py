@@ -66,29 +66,21 @@ class SerdeSpec(Wire, frozen=True, kw_only=True):
 
 
 class WindowSpec(Wire, frozen=True, kw_only=True):
-    """Of type Window only."""
-
     size: Duration = "1h"
     retention: Duration = "168h"
     retain_duplicates: bool = False
 
 
 class SessionSpec(Wire, frozen=True, kw_only=True):
-    """Of type Session only."""
-
     gap: Duration = "30m"
     retention: Duration = "168h"
 
 
 class VersionedSpec(Wire, frozen=True, kw_only=True):
-    """Of type Versioned only."""
-
     history_retention: Duration = "24h"
 
 
 class CustomSpec(Wire, frozen=True, kw_only=True):
-    """Of type Custom only."""
-
     name: Name63
     options: Annotated[
         dict[str, Annotated[str, msgspec.Meta(max_length=1024)]], msgspec.Meta(max_length=32)
@@ -161,8 +153,6 @@ class LabelSelectorSpec(Wire, frozen=True, kw_only=True):
 
 
 class IpBlockSpec(Wire, frozen=True, kw_only=True):
-    """Addresses."""
-
     cidr: Cidr
     except_: Annotated[tuple[Cidr, ...], msgspec.Meta(max_length=16)] | None = msgspec.field(
         default=None, name="except"
@@ -197,8 +187,6 @@ class AccessSpec(Wire, frozen=True, kw_only=True):
 
 
 class StoreSpec(Wire, frozen=True, kw_only=True):
-    """`spec` of the resource."""
-
     store: RowsSpec
     partitions: Annotated[int, msgspec.Meta(ge=1, le=PARTITIONS_MAX)]
     replicas: Annotated[int, msgspec.Meta(ge=0, le=POD_ORDINALS_MAX)] = 3

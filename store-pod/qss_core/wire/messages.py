@@ -201,8 +201,6 @@ class CommitAnswer(Wire, frozen=True, kw_only=True):
 
 
 class AbortRequest(Wire, frozen=True, kw_only=True):
-    """Gives a batch up."""
-
     generation: int
 
 

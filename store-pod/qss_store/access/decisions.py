@@ -52,7 +52,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Passport:
+class KnownToken:
     """A token that the API server knows.
 
     Only one that `is_bound` to this store shows that somebody is its operator or one of its pods.
@@ -76,7 +76,7 @@ class Refusal:
     until: float
 
 
-Known = Passport | Refusal
+Known = KnownToken | Refusal
 
 
 # --- What to do with a request
@@ -96,8 +96,6 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Answer with an error."""
-
     error: StoreError
 
 
@@ -127,7 +125,7 @@ def judge(
             if now < known.until:
                 return Refuse(UnauthenticatedError(known.message))
             return Ask(None)
-        case Passport():
+        case KnownToken():
             if now >= known.expires_at:
                 return Refuse(UnauthenticatedError(EXPIRED))
             if not known.verdict.counts(now, is_away=is_away):
@@ -136,7 +134,7 @@ def judge(
 
 
 def _judge_account(
-    known: Passport,
+    known: KnownToken,
     requirement: Requirement,
     identities: Identities,
     now: float,
@@ -160,7 +158,7 @@ def _judge_account(
     return Refuse(forbidden(known.account.username, requirement, identities))
 
 
-def _admit(known: Passport, right: Right | None, now: float) -> Admit:
+def _admit(known: KnownToken, right: Right | None, now: float) -> Admit:
     of_token = known.verdict
     of_right = of_token if right is None else known.rights[right]
     until = min(of_token.renew_at, of_right.renew_at)
@@ -176,7 +174,7 @@ def _admit(known: Passport, right: Right | None, now: float) -> Admit:
 # --- What is kept
 
 
-class Passports:
+class KnownTokens:
     """Tokens by their digest.
 
     Those that may do something here have a place of their own: no other one pushes them out.
@@ -186,11 +184,10 @@ class Passports:
         """Keeps as many of either kind, those that were used last; `accounts` need no right."""
         self._tokens_max = tokens_max
         self._accounts = accounts
-        self._useful: OrderedDict[bytes, Passport] = OrderedDict()
+        self._useful: OrderedDict[bytes, KnownToken] = OrderedDict()
         self._useless: OrderedDict[bytes, Known] = OrderedDict()
 
     def __len__(self) -> int:
-        """Tokens of either kind."""
         return len(self._useful) + len(self._useless)
 
     def get(self, digest: bytes) -> Known | None:
@@ -201,33 +198,32 @@ class Passports:
         self._useful.move_to_end(digest)
         return found
 
-    def accept(self, digest: bytes, passport: Passport) -> Passport:
+    def accept(self, digest: bytes, passport: KnownToken) -> KnownToken:
         """The token is this account's. Rights that are known of the same account stay."""
         held = self.get(digest)
-        if isinstance(held, Passport) and held.account == passport.account:
+        if isinstance(held, KnownToken) and held.account == passport.account:
             passport = replace(passport, rights=held.rights)
         return self._keep(digest, passport)
 
     def refuse(self, digest: bytes, refusal: Refusal) -> Refusal:
-        """The token is nobody's."""
         self._useful.pop(digest, None)
         _put(self._useless, digest, refusal, self._tokens_max)
         return refusal
 
-    def tell(self, digest: bytes, asked: Passport, right: Right, verdict: Verdict) -> Passport:
+    def tell(self, digest: bytes, asked: KnownToken, right: Right, verdict: Verdict) -> KnownToken:
         """Whether an account has a right; only told, not kept, where it was forgotten meanwhile."""
         held = self.get(digest)
-        is_kept = isinstance(held, Passport) and held.account == asked.account
-        base = held if isinstance(held, Passport) and is_kept else asked
+        is_kept = isinstance(held, KnownToken) and held.account == asked.account
+        base = held if isinstance(held, KnownToken) and is_kept else asked
         passport = replace(base, rights={**base.rights, right: verdict}, passes={})
         return self._keep(digest, passport) if is_kept else passport
 
-    def is_useful(self, passport: Passport) -> bool:
+    def is_useful(self, passport: KnownToken) -> bool:
         """Whether its account may do anything here."""
         is_named = passport.is_bound and passport.account.username in self._accounts
         return is_named or any(verdict.allowed for verdict in passport.rights.values())
 
-    def _keep(self, digest: bytes, passport: Passport) -> Passport:
+    def _keep(self, digest: bytes, passport: KnownToken) -> KnownToken:
         if self.is_useful(passport):
             self._useless.pop(digest, None)
             _put(self._useful, digest, passport, self._tokens_max)

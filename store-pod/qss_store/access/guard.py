@@ -17,8 +17,8 @@ from qss_store.access.decisions import (
     Admit,
     Ask,
     Known,
-    Passport,
-    Passports,
+    KnownToken,
+    KnownTokens,
     Question,
     Refusal,
     Refuse,
@@ -79,14 +79,13 @@ class Guard:
         metrics: AccessMetrics,
         settings: Settings,
     ) -> None:
-        """Knows no token yet."""
         self.identities = identities
         self._reviewer = reviewer
         self._audiences = audiences
         self._clock = clock
         self._metrics = metrics
         self._settings = settings
-        self._passports = Passports(settings.access_tokens_max, identities.all)
+        self._passports = KnownTokens(settings.access_tokens_max, identities.all)
         self._places = ReviewPlaces()
         self._asking: dict[tuple[bytes, Question], asyncio.Task[Known | None]] = {}
         self._is_away = False
@@ -108,7 +107,7 @@ class Guard:
             return False
         token = token_of(header)
         known = None if token is None else self._passports.get(digest_of(token))
-        if type(known) is not Passport:
+        if type(known) is not KnownToken:
             return False
         is_open = known.passes.get(route, 0.0) > self._clock.monotonic()
         self._metrics.fresh_hits += is_open
@@ -160,7 +159,7 @@ class Guard:
         step: Admit,
         address: str,
     ) -> None:
-        assert isinstance(known, Passport), "nobody else is admitted"
+        assert isinstance(known, KnownToken), "nobody else is admitted"
         known.passes[route] = step.until
         if self._passports.is_useful(known):
             self._places.welcome(address, self._clock.monotonic())
@@ -188,7 +187,7 @@ class Guard:
         if now < (self._ask_again_at if self._is_away else self._failed.get(digest, -math.inf)):
             return None
         # A flood of unknown tokens must not keep those that are known from being renewed.
-        is_good = isinstance(known, Passport) and self._passports.is_useful(known)
+        is_good = isinstance(known, KnownToken) and self._passports.is_useful(known)
         if not is_good and not self._places.take(address, now):
             return None
         asking = self._ask(digest, token, known, question, is_good=is_good)
@@ -204,7 +203,7 @@ class Guard:
     ) -> None:
         found = None if review.cancelled() or review.exception() else review.result()
         was_refused = isinstance(found, Refusal) or (
-            isinstance(found, Passport)
+            isinstance(found, KnownToken)
             and question is not None
             and not self._passports.is_useful(found)
         )
@@ -218,9 +217,9 @@ class Guard:
         try:
             if question is None:
                 found = await self._ask_token(digest, token)
-                allowed = isinstance(found, Passport)
+                allowed = isinstance(found, KnownToken)
             else:
-                assert isinstance(known, Passport), "a right is one of a known account"
+                assert isinstance(known, KnownToken), "a right is one of a known account"
                 found = await self._ask_right(digest, known, question)
                 allowed = found.rights[question].allowed
         except NoReviewError as error:
@@ -283,13 +282,13 @@ class Guard:
             return self._passports.refuse(digest, Refusal(message, verdict.fresh_until))
         left_s = math.inf if claims.expires_at is None else claims.expires_at - wall_s
         is_bound = self._audiences.bind(reviewed.audiences, is_peer=self._is_peer(reviewed))
-        passport = Passport(reviewed.account, verdict, now + left_s, is_bound)
+        passport = KnownToken(reviewed.account, verdict, now + left_s, is_bound)
         return self._passports.accept(digest, passport)
 
     def _is_peer(self, reviewed: Reviewed) -> bool:
         return reviewed.account.username == self.identities.pods
 
-    async def _ask_right(self, digest: bytes, known: Passport, right: Right) -> Passport:
+    async def _ask_right(self, digest: bytes, known: KnownToken, right: Right) -> KnownToken:
         request = encode_access_review(known.account, right, self.identities)
         allowed = decode_access_review(await self._reviewer.post(ACCESS_REVIEWS, request))
         verdict = Verdict.of(self._clock.monotonic(), self._settings, allowed=allowed)

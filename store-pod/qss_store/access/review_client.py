@@ -33,7 +33,6 @@ class ApiServer:
         self._trust: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> Self:
-        """Opens no connection yet."""
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         return self
 
@@ -43,7 +42,6 @@ class ApiServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes all connections."""
         assert self._session is not None, "entered before"
         await self._session.close()
 

@@ -29,7 +29,6 @@ class ReviewPlaces:
     """Who has a place; times are seconds of a clock that only grows."""
 
     def __init__(self) -> None:
-        """Nobody has one yet."""
         self._addresses: OrderedDict[str, _Address] = OrderedDict()
         self._under_way = 0
 

@@ -27,7 +27,6 @@ class NoReviewError(Exception):
     """
 
     def __init__(self, why: str, *, is_unreached: bool = False) -> None:
-        """Says why."""
         super().__init__(why)
         self.is_unreached = is_unreached
 

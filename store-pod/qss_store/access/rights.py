@@ -43,7 +43,6 @@ class Identities:
 
     @property
     def all(self) -> frozenset[str]:
-        """Both."""
         return frozenset((self.pods, self.operator) if self.operator else (self.pods,))
 
 

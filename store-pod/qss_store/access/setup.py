@@ -21,7 +21,7 @@ from qss_store.runtime.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Protection:
+class AccessSetup:
     """What listeners ask of callers and show them, and what this pod shows its peers."""
 
     guard: Guard | None = None
@@ -33,7 +33,7 @@ class Protection:
 @asynccontextmanager
 async def protected(
     arguments: argparse.Namespace, settings: Settings, clock: Clock, metrics: Metrics
-) -> AsyncIterator[Protection]:
+) -> AsyncIterator[AccessSetup]:
     """Watches the certificate while the block runs. Raises tls.CertificateError."""
     guard: Guard | None = None
     certificates: Certificates | None = None
@@ -59,7 +59,7 @@ async def protected(
             audiences = audiences_of(arguments)
             guard = Guard(api_server, identities, audiences, clock, metrics.access, settings)
             stack.push_async_callback(guard.close)
-        yield Protection(
+        yield AccessSetup(
             guard=guard,
             server=None if certificates is None else certificates.server,
             trust=None if certificates is None else lambda: certificates.client,

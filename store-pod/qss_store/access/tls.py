@@ -62,7 +62,6 @@ class Certificates:
             connection.context = newest
 
     async def watch(self, interval_s: float) -> None:
-        """Looks, for ever."""
         while True:
             await asyncio.sleep(interval_s)
             self.look()

@@ -29,15 +29,11 @@ from qss_store.replicas.report import state_of
 
 
 class StoreSummary(Wire, frozen=True, kw_only=True):
-    """A store by name."""
-
     name: StoreName
     type: StoreType
 
 
 class Stores(Wire, frozen=True, kw_only=True):
-    """`GET /state/stores`."""
-
     stores: tuple[StoreSummary, ...]
 
 
@@ -74,10 +70,7 @@ class Lags(Wire, frozen=True, kw_only=True):
 
 
 class DiscoveryApi:
-    """The handlers of discovery."""
-
     def __init__(self, pod: Pod) -> None:
-        """Tells what `pod` knows."""
         self._pod = pod
 
     async def stores(self, request: web.Request) -> web.Response:
@@ -163,7 +156,6 @@ def _lag(replica: Replica, role: Role) -> Lag:
 
 
 def routes(pod: Pod) -> list[web.RouteDef]:
-    """The routes of discovery."""
     api = DiscoveryApi(pod)
     return [
         web.get("/state/stores", api.stores),

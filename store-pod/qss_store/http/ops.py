@@ -5,13 +5,13 @@ from aiohttp import web
 from qss_store.http.browsers import Callers, browser_middlewares
 from qss_store.http.middleware import shell_middlewares
 from qss_store.replicas.pod import Pod
-from qss_store.writes.participant_service import Batches
-from qss_store.writes.sweeper import Maintenance
+from qss_store.writes.participant_service import ParticipantService
+from qss_store.writes.sweeper import Sweeper
 
 _LIVE_WITHIN_S = 10.0
 
 
-def make_ops_app(pod: Pod, batches: Batches, maintenance: Maintenance) -> web.Application:
+def make_ops_app(pod: Pod, batches: ParticipantService, maintenance: Sweeper) -> web.Application:
     """The application of the ops port: nobody shows a token here, so no web page may ask."""
 
     def refresh() -> None:

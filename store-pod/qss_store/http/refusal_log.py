@@ -15,7 +15,6 @@ class RefusalLog:
     """One line a minute for each route and code, with how often it was."""
 
     def __init__(self, listener: str, monotonic_s: Callable[[], float]) -> None:
-        """Nothing was refused yet."""
         self._listener = listener
         self._monotonic_s = monotonic_s
         self._told: dict[tuple[str, str, str], tuple[float, int]] = {}

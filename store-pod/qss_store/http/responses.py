@@ -10,7 +10,6 @@ from qss_store.http.content_types import JSON
 
 
 def json_response(message: object) -> web.Response:
-    """A good answer."""
     return web.Response(body=encode(message), headers={hdrs.CONTENT_TYPE: JSON})
 
 

@@ -14,7 +14,7 @@ from qss_store.http.connection.limits import ConnectionPlaces
 from qss_store.http.connection.protocol import (
     LISTENER_LIMITS,
     Connection,
-    FastLane,
+    FastPath,
     ListenerLimits,
     refuse,
 )
@@ -25,7 +25,7 @@ _REST_S = 1.0
 _BACKLOG = 1024
 
 CONNECTIONS_MAX = 4096
-LANE = web.AppKey("LANE", FastLane)
+LANE = web.AppKey("LANE", FastPath)
 
 
 class _Admission(asyncio.Protocol):
@@ -84,7 +84,6 @@ class _Handshake:
             return False
 
     def drop(self) -> None:
-        """Ends it."""
         if self.task is not None:
             self.task.cancel()
             return
@@ -109,7 +108,6 @@ class _TlsServer:
         tls: ssl.SSLContext,
         limits: ListenerLimits,
     ) -> None:
-        """Begins at once."""
         self.sockets: tuple[socket.socket, ...] = (listening,)
         self._make = make
         self._places = places
@@ -218,7 +216,7 @@ class _Site(web.BaseSite):
         places: ConnectionPlaces,
         limits: ListenerLimits,
         tls: ssl.SSLContext | None,
-        lane: FastLane | None,
+        lane: FastPath | None,
     ) -> None:
         super().__init__(runner)
         self._lane = lane

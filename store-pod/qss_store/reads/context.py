@@ -7,14 +7,12 @@ from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.codec import Codec, RowWriter, codec_of, make_row_writer
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.peer_reads import PeerReads
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.replicas.pod import Pod
 from qss_store.runtime.settings import Settings
 
 
-class Reader:
-    """One pod's reads."""
-
+class ReadContext:
     def __init__(self, pod: Pod, peers: PeerReads, settings: Settings) -> None:
         """Reads `pod`, and asks `peers` for the rest."""
         self.pod = pod
@@ -54,9 +52,9 @@ class Reader:
             return options.partitions
         return tuple(PartitionId(number) for number in range(codec.partitions))
 
-    def turn(self, partition: PartitionId, options: ReadOptions) -> Turn:
+    def turn(self, partition: PartitionId, options: ReadOptions) -> ReplicaRouter:
         """Whom to ask for a partition. Raises PartitionDoesNotExistError."""
-        return Turn.of(self.pod.configuration(partition), self.pod.ordinal, options)
+        return ReplicaRouter.of(self.pod.configuration(partition), self.pod.ordinal, options)
 
     def deadline(self, options: ReadOptions) -> float:
         """When the answer has to be there."""

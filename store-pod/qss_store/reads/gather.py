@@ -17,15 +17,15 @@ from qss_core.queries.requests import (
 )
 from qss_core.times import Times
 from qss_store.reads.codec import Codec, RowWriter, make_row_writer
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.timed_rows import make_timed_writer
 from qss_store.reads.exact_count import count_rows
 from qss_store.reads.plans.keys import CountPlan, OnePlan, PointPlan
 from qss_store.reads.routing.admission import Reading, prepare_reading
 from qss_store.reads.routing.peer_reads import PeerRequest
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.reads.routing.scatter import scatter
-from qss_store.reads.routing.trace import Execution
+from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans import open_scan as local
 from qss_store.reads.user_queries import FoldPlan, fold
 from qss_store.runtime.request_memory import MemoryShare
@@ -36,12 +36,12 @@ _COPIES = 2
 Answers = dict[PartitionId, PartitionAnswer]
 
 
-class Gathering:
+class Gather:
     """One query over many partitions."""
 
     def __init__(
         self,
-        reader: Reader,
+        reader: ReadContext,
         codec: Codec,
         plan: OnePlan | CountPlan | FoldPlan,
         query: msgspec.Raw,
@@ -67,7 +67,7 @@ class Gathering:
         Raises NoMemoryError where others have the `memory` that the results would take.
         """
         self._memory = memory
-        turns: dict[PartitionId, Turn] = {}
+        turns: dict[PartitionId, ReplicaRouter] = {}
         found: dict[PartitionId, PartitionAnswer | StoreError] = {}
         for partition in partitions:
             try:
@@ -98,7 +98,7 @@ class Gathering:
             asked = {partition: results[str(partition)] for partition in partitions}
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
             raise MalformedBytesError(f"pod {address.name} answered something else") from error
-        execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
+        execution = ExecutionTrace(self._reader.pod.clock, wanted=self._options.execution_info)
         execution.add(f"peer {address.name}", self._reader.pod.clock.monotonic() - started)
         return {partition: _from_peer(asked[partition], execution) for partition in partitions}
 
@@ -110,7 +110,7 @@ class Gathering:
         return await prepare_reading(self._reader.pod, partition, options, self._codec.format)
 
     async def _ask_here(self, partition: PartitionId) -> PartitionAnswer | StoreError:
-        execution = Execution(self._reader.pod.clock, wanted=self._options.execution_info)
+        execution = ExecutionTrace(self._reader.pod.clock, wanted=self._options.execution_info)
         try:
             with execution.layer("open"):
                 reading = await self._open(partition)
@@ -141,7 +141,7 @@ class Gathering:
         self, partition: PartitionId, until: float
     ) -> PartitionAnswer | StoreError:
         pod = self._reader.pod
-        execution = Execution(pod.clock, wanted=self._options.execution_info)
+        execution = ExecutionTrace(pod.clock, wanted=self._options.execution_info)
         started = pod.clock.monotonic()
         try:
             reading = await self._open(partition)
@@ -160,7 +160,7 @@ class Gathering:
     ) -> PartitionAnswer | StoreError:
         reader = self._reader
         clock = reader.pod.clock
-        execution = Execution(clock, wanted=self._options.execution_info)
+        execution = ExecutionTrace(clock, wanted=self._options.execution_info)
         started = clock.monotonic()
         try:
             reading = await self._open(partition)
@@ -208,7 +208,7 @@ def _writer_of(plan: OnePlan, codec: Codec) -> RowWriter:
     return make_timed_writer(codec, codec.shape, plan.times)
 
 
-def _from_peer(answer: PartitionAnswer, execution: Execution) -> PartitionAnswer | StoreError:
+def _from_peer(answer: PartitionAnswer, execution: ExecutionTrace) -> PartitionAnswer | StoreError:
     if answer.failure is not None:
         return error_of_failure(answer.failure)
     lines = execution.lines()

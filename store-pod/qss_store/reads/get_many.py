@@ -25,14 +25,14 @@ from qss_core.queries.requests import (
     failure_of,
 )
 from qss_store.reads.codec import Codec, RowWriter, make_row_writer
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.batch_get import found_rows
 from qss_store.reads.plans.keys import keys_of_json, partitions_of_keys
 from qss_store.reads.routing.admission import Reading, open_reading, prepare_reading
 from qss_store.reads.routing.peer_reads import PeerRequest
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.reads.routing.scatter import scatter
-from qss_store.reads.routing.trace import Execution
+from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
 
@@ -58,12 +58,10 @@ class _Part:
     results: list[Any]
 
 
-class ManyKeys:
-    """One batch get."""
-
+class BatchGet:
     def __init__(
         self,
-        reader: Reader,
+        reader: ReadContext,
         codec: Codec,
         request: BatchRequest,
         options: ReadOptions,
@@ -90,7 +88,7 @@ class ManyKeys:
         """
         self._memory = memory
         found: dict[PartitionId, _Part | StoreError] = {}
-        turns: dict[PartitionId, Turn] = {}
+        turns: dict[PartitionId, ReplicaRouter] = {}
         for partition in self._places:
             part = await self._read_here(partition, turns)
             if part is not None:
@@ -137,7 +135,7 @@ class ManyKeys:
         return msgspec.json.encode({"results": results, "partitions": partitions})
 
     async def _read_here(
-        self, partition: PartitionId, turns: dict[PartitionId, Turn]
+        self, partition: PartitionId, turns: dict[PartitionId, ReplicaRouter]
     ) -> _Part | StoreError | None:
         """What this pod has; None, and a turn, where another one has to be asked."""
         reader = self._reader
@@ -182,7 +180,7 @@ class ManyKeys:
 
     async def _read(self, partition: PartitionId) -> _Part:
         pod, options = self._reader.pod, self._options
-        execution = Execution(pod.clock, wanted=options.execution_info)
+        execution = ExecutionTrace(pod.clock, wanted=options.execution_info)
         await pod.turns.wait()
         reading = await prepare_reading(pod, partition, options, self._codec.format)
         places = self._places[partition]

@@ -21,11 +21,11 @@ from qss_core.queries.requests import PartitionAnswer, failure_of
 from qss_store.reads.codec import Codec
 from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.plans.dispatch import RowsPlan
-from qss_store.reads.routing.budget import Budget
+from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.peer_reads import PeerReads, PeerRequest
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.reads.routing.scatter import deadline_exceeded
-from qss_store.reads.routing.trace import Execution
+from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, encode_cursor
 from qss_store.reads.scans.key_scan import open_scan
 from qss_store.reads.scans.sources import LocalSource, RemoteSource, Source, open_reading_since
@@ -51,7 +51,7 @@ MakePeerRequest = Callable[[PeerPart], PeerRequest]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ScannedRows:
     """Some rows of one partition, as the scan's encoder gives them."""
 
     partition: PartitionId | None  # None: of all partitions, merged.
@@ -67,7 +67,7 @@ class Mark:
     cursor: str | None
 
 
-Event = Rows | Mark
+Event = ScannedRows | Mark
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Scan:
     plan: RowsPlan
     options: ReadOptions
     pieces: tuple[Piece, ...]
-    budget: Budget
+    budget: ReadBudget
     encoder: RowEncoder
     is_streamed: bool
     make_peer_request: MakePeerRequest
@@ -100,7 +100,7 @@ class Scan:
                 source = await self._open(piece)
                 while (chunk := await source.more()).row_count:
                     self.budget.spend(chunk.row_count, len(chunk.data))
-                    yield Rows(piece.partition, chunk.data)
+                    yield ScannedRows(piece.partition, chunk.data)
                 ending = source.ending()
                 answer, left = ending.answer, ending.left
             except StoreError as error:
@@ -129,7 +129,7 @@ class Scan:
     async def _open(self, piece: Piece) -> Source:
         """The first of the partition's replicas that answers."""
         configuration = self.pod.configuration(piece.partition)
-        turn = Turn.of(configuration, self.pod.ordinal, self.options)
+        turn = ReplicaRouter.of(configuration, self.pod.ordinal, self.options)
         deadline = min(self._now() + self.options.timeout_s, self.budget.deadline)
         while not turn.is_over:
             ordinal = turn.take()
@@ -150,7 +150,7 @@ class Scan:
 
     async def _open_local(self, piece: Piece, timeout_s: float) -> Source:
         reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
-        execution = Execution(self.pod.clock, wanted=self.options.execution_info)
+        execution = ExecutionTrace(self.pod.clock, wanted=self.options.execution_info)
         with execution.layer("open"):
             scan = open_scan(reading, self.plan, piece, self.encoder, self.pod.metrics)
         patience_s = timeout_s * PEER_SHARE_OF_TIME

@@ -26,15 +26,15 @@ from qss_store.reads.multi_scan import (
     MakePeerRequest,
     Mark,
     PeerPart,
-    Rows,
+    ScannedRows,
     may_come_back,
 )
 from qss_store.reads.plans.times import TimedPlan
-from qss_store.reads.routing.budget import Budget
+from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.peer_reads import PeerReads
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.reads.routing.scatter import deadline_exceeded, scatter
-from qss_store.reads.routing.trace import Execution
+from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, encode_cursor
 from qss_store.reads.scans.open_scan import CHUNK_ROWS_MAX
 from qss_store.reads.scans.sources import RemoteSource, open_reading_since
@@ -70,7 +70,7 @@ class TimeScan:
     plan: TimedPlan
     options: ReadOptions
     pieces: tuple[Piece, ...]
-    budget: Budget
+    budget: ReadBudget
     encoder: RowEncoder
     make_peer_request: MakePeerRequest
     memory: MemoryShare | None = None
@@ -92,7 +92,7 @@ class TimeScan:
             return
         rows, ends = self._merged(found)
         if rows:
-            yield Rows(None, self.encoder.of_lines([line for _, (_, _, line) in rows]))
+            yield ScannedRows(None, self.encoder.of_lines([line for _, (_, _, line) in rows]))
         left = [piece for piece in self._left(found) if piece.partition not in ends]
         cursor = self._cursor(left, rows[-1][1][1] if rows else None)
         for partition, part in found.items():
@@ -102,7 +102,7 @@ class TimeScan:
 
     async def _found(self) -> dict[PartitionId, _Part | StoreError]:
         """What each partition gives, or why it does not, in order of the partitions."""
-        turns: dict[PartitionId, Turn] = {}
+        turns: dict[PartitionId, ReplicaRouter] = {}
         found: dict[PartitionId, _Part | StoreError] = {}
         for piece in self.pieces:
             try:
@@ -110,7 +110,9 @@ class TimeScan:
             except StoreError as error:
                 found[piece.partition] = error.with_traceback(None)
             else:
-                turns[piece.partition] = Turn.of(configuration, self.pod.ordinal, self.options)
+                turns[piece.partition] = ReplicaRouter.of(
+                    configuration, self.pod.ordinal, self.options
+                )
         pods, clock = self.pod.placed().pods, self.pod.clock
         found |= await scatter(turns, self._ask, pods, self.budget.deadline, clock)
         return {piece.partition: found[piece.partition] for piece in self.pieces}
@@ -191,7 +193,7 @@ class TimeScan:
 
     async def _read(self, piece: Piece, deadline: float) -> _Part:
         """The first rows of a replica here: looks at all of them, in turns with others."""
-        execution = Execution(self.pod.clock, wanted=self.options.execution_info)
+        execution = ExecutionTrace(self.pod.clock, wanted=self.options.execution_info)
         started = self.pod.clock.monotonic()
         reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
         plan = visible(reading, self._narrowed(piece))
@@ -215,7 +217,6 @@ class TimeScan:
         return _Part(answer, lines, is_end=not page.is_cut)
 
     async def _pause(self, deadline: float) -> None:
-        """Others take their turn."""
         if self.pod.clock.monotonic() >= deadline:
             raise deadline_exceeded()
         await asyncio.sleep(0)

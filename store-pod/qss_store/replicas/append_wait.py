@@ -18,7 +18,7 @@ APPLY_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class AppendWait:
     """What a replica does for a request."""
 
     replica: Replica
@@ -46,12 +46,12 @@ def append(
     command: Command,
     payload: bytes | memoryview = b"",
     decoded: Batches = (),
-) -> Awaited:
+) -> AppendWait:
     """Appends an entry; the same parameters and errors as `Replica.append`."""
-    return Awaited(replica, replica.append(command, payload, decoded))
+    return AppendWait(replica, replica.append(command, payload, decoded))
 
 
-async def settle(awaited: Iterable[Awaited]) -> None:
+async def settle(awaited: Iterable[AppendWait]) -> None:
     """Waits until all are done, at most `APPLY_TIMEOUT_S`; what was appended goes on anyway."""
     works = [one.work for one in awaited]
     if not works:

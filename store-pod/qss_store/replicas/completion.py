@@ -11,7 +11,7 @@ from typing import Protocol
 
 from qss_core.errors import RolledBackError
 from qss_core.model import Role, Sequence, WriterEpoch
-from qss_store.storage.views.read_view import View
+from qss_store.storage.views.read_view import ReadView
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.machine import Machine
 
@@ -26,15 +26,14 @@ class Held(Protocol):
     is_recovered: bool  # Whether its log's tail is applied.
 
     @property
-    def partition(self) -> int:
-        """Its partition."""
+    def partition(self) -> int: ...
 
     @property
     def role(self) -> Role | None:
         """What it is to its partition."""
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> ReadView | None:
         """What readers see, durable; None before it serves."""
 
 

@@ -16,7 +16,6 @@ class DroppedRows(Generic[Told]):
     """
 
     def __init__(self) -> None:
-        """Knows of no batch."""
         self._by_sequence: dict[Sequence, Told] = {}
 
     def keep(self, sequence: Sequence, dropped: Told) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from qss_core.model import StoreDefinition
-from qss_store.replicas.views.view_maker import Showing
+from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.storage.apply.commit_writer import drop_families
 from qss_store.storage.engine import Engine
 from qss_store.storage.format_migration import Migration, Step
@@ -18,7 +18,7 @@ class FormatChange:
         self,
         engine: Engine,
         migration: Migration,
-        showing: Showing,
+        showing: ViewMaker,
         changing: asyncio.Lock,
         sync: Callable[[], Awaitable[None]],
     ) -> None:

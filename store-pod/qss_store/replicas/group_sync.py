@@ -22,7 +22,7 @@ class _Wish:
     done: "asyncio.Future[None]"
 
 
-class Syncs:
+class GroupSync:
     """The syncs of a pod's replicas."""
 
     def __init__(self) -> None:

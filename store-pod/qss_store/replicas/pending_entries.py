@@ -7,7 +7,7 @@ from typing import NamedTuple
 from qss_core.errors import ChunkMismatchError, StoreError
 from qss_core.model import Offset
 from qss_store.replicas.changelog import Changelog
-from qss_store.replicas.views.decoded_rows import Batches, RecentEntries
+from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
 from qss_store.replication.entries import Barrier, Command, Commit, Decide, Entry, Stage
 from qss_store.transactions.machine import Outcome
 
@@ -23,7 +23,7 @@ class PendingEntries:
     """The entries of one log between their append and their apply."""
 
     def __init__(
-        self, changelog: Changelog, recent: RecentEntries, appended: asyncio.Event
+        self, changelog: Changelog, recent: DecodedEntries, appended: asyncio.Event
     ) -> None:
         """Sets `appended` at each entry; `recent` keeps rows for the commits that read them."""
         self._changelog = changelog

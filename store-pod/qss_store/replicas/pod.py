@@ -32,17 +32,17 @@ from qss_core.model import (
 )
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_store.replicas.completion import Completion
-from qss_store.replicas.group_sync import Syncs
+from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.opening.assignment_checks import check_assignment, partitions_of
 from qss_store.replicas.opening.open_database import OpenEngine, Opening
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.take_assignment import take_configuration, taking_definition
 from qss_store.replicas.opening.take_out import TakingOut, close_replica
 from qss_store.replicas.opening.unopened import Unopened
-from qss_store.replicas.pod_context import Surroundings
+from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.report import News, report_of, summary_of
-from qss_store.replicas.views.decoded_rows import RecentRows
+from qss_store.replicas.report import ReportFeed, report_of, summary_of
+from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.replicas.volume.kept_files import Volume
 from qss_store.replicas.volume.room import VolumeRoom
@@ -95,12 +95,12 @@ class Pod:
         self.room = VolumeRoom(volume)
         self._opening = Opening(self._volume, open_engine, salvage_engine)
         self._incarnation = incarnation
-        self.news, self._is_assigned = News(), asyncio.Event()
+        self.news, self._is_assigned = ReportFeed(), asyncio.Event()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
-        self.recent, self.request_memory = RecentRows(), RequestMemory()
+        self.recent, self.request_memory = DecodedRows(), RequestMemory()
         self.turns = HeavyTurns(clock.monotonic)
         self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
-        self._syncs = Syncs()
+        self._syncs = GroupSync()
         self.marks = SyncMarks(self._volume, self._syncs, self.replicas, self._opening.has_gone_on)
         self.taking_out = TakingOut(
             self.replicas,
@@ -290,7 +290,7 @@ class Pod:
         was_here: bool,
     ) -> Replica:
         """A partition's replica, started; raises as `Opening.start`."""
-        surroundings = Surroundings(
+        surroundings = PodContext(
             pod=self.ordinal,
             clock=self.clock,
             syncs=self._syncs,
@@ -343,7 +343,6 @@ class Pod:
     # --- Finding replicas
 
     def placed(self) -> StoreAssignment:
-        """The assignment, or NotReadyError."""
         if self.assignment is None:
             raise NotReadyError(f"pod {self.name} has no assignment yet: try again")
         return self.assignment
@@ -367,7 +366,6 @@ class Pod:
         return replica.log.configuration if replica else known
 
     def address(self, ordinal: Ordinal) -> PodAddress:
-        """Where a pod listens."""
         found = next((pod for pod in self.placed().pods if pod.ordinal == ordinal), None)
         if found is None:
             raise StoreError(f"pod {ordinal} has no address")

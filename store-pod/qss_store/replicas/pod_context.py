@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, PartitionId, StoreSettings
-from qss_store.replicas.group_sync import Syncs
-from qss_store.replicas.views.decoded_rows import RecentRows
+from qss_store.replicas.group_sync import GroupSync
+from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
@@ -16,16 +16,16 @@ from qss_store.storage.index_keys import Indexing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class PodContext:
     """What all replicas of a pod share."""
 
     pod: Ordinal
     clock: Clock
-    syncs: Syncs
+    syncs: GroupSync
     gate: asyncio.Lock  # One replica at a time writes rows, so that readers wait for one slice.
     metrics: Metrics
     settings: StoreSettings
-    recent: RecentRows
+    recent: DecodedRows
     uncommitted: UncommittedMemory
     take_out: Callable[[PartitionId], None]  # A replica calls it that failed, see `TakingOut`.
     indexing: Indexing | None = None  # Of a store of a user's own type.

@@ -23,11 +23,11 @@ from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.dropped_rows import DroppedRows
 from qss_store.replicas.format_task import FormatChange
 from qss_store.replicas.pending_entries import PendingEntries
-from qss_store.replicas.pod_context import Surroundings
-from qss_store.replicas.views.current_view import Shown
-from qss_store.replicas.views.decoded_rows import Batches, RecentEntries
+from qss_store.replicas.pod_context import PodContext
+from qss_store.replicas.views.current_view import CurrentView
+from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
 from qss_store.replicas.views.uncommitted import UncommittedRows
-from qss_store.replicas.views.view_maker import Showing
+from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication import log as logs
 from qss_store.replication.entries import Command, Commit, Entry, encode_offset
 from qss_store.storage.apply.commit_writer import (
@@ -38,7 +38,7 @@ from qss_store.storage.apply.commit_writer import (
     put_or_delete,
 )
 from qss_store.storage.apply.index_build import IndexBuild
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META, Batch, Engine, PassingError, shortage_of
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.placement.rows import placing_of
@@ -48,7 +48,7 @@ from qss_store.storage.replica_identity import (
     put_configuration,
     put_definition,
 )
-from qss_store.storage.views.read_view import View
+from qss_store.storage.views.read_view import ReadView
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_store.transactions.machine import Machine, Outcome
 
@@ -64,13 +64,13 @@ class Replica:
         definition: StoreDefinition,
         configuration: PartitionConfiguration,
         engine: Engine,
-        surroundings: Surroundings,
+        surroundings: PodContext,
     ) -> None:
         """Takes what the engine holds; `start` finishes what was decided and serves."""
         self.engine = engine
         self.failure: StoreError | None = None
         self._surroundings = surroundings
-        self._recent = RecentEntries(surroundings.recent)
+        self._recent = DecodedEntries(surroundings.recent)
         self._is_open = self.is_recovered = False
         self._settled = asyncio.Event()  # It serves, or why it does not is known.
         self.settings: StoreSettings = surroundings.settings
@@ -83,9 +83,9 @@ class Replica:
         configuration = newest_configuration(meta, definition, configuration, surroundings.pod)
         self.machine = Machine.load(configuration.partition, meta)
         self.migration = Migration(engine, meta)
-        self._shown = Shown()
+        self._shown = CurrentView()
         self.dropped = DroppedRows[int]()
-        self._showing = Showing(
+        self._showing = ViewMaker(
             definition,
             self._shown,
             engine,
@@ -109,12 +109,12 @@ class Replica:
     # --- Opening
 
     @property
-    def _families(self) -> Families:
+    def _families(self) -> ColumnFamilies:
         """Those of the rows as they are to be: a commit may still be on its way into them."""
         generation = self.machine.participant.data_generation
-        return Families.of(self.definition, generation, self._surroundings.indexing)
+        return ColumnFamilies.of(self.definition, generation, self._surroundings.indexing)
 
-    def shown_families(self) -> Families:
+    def shown_families(self) -> ColumnFamilies:
         """Those of the rows that readers see."""
         return self._showing.families
 
@@ -195,7 +195,7 @@ class Replica:
         return self._showing.definition
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> ReadView | None:
         return self._shown.view
 
     @property

@@ -4,14 +4,13 @@ import asyncio
 
 from qss_core.errors import CorruptionError, StoreTypeFailedError
 from qss_core.model import Ordinal, Role, StoreAssignment
+from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicaReport
 from qss_store.replicas.completion import Completion, rolled_back
 from qss_store.replicas.replica import Replica
 
-_SHOWN_MAX = 8
 
-
-class News:
+class ReportFeed:
     """The version of a pod's report, and who waits for the next one."""
 
     def __init__(self) -> None:
@@ -69,8 +68,7 @@ def state_of(replica: Replica) -> str:
 def summary_of(assignment: StoreAssignment, ordinal: Ordinal) -> str:
     """Which store, and which partitions a pod has in which epoch."""
     own = [one for one in assignment.partitions if one.role_of(ordinal) is not None]
-    shown = [f"{one.partition} (epoch {one.epoch})" for one in own[:_SHOWN_MAX]]
-    more = f" and {len(own) - _SHOWN_MAX} more" if len(own) > _SHOWN_MAX else ""
-    which = f"partitions {', '.join(shown)}{more}" if own else "no partition"
+    names = [f"{one.partition} (epoch {one.epoch})" for one in own]
+    which = f"partitions {listed(names)}" if own else "no partition"
     store = assignment.definition
     return f"store {store.name} (id {store.store_id}) of {len(assignment.pods)} pods, {which}"

@@ -10,22 +10,17 @@ class Clock(Protocol):
     def wall_ms(self) -> int:
         """Milliseconds since 1970; may jump."""
 
-    def monotonic(self) -> float:
-        """Seconds that only grow."""
+    def monotonic(self) -> float: ...
 
     def cpu_s(self) -> float:
         """Seconds of CPU that this process has used."""
 
 
 class SystemClock:
-    """The machine's clocks."""
-
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
         return int(time.time() * 1000)  # noqa: TID251 this is the clock.
 
     def monotonic(self) -> float:
-        """Seconds that only grow."""
         return time.monotonic()
 
     def cpu_s(self) -> float:

@@ -32,7 +32,6 @@ class HeavyTurns:
         return bool(self._waiting) or self._spent_s >= _OF_A_ROUND_S
 
     async def wait(self) -> None:
-        """Waits for a turn."""
         if self.is_spent:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -54,7 +53,6 @@ class HeavyTurns:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Counts the time."""
         self.end()
 
     def begin(self) -> float:
@@ -63,7 +61,6 @@ class HeavyTurns:
         return self._began_s
 
     def end(self) -> None:
-        """Counts what it took."""
         self._spent_s += self._monotonic_s() - self._began_s
         self._count_round()
 

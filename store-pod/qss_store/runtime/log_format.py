@@ -33,7 +33,6 @@ class JsonFormatter(TextFormatter):
     """One JSON object a record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record's line."""
         at = datetime.fromtimestamp(record.created, UTC)
         line = {
             "time": at.isoformat(timespec="milliseconds"),

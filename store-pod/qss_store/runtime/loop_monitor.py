@@ -11,7 +11,7 @@ AWAKE_S = 1.0  # After the last work.
 _WORK_SHARE = 0.1  # Of the time since the last look; looks and reports take less.
 
 
-class Attention:
+class LoopMonitor:
     """What the process did between two looks says when the next one comes."""
 
     def __init__(self, now_s: float, cpu_s: float) -> None:

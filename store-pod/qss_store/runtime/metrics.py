@@ -34,7 +34,6 @@ class RequestMetrics(Collector):
     """
 
     def __init__(self) -> None:
-        """Nothing has happened."""
         self._routes: dict[tuple[str, str], _Route] = {}
         self.bytes_in = 0
         self.bytes_out = 0
@@ -49,7 +48,6 @@ class RequestMetrics(Collector):
         numbers.seconds += seconds
 
     def collect(self) -> Iterator[Metric]:
-        """What a scrape gets."""
         requests = CounterMetricFamily(
             "qss_requests",
             "Requests by listener, route and status.",
@@ -76,7 +74,6 @@ class AccessMetrics(Collector):
     """Who asks what, as plain numbers for the same reason; no account and no token is in them."""
 
     def __init__(self) -> None:
-        """Nothing has been asked."""
         self.tokens = 0
         self.fresh_hits = 0
         self._stale_hits = 0
@@ -94,7 +91,6 @@ class AccessMetrics(Collector):
         self._reviews[review, result] = self._reviews.get((review, result), 0) + 1
 
     def collect(self) -> Iterator[Metric]:
-        """What a scrape gets."""
         hits = CounterMetricFamily(
             "qss_access_cache_hits",
             "Requests admitted without a review; stale: the API server does not answer.",
@@ -118,7 +114,6 @@ class Metrics:
     """The pod's metrics, in a registry of their own so that two pods of one process do not meet."""
 
     def __init__(self) -> None:
-        """All counters at zero."""
         self.registry = CollectorRegistry()
         self.requests = RequestMetrics()
         self.registry.register(self.requests)

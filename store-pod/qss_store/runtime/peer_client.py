@@ -45,11 +45,9 @@ class PeerSession:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes all connections."""
         await self.close()
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self._session.close()
 
     def request(

@@ -22,7 +22,6 @@ class RequestMemory:
         self.used = 0
 
     def share(self) -> "MemoryShare":
-        """One request's, empty."""
         return MemoryShare(self)
 
 
@@ -30,7 +29,6 @@ class MemoryShare:
     """What one request has taken."""
 
     def __init__(self, memory: RequestMemory) -> None:
-        """Nothing yet."""
         self._memory = memory
         self._taken = 0
 

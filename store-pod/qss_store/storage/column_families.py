@@ -22,12 +22,12 @@ from qss_core.formats.segments import Segments, segments_of
 from qss_core.formats.values import Format
 from qss_core.model import StoreDefinition, StoreType
 from qss_core.spec.resource import formats_of
-from qss_store.storage.engine import Engine, Snapshot
+from qss_store.storage.engine import Engine, FamilyView
 from qss_store.storage.index_keys import Indexing
-from qss_store.storage.views.converted import MigratingSnapshot, Older
-from qss_store.storage.views.indexed import IndexedSnapshot
-from qss_store.storage.views.segmented import SegmentedSnapshot
-from qss_store.storage.views.versioned import VersionedSnapshot
+from qss_store.storage.views.converted import ConvertedView, Older
+from qss_store.storage.views.indexed import IndexedView
+from qss_store.storage.views.segmented import SegmentedView
+from qss_store.storage.views.versioned import VersionedView
 
 LATEST_FORMAT = Format.Timestamped  # Of a latest version: the time from which it is valid, value.
 _ROWS = "rows-"
@@ -44,7 +44,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Families:
+class ColumnFamilies:
     """The families of one partition's rows in one generation."""
 
     name: str
@@ -60,7 +60,7 @@ class Families:
     @lru_cache(maxsize=64)  # Each commit asks three times.
     def of(
         cls, definition: StoreDefinition, generation: int, indexing: Indexing | None = None
-    ) -> "Families":
+    ) -> "ColumnFamilies":
         """Those of a store's partition."""
         written = Format(definition.format)
         older = tuple(
@@ -135,10 +135,10 @@ class Families:
             name for name in present if name.startswith((_ROWS, _INDEX)) and name not in kept
         )
 
-    def _each(self) -> "list[Families]":
+    def _each(self) -> "list[ColumnFamilies]":
         """These, and those of the older formats."""
         of_older = [
-            Families(name, self.segments, one, has_latest=self.has_latest)
+            ColumnFamilies(name, self.segments, one, has_latest=self.has_latest)
             for name, one in self.older
         ]
         return [self, *of_older]
@@ -164,18 +164,18 @@ class Families:
         for name in (*self.lasting(), *index, *targets):
             engine.create_family(name)
 
-    def snapshot(self, engine: Engine, stream_time: int, moved: Mapping[str, bytes]) -> Snapshot:
+    def snapshot(self, engine: Engine, stream_time: int, moved: Mapping[str, bytes]) -> FamilyView:
         """The rows as of now; `moved` says below which keys families of older formats are empty."""
         present = engine.families()
         older: dict[str, list[Source]] = {}
         for source in self.sources(present):
             older.setdefault(source.target, []).append(source)
 
-        def rows_of(family: str) -> Snapshot:
+        def rows_of(family: str) -> FamilyView:
             rows = engine.snapshot(family)
             if family not in older:
                 return rows
-            return MigratingSnapshot(
+            return ConvertedView(
                 rows,
                 [
                     Older(engine.snapshot(one.family), one.format, moved.get(one.family, b""))
@@ -186,15 +186,13 @@ class Families:
 
         if self.segments is None:
             rows = rows_of(self.name)
-            return (
-                rows if self.index is None else IndexedSnapshot(rows, engine.snapshot(self.index))
-            )
+            return rows if self.index is None else IndexedView(rows, engine.snapshot(self.index))
         live = self.live(present, stream_time)
         snapshots = {number: rows_of(family) for number, family in live.items()}
-        segmented = SegmentedSnapshot(self.segments, snapshots, stream_time)
+        segmented = SegmentedView(self.segments, snapshots, stream_time)
         if not self.has_latest:
             return segmented
-        return VersionedSnapshot(engine.snapshot(self.name), segmented, stream_time)
+        return VersionedView(engine.snapshot(self.name), segmented, stream_time)
 
     def approximate_count(self, engine: Engine, stream_time: int) -> int:
         """About how many rows there are, those that retention hides among them.

@@ -34,8 +34,7 @@ Get = Callable[[bytes], bytes | None]  # The value of a key, or None.
 class Batch(Protocol):
     """Writes that become visible together, in the order given."""
 
-    def put(self, family: str, key: bytes, value: bytes) -> None:
-        """Sets one row."""
+    def put(self, family: str, key: bytes, value: bytes) -> None: ...
 
     def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Sets many rows, the fast way; a None value deletes."""
@@ -44,7 +43,7 @@ class Batch(Protocol):
         """Removes one row; an absent one is no error."""
 
 
-class Snapshot(Protocol):
+class FamilyView(Protocol):
     """One family as it was at one moment; it stays so until `close`."""
 
     def get(self, key: bytes) -> bytes | None:
@@ -83,10 +82,7 @@ class SyncedFiles(Wire, frozen=True, kw_only=True):
 
 
 class Engine(Protocol):
-    """One replica's database."""
-
-    def batch(self) -> Batch:
-        """An empty batch."""
+    def batch(self) -> Batch: ...
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
         """Applies a batch at once; DiskFullError, and nothing applied, where no space is left.
@@ -111,7 +107,7 @@ class Engine(Protocol):
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows of a family with lower <= key < upper, as of the call."""
 
-    def snapshot(self, family: str) -> Snapshot:
+    def snapshot(self, family: str) -> FamilyView:
         """The family as of now."""
 
     def families(self) -> frozenset[str]:

@@ -15,8 +15,8 @@ from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.formats.values import Format, converter_of
 from qss_core.model import StoreDefinition
 from qss_core.wire.replica_reports import MigrationReport
-from qss_store.storage.column_families import Families, Source
-from qss_store.storage.engine import META, Batch, Engine, Snapshot
+from qss_store.storage.column_families import ColumnFamilies, Source
+from qss_store.storage.engine import META, Batch, Engine, FamilyView
 from qss_store.storage.replica_identity import put_definition
 
 STEP_BYTES_MAX = 256 * 1024
@@ -27,8 +27,6 @@ _NUMBER = struct.Struct(">Q")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step did."""
-
     rows: int
     emptied: str | None  # A family that has no rows any more.
 
@@ -52,7 +50,7 @@ class Migration:
 
     # --- On its way
 
-    def step(self, shown: Snapshot, families: Families, rows_max: int) -> Step | None:
+    def step(self, shown: FamilyView, families: ColumnFamilies, rows_max: int) -> Step | None:
         """Moves the next rows, so many at most; None where all have their format.
 
         `shown` stays what it is. Raises DiskFullError, and StoreError for a row that is not of its
@@ -106,7 +104,7 @@ class Migration:
 
     # --- Beginning and end
 
-    def prepare(self, definition: StoreDefinition, families: Families) -> None:
+    def prepare(self, definition: StoreDefinition, families: ColumnFamilies) -> None:
         """Makes the disk ready for another definition; it serves the present one as well."""
         families.open(self._engine)
         batch = self._engine.batch()
@@ -115,13 +113,13 @@ class Migration:
         self._count_anew(batch)
         self._engine.write(batch)
 
-    def finish(self, families: Families) -> None:
+    def finish(self, families: ColumnFamilies) -> None:
         """To be called after a family was dropped."""
         batch = self._engine.batch()
         self.keep_only(batch, families)
         self._engine.write(batch)
 
-    def keep_only(self, batch: Batch, families: Families) -> None:
+    def keep_only(self, batch: Batch, families: ColumnFamilies) -> None:
         """Forgets, in a batch to be written, how far it came in families that rows do not leave.
 
         Rows are put into such a family again, or it is gone.
@@ -142,7 +140,7 @@ class Migration:
         self._rows = 0
         batch.delete(META, _COUNT)
 
-    def report(self, families: Families) -> MigrationReport | None:
+    def report(self, families: ColumnFamilies) -> MigrationReport | None:
         """How far it is; None where every row has the store's format."""
         sources = families.sources(self._engine.families())
         if not sources:

@@ -14,7 +14,6 @@ class MemoryBatch:
         self.writes: list[tuple[str, bytes, bytes | None]] = []
 
     def put(self, family: str, key: bytes, value: bytes) -> None:
-        """Sets one row."""
         self.writes.append((family, key, value))
 
     def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
@@ -22,18 +21,16 @@ class MemoryBatch:
         self.writes.extend((family, key, value) for key, value in zip(keys, values, strict=True))
 
     def delete(self, family: str, key: bytes) -> None:
-        """Removes one row."""
         self.writes.append((family, key, None))
 
 
-class MemorySnapshot:
+class MemoryFamilyView:
     """A copy of a family."""
 
     def __init__(self, rows: "SortedDict[bytes, bytes]") -> None:
         self._rows = rows
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
         value: bytes | None = self._rows.get(key)
         return value
 
@@ -42,11 +39,9 @@ class MemorySnapshot:
         return [self._rows.get(key) for key in keys]
 
     def reader(self) -> Get:
-        """Gets of the copy."""
         return self.get
 
-    def pin(self) -> None:
-        """The copy holds everything."""
+    def pin(self) -> None: ...
 
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
@@ -55,8 +50,7 @@ class MemorySnapshot:
         keys = self._rows.irange(lower, upper, inclusive=(True, False), reverse=reverse)
         return ((key, self._rows[key]) for key in keys)
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...
 
 
 class MemoryEngine:
@@ -68,7 +62,6 @@ class MemoryEngine:
         }
 
     def batch(self) -> MemoryBatch:
-        """An empty batch."""
         return MemoryBatch()
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:  # noqa: ARG002
@@ -82,11 +75,9 @@ class MemoryEngine:
             else:
                 self._families[family][key] = value
 
-    def mark(self) -> None:
-        """There are no files."""
+    def mark(self) -> None: ...
 
-    def sync(self) -> None:
-        """Nothing to make durable."""
+    def sync(self) -> None: ...
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """The newest value, or None."""
@@ -99,16 +90,15 @@ class MemoryEngine:
         """Rows with lower <= key < upper, as of the call."""
         return self.snapshot(family).scan(lower=lower, upper=upper)
 
-    def snapshot(self, family: str) -> MemorySnapshot:
+    def snapshot(self, family: str) -> MemoryFamilyView:
         """The family as of now."""
-        return MemorySnapshot(self._families[family].copy())
+        return MemoryFamilyView(self._families[family].copy())
 
     def families(self) -> frozenset[str]:
         """The names of all families."""
         return frozenset(self._families)
 
     def create_family(self, family: str) -> None:
-        """Adds an empty family."""
         self._families.setdefault(family, SortedDict())
 
     def drop_family(self, family: str) -> None:
@@ -130,5 +120,4 @@ class MemoryEngine:
             for key, value in family.items()
         )
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...

@@ -48,7 +48,7 @@ _MISSING = "key not found"
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class MemoryBudget:
     """What all replicas of a pod share: memory, in bytes, and the room on their volume."""
 
     cache: Cache
@@ -57,7 +57,7 @@ class Budget:
     room: Room = field(default_factory=Room)
 
     @classmethod
-    def of(cls, *, cache_bytes: int, write_buffer_bytes: int) -> "Budget":
+    def of(cls, *, cache_bytes: int, write_buffer_bytes: int) -> "MemoryBudget":
         """A block cache and a write-buffer budget."""
         return cls(
             Cache(cache_bytes),
@@ -74,7 +74,6 @@ class RocksBatch:
         self._handles = handles
 
     def put(self, family: str, key: bytes, value: bytes) -> None:
-        """Sets one row."""
         self.raw.put(key, value, self._handles[family])
 
     def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
@@ -90,11 +89,10 @@ class RocksBatch:
                 self.raw.put(key, value, handle)
 
     def delete(self, family: str, key: bytes) -> None:
-        """Removes one row."""
         self.raw.delete(key, self._handles[family])
 
 
-class RocksDbSnapshot:
+class RocksDbFamilyView:
     """One family at one moment.
 
     rocksdict's snapshots answer `get` as of their moment, but their iterators read the newest
@@ -111,7 +109,6 @@ class RocksDbSnapshot:
         self._is_newest = True  # Until `pin`: the family is as it was.
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
         raw, family = self._raw, self._family
         assert raw is not None, "the snapshot is closed"
         if not self._is_newest:
@@ -203,9 +200,7 @@ def _check_files(path: Path) -> None:
 
 
 class RocksDbEngine:
-    """One replica's RocksDB."""
-
-    def __init__(self, path: Path, budget: Budget, *, salvages: bool = False) -> None:
+    def __init__(self, path: Path, budget: MemoryBudget, *, salvages: bool = False) -> None:
         """Opens or makes the database; CorruptionError where its files are damaged.
 
         With `salvages` it opens up to the first damage in its write-ahead log, and loses the rest.
@@ -269,7 +264,6 @@ class RocksDbEngine:
             assert capacity == self._budget.cache_bytes, f"the options of {name} were not taken"
 
     def batch(self) -> RocksBatch:
-        """An empty batch."""
         return RocksBatch(self._handles)
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
@@ -312,16 +306,15 @@ class RocksDbEngine:
         rows = self._families[family]
         return forward((rows.iter(), rows), lower, upper)
 
-    def snapshot(self, family: str) -> RocksDbSnapshot:
+    def snapshot(self, family: str) -> RocksDbFamilyView:
         """The family as of now."""
-        return RocksDbSnapshot(self._families[family])
+        return RocksDbFamilyView(self._families[family])
 
     def families(self) -> frozenset[str]:
         """The names of all families but RocksDB's own default one."""
         return frozenset(self._families) - {_DEFAULT_FAMILY}
 
     def create_family(self, family: str) -> None:
-        """Adds an empty family."""
         if family in self._families:
             return
         self._budget.room.check(self._path, 0)

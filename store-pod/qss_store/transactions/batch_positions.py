@@ -20,7 +20,6 @@ def without_writers(position: Position, writers: Collection[str]) -> Position:
 
 
 def only_batches(position: Position) -> Position:
-    """Without its inputs."""
     return Position(tuple(pair for pair in position.topics if pair[0].startswith(BATCH_TOPICS)))
 
 

@@ -98,7 +98,6 @@ class Coordinator:
         return max(now_ms, last_ms, self.lost_time_ms)
 
     def writer(self, name: str) -> Writer:
-        """The writer, or UnknownWriterError."""
         if name not in self.writers:
             raise UnknownWriterError(f"the store knows no writer {name}: open it first")
         return self.writers[name]

@@ -28,7 +28,6 @@ class InputsRead:
 
     @classmethod
     def load(cls, rows: Mapping[bytes, bytes]) -> "InputsRead":
-        """What meta rows hold."""
         kind = list[Component]
         return cls(
             {

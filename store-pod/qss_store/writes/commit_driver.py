@@ -27,8 +27,8 @@ from qss_store.replication.entries import Complete
 from qss_store.runtime.settings import Settings
 from qss_store.storage.apply.commit_writer import read_payload
 from qss_store.transactions.coordinator import Coordinator
-from qss_store.writes.participant_client import MakeMessage, Participants
-from qss_store.writes.participant_service import Batches
+from qss_store.writes.participant_client import MakeMessage, ParticipantClient
+from qss_store.writes.participant_service import ParticipantService
 
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.02
@@ -51,13 +51,16 @@ def _resolve(waited_for: "asyncio.Future[None]") -> None:
         waited_for.set_result(None)
 
 
-class Finisher:
+class CommitDriver:
     """Drives the one decision that may be incomplete, on the pod that coordinates."""
 
     def __init__(
-        self, pod: Pod, batches: Batches, participants: Participants, settings: Settings
+        self,
+        pod: Pod,
+        batches: ParticipantService,
+        participants: ParticipantClient,
+        settings: Settings,
     ) -> None:
-        """Nothing runs until `go_on`."""
         self._pod = pod
         self._batches = batches
         self._participants = participants

@@ -41,7 +41,7 @@ from qss_core.wire.messages import (
     metadata_of,
 )
 from qss_core.wire.writer_reports import WriterReport
-from qss_store.replicas.append_wait import Awaited, outcome_of, settle
+from qss_store.replicas.append_wait import AppendWait, outcome_of, settle
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication import log as logs
@@ -53,22 +53,22 @@ from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.position_limits import check_position
 from qss_store.transactions.writers import Writer
 from qss_store.writes.commit_checks import check_request, references
-from qss_store.writes.commit_driver import Finisher, active_coordinator
-from qss_store.writes.participant_client import MakeMessage, Participants
-from qss_store.writes.participant_service import Batches
+from qss_store.writes.commit_driver import CommitDriver, active_coordinator
+from qss_store.writes.participant_client import MakeMessage, ParticipantClient
+from qss_store.writes.participant_service import ParticipantService
 from qss_store.writes.under_way import UnderWay
-from qss_store.writes.writer_registry import Writers
+from qss_store.writes.writer_registry import WriterRegistry
 
 
-class Coordination:
+class CoordinatorService:
     """Partition 0's service on the pod that has its active."""
 
-    def __init__(self, pod: Pod, batches: Batches, peers: Peers, settings: Settings) -> None:
+    def __init__(self, pod: Pod, own: ParticipantService, peers: Peers, settings: Settings) -> None:
         """Holds nothing that the log does not: locks, running tasks, and who was heard when."""
         self._pod = pod
-        self.writers = Writers(pod, settings)
-        self._participants = Participants(pod, batches, peers, settings)
-        self._finisher = Finisher(pod, batches, self._participants, settings)
+        self.writers = WriterRegistry(pod, settings)
+        self._participants = ParticipantClient(pod, own, peers, settings)
+        self._finisher = CommitDriver(pod, own, self._participants, settings)
         self._settings = settings
         self._deciding = asyncio.Lock()
         self._under_way = UnderWay()
@@ -255,7 +255,7 @@ class Coordination:
         """
         logged = replica.pending.decision
         if logged is not None:
-            awaited = Awaited(replica, logged)
+            awaited = AppendWait(replica, logged)
             await settle([awaited])
             with suppress(StoreError):  # It belongs to the request that asked for the decision.
                 awaited.result()

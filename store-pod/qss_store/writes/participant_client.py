@@ -20,17 +20,19 @@ from qss_core.wire.messages import (
 from qss_store.replicas.pod import Pod
 from qss_store.runtime.peer_client import Peers
 from qss_store.runtime.settings import Settings
-from qss_store.writes.participant_service import Batches
+from qss_store.writes.participant_service import ParticipantService
 
 _NO_ROWS: Mapping[PartitionId, Slice] = {}
 Message = PrepareRequest | CommitPartitionsRequest | AbortPartitionsRequest
 MakeMessage = Callable[[dict[str, Epoch]], Message]
 
 
-class Participants:
+class ParticipantClient:
     """The actives of the store's partitions, this pod's own among them."""
 
-    def __init__(self, pod: Pod, batches: Batches, peers: Peers, settings: Settings) -> None:
+    def __init__(
+        self, pod: Pod, batches: ParticipantService, peers: Peers, settings: Settings
+    ) -> None:
         """Asks `batches` for what is here and `peers` for the rest."""
         self._pod = pod
         self._batches = batches

@@ -33,7 +33,7 @@ from qss_core.wire.messages import (
     partition_commit,
     problem_of,
 )
-from qss_store.replicas.append_wait import Awaited, append, settle
+from qss_store.replicas.append_wait import AppendWait, append, settle
 from qss_store.replicas.completion import rolled_back
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
@@ -41,13 +41,13 @@ from qss_store.replicas.volume.room import RESERVE_BYTES
 from qss_store.replication import log as logs
 from qss_store.replication.entries import Abort, Commit, Stage
 from qss_store.storage.apply.row_slices import INDEXED_LIMITS
-from qss_store.writes.row_validation import RowChecks
+from qss_store.writes.row_validation import RowValidator
 
 _NO_ROWS: Mapping[PartitionId, Slice] = {}
 _ROWS_ON_DISK = 2  # A commit writes its rows to the log's memtable and to the data family.
 
 
-class Batches:
+class ParticipantService:
     """Stages, prepares, commits and aborts on this pod's partitions."""
 
     def __init__(self, pod: Pod, volume: Path) -> None:
@@ -64,7 +64,7 @@ class Batches:
         self._check_staged_bytes(chunk_bytes)
         remembers = self._pod.recent.admits(chunk_bytes)
         begun = [self._begin_stage(stage, one, remembers=remembers) for one in slices]
-        await settle(one for one in begun if isinstance(one, Awaited))
+        await settle(one for one in begun if isinstance(one, AppendWait))
         return StageAnswer(
             partitions={
                 str(one.partition): _staged(one, work)
@@ -74,7 +74,7 @@ class Batches:
 
     def _begin_stage(
         self, stage: Stage, one: Slice, *, remembers: bool
-    ) -> Awaited | StoreError | None:
+    ) -> AppendWait | StoreError | None:
         """Appends a slice, or waits for the copy that is logged; None where it is applied."""
         command = with_slice(stage, one)
         try:
@@ -84,7 +84,7 @@ class Batches:
             if not replica.machine.participant.check_stage(command):
                 return None
             if (logged := replica.pending.copy_of(command)) is not None:
-                return Awaited(replica, logged)
+                return AppendWait(replica, logged)
             return append(replica, command, one.data, one.batches if remembers else ())
         except StoreError as error:
             return error.with_traceback(None)
@@ -102,7 +102,7 @@ class Batches:
         No commit is to fail at them, and no query. Raises MalformedRequestError with what is wrong.
         """
         definition = self._pod.placed().definition
-        checks = RowChecks(serde_of(definition.key_serde), serde_of(definition.value_serde))
+        checks = RowValidator(serde_of(definition.key_serde), serde_of(definition.value_serde))
         batches = [batch for one in slices for batch in one.batches]
         spent = 0.0  # Of a turn.
         for batch in batches:
@@ -212,7 +212,7 @@ class Batches:
             }
         remembers = self._pod.recent.admits(sum(len(one.data) for one in rows.values()))
 
-        def commit(replica: Replica, partition: str) -> Awaited:
+        def commit(replica: Replica, partition: str) -> AppendWait:
             number = PartitionId(int(partition))
             carried = rows.get(number) if decision.carries_rows else None
             if decision.carries_rows and carried is None and decision.chunks.get(partition):
@@ -233,7 +233,7 @@ class Batches:
                 return append(replica, command, carried.data, decoded)
             # A copy came before: "applied" is answered when it is, and not sooner.
             shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
-            return Awaited(replica, shown)
+            return AppendWait(replica, shown)
 
         answer = await self._each(request.store_id, request.epochs, commit)
         dropped = {
@@ -247,7 +247,7 @@ class Batches:
     async def abort(self, request: AbortPartitionsRequest) -> PartitionsAnswer:
         """Drops what the abort names."""
 
-        def abort(replica: Replica, _: str) -> Awaited:
+        def abort(replica: Replica, _: str) -> AppendWait:
             command = Abort(
                 writer=request.writer,
                 generation=request.generation,
@@ -262,13 +262,13 @@ class Batches:
         self,
         store_id: StoreId,
         epochs: Mapping[str, Epoch],
-        begin: Callable[[Replica, str], Awaited | None],
+        begin: Callable[[Replica, str], AppendWait | None],
     ) -> PartitionsAnswer:
         held = self._pod.placed().definition.store_id
         if store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {store_id}")
         answers: dict[str, Problem | None] = dict.fromkeys(epochs)
-        begun: dict[str, Awaited] = {}
+        begun: dict[str, AppendWait] = {}
         for partition, epoch in epochs.items():
             try:
                 replica = self._pod.local(_number_of(partition))
@@ -313,7 +313,7 @@ def _described(rows: Slice | None) -> CarriedRows | None:
     )
 
 
-def _staged(one: Slice, begun: Awaited | StoreError | None) -> SliceResult:
+def _staged(one: Slice, begun: AppendWait | StoreError | None) -> SliceResult:
     try:
         if isinstance(begun, StoreError):
             raise begun

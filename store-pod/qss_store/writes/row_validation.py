@@ -35,7 +35,7 @@ _TURN = _Turn(rows=2000, size=512 * 1024)
 _SLOW_TURN = _Turn(rows=200, size=16 * 1024)  # Python reads each item of a list, each uuid.
 
 
-class RowChecks:
+class RowValidator:
     """The checks of a store's rows."""
 
     def __init__(self, keys: Serde, values: Serde) -> None:

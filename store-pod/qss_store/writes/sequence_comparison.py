@@ -55,7 +55,6 @@ class Comparison:
             await self._pod.news.tell()
 
     async def run(self) -> None:
-        """Rounds, for ever."""
         while True:
             is_complete = False
             try:

@@ -9,20 +9,20 @@ from qss_store.replicas.append_wait import outcome_of
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication.entries import Abort
-from qss_store.runtime.loop_monitor import WORK_TICK_S, Attention
+from qss_store.runtime.loop_monitor import WORK_TICK_S, LoopMonitor
 from qss_store.runtime.peer_client import Peers
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.staged import StagedChunk
-from qss_store.writes.coordinator_service import Coordination
+from qss_store.writes.coordinator_service import CoordinatorService
 
 _LOG = logging.getLogger(__name__)
 
 
-class Maintenance:
+class Sweeper:
     """The pod's background work; each round looks at everything anew."""
 
     def __init__(
-        self, pod: Pod, coordination: Coordination, peers: Peers, settings: Settings
+        self, pod: Pod, coordination: CoordinatorService, peers: Peers, settings: Settings
     ) -> None:
         """Works on the pod until its task is cancelled."""
         self._pod = pod
@@ -32,7 +32,6 @@ class Maintenance:
         self.turned_at = pod.clock.monotonic()
 
     async def run(self) -> None:
-        """Rounds, for ever."""
         while True:
             try:
                 await self.round()
@@ -43,7 +42,6 @@ class Maintenance:
             await asyncio.sleep(self.settings.maintenance_interval_s)
 
     async def round(self) -> None:
-        """One look at everything."""
         self._coordination.go_on()
         try:
             await self._coordination.writers.close_silent()
@@ -103,7 +101,7 @@ class Maintenance:
     async def watch_loop(self) -> None:
         """Measures how late the event loop turns."""
         clock = self._pod.clock
-        attention = Attention(clock.monotonic(), clock.cpu_s())
+        attention = LoopMonitor(clock.monotonic(), clock.cpu_s())
         tick_s = WORK_TICK_S
         self.turned_at = clock.monotonic()
         while True:

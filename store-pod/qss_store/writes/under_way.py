@@ -23,7 +23,6 @@ class UnderWay:
     """The tasks of one coordinator."""
 
     def __init__(self) -> None:
-        """Nothing is."""
         self.tasks: set[asyncio.Task[Any]] = set()
         self._commits: dict[_Run, _Commit] = {}
 

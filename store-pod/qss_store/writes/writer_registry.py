@@ -12,7 +12,7 @@ from qss_store.transactions.writers import Writer
 from qss_store.writes.commit_driver import active_coordinator
 
 
-class Writers:
+class WriterRegistry:
     """The store's writers and their life, from the first open until nobody knows them."""
 
     def __init__(self, pod: Pod, settings: Settings) -> None:
@@ -32,7 +32,6 @@ class Writers:
         self.hear(coordinator.check_run(name, writer_epoch, held.generation))
 
     def report(self) -> WritersAnswer:
-        """All of them."""
         _, coordinator = active_coordinator(self._pod)
         known = sorted(coordinator.writers.values(), key=lambda writer: writer.name)
         return WritersAnswer(writers=tuple(self._report(writer) for writer in known))

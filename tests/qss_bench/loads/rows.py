@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, encode_slice
-from qss_client.chunks.chunk_schema import KEY_VALUE, SESSION_END, Layout
+from qss_client.chunks.chunk_schema import KEY_VALUE, SESSION_END, ChunkSchema
 from qss_client.chunks.partitioning import partitions_of
 from qss_client.http.sync_http import SyncHttp
 from qss_client.writes.batch import Run, Staged, commit, open_writer, stage
@@ -26,7 +26,7 @@ def make_keys(count: int, seed: int = 7) -> list[bytes]:
     return [f"{numbers.getrandbits(44):011x}{number:05x}".encode() for number in range(count)]
 
 
-def make_slices(keys: list[bytes], partitions: int, layout: Layout = KEY_VALUE) -> list[Slice]:
+def make_slices(keys: list[bytes], partitions: int, layout: ChunkSchema = KEY_VALUE) -> list[Slice]:
     """The rows of the keys, sorted, one slice a partition; times spread over `HOURS`."""
     by_partition: dict[int, list[bytes]] = {}
     for key, partition in zip(
@@ -39,7 +39,7 @@ def make_slices(keys: list[bytes], partitions: int, layout: Layout = KEY_VALUE) 
     ]
 
 
-def _with_times(rows: pa.Table, layout: Layout) -> pa.Table:
+def _with_times(rows: pa.Table, layout: ChunkSchema) -> pa.Table:
     starts = np.arange(rows.num_rows, dtype=np.int64) * 7919 % HOURS * HOUR_MS
     for name in layout.times:
         times = starts + HOUR_MS // 2 if name == SESSION_END else starts

@@ -16,7 +16,7 @@ from random import Random  # noqa: TID251 seeded, and the seed is printed.
 import pytest
 
 from qss_store.http.connection.protocol import Connection
-from qss_store.http.query.fast_path import Frame, Lane
+from qss_store.http.query.fast_path import Frame, QueryFastPath
 from qss_testing.clients.lane_requests import Plan, Request
 
 _DEADLINE_S = 10
@@ -50,7 +50,7 @@ class Server:
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Counts from now on."""
-        data_received, answer = Connection.data_received, Lane.answer
+        data_received, answer = Connection.data_received, QueryFastPath.answer
 
         def count_bytes(connection: Connection, data: bytes) -> None:
             transport = connection.transport
@@ -59,13 +59,13 @@ class Server:
                 self.changed.set()
             data_received(connection, data)
 
-        def count_answers(lane: Lane, frame: Frame) -> bytes | None:
+        def count_answers(lane: QueryFastPath, frame: Frame) -> bytes | None:
             found = answer(lane, frame)
             self.lane_answers += found is not None
             return found
 
         monkeypatch.setattr(Connection, "data_received", count_bytes)
-        monkeypatch.setattr(Lane, "answer", count_answers)
+        monkeypatch.setattr(QueryFastPath, "answer", count_answers)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from qss_operator.kubernetes.events.poster import Events
 from qss_operator.kubernetes.leadership.health import Health, HealthLimits
 from qss_operator.kubernetes.objects.pod_template import PodDefaults
 from qss_operator.kubernetes.rounds import Rounds
-from qss_operator.kubernetes.store_loop import StoreKeeper, Surroundings
+from qss_operator.kubernetes.store_loop import StoreContext, StoreLoop
 from qss_operator.metrics import OperatorMetrics
 from qss_testing.fakes.control_world import STORE, SimulatedPod
 from qss_testing.fakes.toy_api_server import ToyApiServer
@@ -61,8 +61,8 @@ class ToyCluster:
     is_leader: bool = True
     refused: str | None = None  # What the API server says to a StatefulSet that makes a pod.
     clock: TurnedClock = field(default_factory=TurnedClock)
-    keeper: StoreKeeper = field(init=False)
-    shared: Surroundings = field(init=False)
+    keeper: StoreLoop = field(init=False)
+    shared: StoreContext = field(init=False)
 
     # --- The port Pods
 
@@ -253,7 +253,7 @@ async def toy_cluster(tmp_path: Any) -> AsyncIterator[ToyCluster]:
         async with connect(str(kubeconfig)) as api:
             cluster = ToyCluster(server)
             cluster.shared = surroundings_of(cluster, api)
-            cluster.keeper = StoreKeeper(NAMESPACE, StoreName(STORE), cluster.shared)
+            cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
             yield cluster
 
 
@@ -262,10 +262,10 @@ def controlled_by(stateful_set: Object) -> list[Object]:
     return [{"kind": "StatefulSet", "name": STORE, "uid": uid, "controller": True}]
 
 
-def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> Surroundings:
+def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> StoreContext:
     clock, numbers = cluster.clock, count()
     health = Health(HealthLimits(), monotonic_s=clock.monotonic_s)
-    return Surroundings(
+    return StoreContext(
         api=api,
         pods_of=lambda _: cluster,
         events=Events(api, reporter="test", clock=clock, token=lambda: f"event{next(numbers)}"),

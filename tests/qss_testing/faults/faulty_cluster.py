@@ -44,9 +44,9 @@ from qss_store.runtime.settings import Settings
 from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
 from qss_store.storage.engine import Engine
 from qss_store.storage.memory_engine import MemoryEngine
-from qss_store.writes.coordinator_service import Coordination
-from qss_store.writes.participant_service import Batches
-from qss_store.writes.sweeper import Maintenance
+from qss_store.writes.coordinator_service import CoordinatorService
+from qss_store.writes.participant_service import ParticipantService
+from qss_store.writes.sweeper import Sweeper
 
 Answer = TypeVar("Answer")
 STORE = StoreName("flights")
@@ -180,9 +180,9 @@ class Services:
             extensions=extensions,
             limits=limits,
         )
-        self.batches = Batches(self.pod, volume)
-        self.coordination = Coordination(self.pod, self.batches, network, settings)
-        self.maintenance = Maintenance(self.pod, self.coordination, network, settings)
+        self.batches = ParticipantService(self.pod, volume)
+        self.coordination = CoordinatorService(self.pod, self.batches, network, settings)
+        self.maintenance = Sweeper(self.pod, self.coordination, network, settings)
         self._running: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Awaitable[Any]) -> Any:

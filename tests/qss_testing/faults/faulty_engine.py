@@ -8,7 +8,7 @@ from pathlib import Path
 
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_store.replicas.opening.open_database import OpenEngine
-from qss_store.storage.engine import Batch, Engine, Snapshot, SyncedFiles
+from qss_store.storage.engine import Batch, Engine, FamilyView, SyncedFiles
 from qss_store.storage.memory_engine import MemoryBatch, MemoryEngine
 
 
@@ -102,7 +102,7 @@ class FaultyEngine:
         """Reads."""
         return self.inner.scan(family, lower=lower, upper=upper)
 
-    def snapshot(self, family: str) -> Snapshot:
+    def snapshot(self, family: str) -> FamilyView:
         """Reads."""
         return self.inner.snapshot(family)
 

@@ -18,7 +18,7 @@ from qss_store.http.server import make_runner, port_of
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.settings import Settings
 from qss_store.storage.engine import Engine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_testing.clients.http import Api
 from qss_testing.fakes.set_clock import SetClock
 from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
@@ -29,8 +29,8 @@ SETTINGS = Settings()
 _BUDGET_BYTES = 8 * 1024 * 1024
 
 
-def _budget() -> Budget:
-    return Budget.of(cache_bytes=_BUDGET_BYTES, write_buffer_bytes=2 * _BUDGET_BYTES)
+def _budget() -> MemoryBudget:
+    return MemoryBudget.of(cache_bytes=_BUDGET_BYTES, write_buffer_bytes=2 * _BUDGET_BYTES)
 
 
 class _QuietRocksDb(RocksDbEngine):
@@ -50,7 +50,7 @@ class OnePod:
     engine: str
     cluster: WriteCluster
     disk: MemoryDisk = field(default_factory=MemoryDisk)
-    budget: Budget = field(default_factory=_budget)
+    budget: MemoryBudget = field(default_factory=_budget)
     faults: Faults = field(default_factory=Faults)
     queries: Api | None = None
     _volumes: "count[int]" = field(default_factory=lambda: count(1))

@@ -46,7 +46,7 @@ from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
 from qss_store.storage.memory_engine import MemoryEngine
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.writes.participant_service import with_slice
 from qss_testing.pods.ports import PortsByOrdinal
 
@@ -68,7 +68,7 @@ class Put:
 
 def open_rocksdb() -> OpenEngine:
     """Opens RocksDB engines that share one small budget."""
-    budget = Budget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
+    budget = MemoryBudget.of(cache_bytes=8 * 1024 * 1024, write_buffer_bytes=16 * 1024 * 1024)
     return lambda path: RocksDbEngine(path, budget)
 
 

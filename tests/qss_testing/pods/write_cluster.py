@@ -36,10 +36,10 @@ from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.settings import Settings
-from qss_store.writes.coordinator_service import Coordination
-from qss_store.writes.participant_service import Batches
+from qss_store.writes.coordinator_service import CoordinatorService
+from qss_store.writes.participant_service import ParticipantService
 from qss_store.writes.sequence_comparison import Comparison
-from qss_store.writes.sweeper import Maintenance
+from qss_store.writes.sweeper import Sweeper
 from qss_testing.clients.http import Answer, Api
 from qss_testing.pods.ports import PortsByOrdinal
 from qss_testing.pods.stores import configuration, make_definition, open_memory
@@ -54,9 +54,9 @@ class WritePod:
     """One pod's services, its internal port and its ops port."""
 
     pod: Pod
-    batches: Batches
-    coordination: Coordination
-    maintenance: Maintenance
+    batches: ParticipantService
+    coordination: CoordinatorService
+    maintenance: Sweeper
     comparison: Comparison
     internal: Api
     ops: Api
@@ -94,9 +94,9 @@ class WriteCluster:
         stack = AsyncExitStack()
         stack.push_async_callback(pod.close)
         peers = await stack.enter_async_context(PeerSession())
-        batches = Batches(pod, volume)
-        coordination = Coordination(pod, batches, Peers(peers), self.settings)
-        maintenance = Maintenance(pod, coordination, Peers(peers), self.settings)
+        batches = ParticipantService(pod, volume)
+        coordination = CoordinatorService(pod, batches, Peers(peers), self.settings)
+        maintenance = Sweeper(pod, coordination, Peers(peers), self.settings)
         comparison = Comparison(pod, Peers(peers), self.settings)
         api = InternalApi(pod, batches, coordination, comparison, peers, self.settings)
         writers = writer_routes(pod, coordination, peers, self.settings)

@@ -29,9 +29,9 @@ from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.replica import Replica
 from qss_store.replication.entries import Stage
 from qss_store.runtime.plugins import Extensions
-from qss_store.storage.column_families import Families
-from qss_store.storage.views.read_view import View
-from qss_store.storage.views.versioned import VersionedSnapshot
+from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.views.read_view import ReadView
+from qss_store.storage.views.versioned import VersionedView
 from qss_testing.faults.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faults.faulty_engine import Crash, Faults, MemoryDisk, failing
 from qss_testing.reference.own_stores import check_index
@@ -73,7 +73,7 @@ class Story:
     uncommitted_seen: int = 0  # How often there were staged rows to be seen.
     # A view of rows in memory is a copy: what was read of it once is what it shows.
     is_in_memory: bool = False
-    _read: dict[tuple[int, bool], tuple[View, dict[bytes, bytes]]] = field(default_factory=dict)
+    _read: dict[tuple[int, bool], tuple[ReadView, dict[bytes, bytes]]] = field(default_factory=dict)
     assignment: Any = field(init=False)
     extensions: Extensions = field(init=False)  # What is installed.
 
@@ -268,7 +268,7 @@ class Story:
             self._check_index(view)
             self._check_uncommitted(replica, view)
 
-    def _check_uncommitted(self, replica: Replica, committed: View) -> None:
+    def _check_uncommitted(self, replica: Replica, committed: ReadView) -> None:
         """What readers of uncommitted rows see: the first chunks of the next batch as well."""
         run_at_once(replica.uncommitted.prepare(1.0))
         view = replica.uncommitted.view_of(committed)
@@ -282,12 +282,12 @@ class Story:
         self._check_index(view)
         self.uncommitted_seen += 1
 
-    def _check_index(self, view: View) -> None:
+    def _check_index(self, view: ReadView) -> None:
         if self.plot.definition.type is StoreType.CUSTOM:
             assert self.services is not None
             check_index(view, self.services.pod.indexing)
 
-    def _rows_of(self, partition: int, view: View) -> dict[bytes, bytes]:
+    def _rows_of(self, partition: int, view: ReadView) -> dict[bytes, bytes]:
         place = (partition, bool(view.staged))
         known, rows = self._read.get(place, (None, {}))
         if known is not view or not self.is_in_memory:
@@ -295,8 +295,8 @@ class Story:
             self._read[place] = (view, rows)
         return rows
 
-    def _scanned(self, view: View) -> dict[bytes, bytes]:
-        if isinstance(view.snapshot, VersionedSnapshot):
+    def _scanned(self, view: ReadView) -> dict[bytes, bytes]:
+        if isinstance(view.snapshot, VersionedView):
             return stored_rows(view.snapshot)
         return {key: _value_of(view.format, row) for key, row in view.snapshot.scan()}
 
@@ -307,7 +307,7 @@ class Story:
         self.check_readers(at_least=batches)
         for replica in self.services.pod.replicas.values():
             indexing = self.services.pod.indexing
-            families = Families.of(self.plot.definition, self.plot.generation, indexing)
+            families = ColumnFamilies.of(self.plot.definition, self.plot.generation, indexing)
             stream_time = replica.machine.participant.stream_time
             present = replica.engine.families()
             assert families.leftovers(present, stream_time) == []

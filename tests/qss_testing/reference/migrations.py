@@ -9,9 +9,9 @@ import msgspec
 from qss_core.formats.values import Format, Record, convert_row
 from qss_core.model import PartitionId
 from qss_store.replicas.replica import Replica
-from qss_store.storage.column_families import Families
-from qss_store.storage.engine import Snapshot
-from qss_store.storage.views.read_view import View
+from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.engine import FamilyView
+from qss_store.storage.views.read_view import ReadView
 from qss_testing.pods.stores import Cluster, configuration
 from qss_testing.row_bytes import encode_row
 
@@ -56,13 +56,13 @@ class FormatModel:
         check_places(replica)
 
 
-def shown(replica: Replica) -> View:
+def shown(replica: Replica) -> ReadView:
     """What readers of a replica see."""
     assert replica.view is not None
     return replica.view
 
 
-def check_reads(snapshot: Snapshot, rows: dict[bytes, bytes]) -> None:
+def check_reads(snapshot: FamilyView, rows: dict[bytes, bytes]) -> None:
     """Scans of any bounds in both directions, gets and batch gets give these rows."""
     ordered = sorted(rows.items())
     assert list(snapshot.scan()) == ordered, "one row for each key, in order"
@@ -100,10 +100,10 @@ def check_places(replica: Replica) -> None:
     assert len(keys) == len(set(keys)), "a row lies in two families"
 
 
-def families_of(replica: Replica) -> Families:
+def families_of(replica: Replica) -> ColumnFamilies:
     """The families of what is shown."""
     generation = replica.machine.participant.data_generation
-    return Families.of(replica.definition, generation)
+    return ColumnFamilies.of(replica.definition, generation)
 
 
 def sources_of(replica: Replica) -> list[str]:

@@ -8,8 +8,8 @@ from qss_core.formats.values import decode_value
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.runtime.plugins import Extensions
 from qss_store.storage.index_keys import Indexing
-from qss_store.storage.views.indexed import IndexedSnapshot
-from qss_store.storage.views.read_view import View
+from qss_store.storage.views.indexed import IndexedView
+from qss_store.storage.views.read_view import ReadView
 from qss_testing.pods.extension_package import modules_of_guide
 from qss_testing.pods.stores import make_definition
 
@@ -69,10 +69,10 @@ def _index_rows(indexing: Indexing, key: bytes, value: bytes) -> tuple[bytes, ..
     return tuple(indexing.rows_of(key, value))
 
 
-def check_index(view: View, indexing: Indexing | None) -> None:
+def check_index(view: ReadView, indexing: Indexing | None) -> None:
     """The index is that of the rows, both as readers of this state see them."""
     snapshot = view.snapshot
-    assert isinstance(snapshot, IndexedSnapshot)
+    assert isinstance(snapshot, IndexedView)
     assert indexing is not None
     rows = [(key, decode_value(view.format, row)) for key, row in snapshot.scan()]
     expected = sorted(one for row in rows for one in _index_rows(indexing, *row))

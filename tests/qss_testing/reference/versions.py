@@ -13,7 +13,7 @@ from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.time_bounds import make_filter
 from qss_store.reads.scans.timed_scan import open_rows, visible
 from qss_store.reads.scans.version_lookup import find_version, versions_in
-from qss_store.storage.views.versioned import VersionedSnapshot
+from qss_store.storage.views.versioned import VersionedView
 from qss_testing.pods.stores import Put
 
 _STILL_VALID = STILL_VALID.to_bytes(8, "big")
@@ -104,7 +104,7 @@ class Versions:
 # --- What a pod says
 
 
-def stored_rows(versions: VersionedSnapshot) -> dict[bytes, bytes]:
+def stored_rows(versions: VersionedView) -> dict[bytes, bytes]:
     """All versions of a partition, by row key; byte by byte, since it is asked for often."""
     found = {key: row for key, row in versions.history.scan() if key[-16:-8] != key[-8:]}
     for key, row in versions.scan():

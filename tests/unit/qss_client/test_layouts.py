@@ -6,18 +6,18 @@ import pyarrow as pa
 import pytest
 
 from qss_client.chunks.chunk import Slice, decode_chunk, encode_slice
-from qss_client.chunks.chunk_schema import Layout, layout_of
+from qss_client.chunks.chunk_schema import ChunkSchema, layout_of
 from qss_core.errors import MalformedRequestError
 from qss_core.formats.timed_keys import TIME_MAX
 from qss_core.model import StoreType
 from qss_core.partitioning import partition_of
 from qss_testing.pods.stores import make_definition
 
-KEY_VALUE = Layout()
-WINDOW = Layout(StoreType.WINDOW)
-DUPLICATES = Layout(StoreType.WINDOW, ignores_deletes=True)
-SESSION = Layout(StoreType.SESSION)
-VERSIONED = Layout(StoreType.VERSIONED)
+KEY_VALUE = ChunkSchema()
+WINDOW = ChunkSchema(StoreType.WINDOW)
+DUPLICATES = ChunkSchema(StoreType.WINDOW, ignores_deletes=True)
+SESSION = ChunkSchema(StoreType.SESSION)
+VERSIONED = ChunkSchema(StoreType.VERSIONED)
 
 
 def chunk(values: list[bytes | None] | None = None, **times: Any) -> bytes:
@@ -40,7 +40,7 @@ def nullable_slice(rows: pa.Table) -> bytes:
     return data
 
 
-def decoded(data: bytes, layout: Layout) -> Slice:
+def decoded(data: bytes, layout: ChunkSchema) -> Slice:
     (one,) = decode_chunk(data, None, layout)
     return one
 
@@ -65,7 +65,7 @@ def test_the_layout_of_a_store_is_that_of_its_type() -> None:
     ],
 )
 def test_a_chunk_of_another_layout_is_told_which_columns_are_wanted(
-    layout: Layout, data: bytes, wanted: str
+    layout: ChunkSchema, data: bytes, wanted: str
 ) -> None:
     with pytest.raises(MalformedRequestError) as caught:
         decode_chunk(data, None, layout)
@@ -91,7 +91,7 @@ def test_a_time_of_another_type_is_refused() -> None:
     ],
 )
 def test_times_that_no_row_has_are_refused(
-    layout: Layout, times: dict[str, Any], reason: str
+    layout: ChunkSchema, times: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(MalformedRequestError, match=reason):
         decode_chunk(chunk(**times), None, layout)

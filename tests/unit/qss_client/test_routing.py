@@ -2,7 +2,7 @@
 
 import pytest
 
-from qss_client.http.retries import Again, RetryLimits, after_failure, no_answer, still_trying
+from qss_client.http.retries import RetryAt, RetryLimits, after_failure, no_answer, still_trying
 from qss_client.reads.routing import active_of
 from qss_core.errors import (
     BatchInProgressError,
@@ -37,7 +37,7 @@ def test_waits_double_up_to_a_bound() -> None:
     error = NotPresentError("elsewhere")
     assert waits(error, 1.0) == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert waits(error, 0.0) == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5]
-    assert after_failure(error, 10_000, 0.0, 1.0, LIMITS) == Again(1.0, refresh=True)
+    assert after_failure(error, 10_000, 0.0, 1.0, LIMITS) == RetryAt(1.0, refresh=True)
 
 
 def test_the_first_wait_is_at_least_what_the_store_asks_for() -> None:

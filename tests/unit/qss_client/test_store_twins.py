@@ -11,7 +11,7 @@ import qss_client
 PACKAGE = Path(qss_client.__file__).parent
 RENAMED = {
     "AsyncIterator": "Iterator",
-    "AsyncPatience": "Patience",
+    "AsyncRetrier": "Retrier",
     "AsyncHttp": "SyncHttp",
     "AsyncFound": "Found",
     "AsyncScanned": "Scanned",

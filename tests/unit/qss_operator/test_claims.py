@@ -10,8 +10,8 @@ from qss_core.model import Ordinal, PartitionConfiguration, PartitionId
 from qss_operator.planning.assignment_state import (
     ASSIGNMENT_UNKNOWN,
     NO_IN_SYNC_REPLICA,
-    Known,
-    Unknown,
+    KnownAssignment,
+    UnknownAssignment,
     assess,
 )
 from qss_operator.planning.disk_claims import Claim, told_of_unclear
@@ -116,7 +116,7 @@ def test_a_wrong_status_is_corrected_only_after_every_volume_was_heard() -> None
     world = moved_by_hand()
     world.pods[2].is_reachable = False
     found = assess(world.observation())
-    assert isinstance(found, Unknown)
+    assert isinstance(found, UnknownAssignment)
     assert found.reason == ASSIGNMENT_UNKNOWN
     assert plan(world.observation()) == []
 
@@ -125,7 +125,7 @@ def test_a_pod_that_still_opens_its_replicas_may_hold_another_configuration() ->
     world = two_hold_it(first_written=True, second_written=False, says=0)
     world.pods[0].held = world.pods[0].held[1:]
     world.pods[0].state = "opening"
-    assert isinstance(assess(world.observation()), Unknown)
+    assert isinstance(assess(world.observation()), UnknownAssignment)
     assert plan(world.observation()) == []
 
 
@@ -157,7 +157,7 @@ def test_a_higher_epoch_that_leaves_the_data_behind_is_told_to_nobody(*, is_made
     if is_made:
         hold(world, 1, configuration(0, 1, epoch=2), is_written=False)
     found = assess(world.observation())
-    assert isinstance(found, Known)
+    assert isinstance(found, KnownAssignment)
     assert list(found.unclear) == [P0]
     assert "partition 0: word-counts-0 holds the data" in found.unclear[P0]
     assert goes_on_around_the_first_partition(world)
@@ -167,7 +167,7 @@ def test_who_holds_the_data_is_not_told_to_give_it_up_before_its_heir_was_heard(
     world = say(written_store(), configuration(0, 1, epoch=2))
     world.pods[1].is_reachable = False
     found = assess(world.observation())
-    assert isinstance(found, Known)
+    assert isinstance(found, KnownAssignment)
     assert "is for word-counts-1, not heard of yet" in found.unclear[P0]
     before = first_partition(world)
     world.sent.clear()
@@ -218,7 +218,7 @@ def test_an_unclear_partition_of_which_the_status_says_nothing_holds_all_up() ->
     world.resource = replace(world.resource, status=None)
     world.sent.clear()
     found = assess(world.observation())
-    assert isinstance(found, Unknown)
+    assert isinstance(found, UnknownAssignment)
     assert "partition 0: word-counts-0, word-counts-1 hold different" in found.message
     assert plan(world.observation()) == []
 

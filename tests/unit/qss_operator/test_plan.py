@@ -11,8 +11,8 @@ from qss_core.model import Ordinal, StoreId
 from qss_operator.planning.assignment_state import (
     ASSIGNMENT_UNKNOWN,
     RETAINED_VOLUMES_FOUND,
-    Known,
-    Unknown,
+    KnownAssignment,
+    UnknownAssignment,
     assess,
     emptied_pods,
 )
@@ -143,7 +143,7 @@ def test_a_status_below_the_pods_waits_for_every_volume(make: Callable[[], World
     world = make()
     world.pods[2].is_reachable = False
     found = assess(world.observation())
-    assert isinstance(found, Unknown)
+    assert isinstance(found, UnknownAssignment)
     assert found.reason == ASSIGNMENT_UNKNOWN
     assert "word-counts-2" in found.message
     assert plan(world.observation()) == []
@@ -170,7 +170,7 @@ def test_data_is_not_made_up_for_a_volume_that_is_missing() -> None:
     world = status_was_lost()
     world.pods[1].store_id, world.pods[1].held = None, ()
     found = assess(world.observation())
-    assert isinstance(found, Unknown)
+    assert isinstance(found, UnknownAssignment)
     assert found.reason == ASSIGNMENT_UNKNOWN
     assert "no pod holds partition 1, 4" in found.message
 
@@ -200,7 +200,7 @@ def test_a_pod_that_has_not_read_its_disk_yet_counts_as_silent(make: Callable[[]
     for pod in world.pods:
         pod.is_opening = True
     if world.resource.status is None:
-        assert isinstance(assess(world.observation()), Unknown)
+        assert isinstance(assess(world.observation()), UnknownAssignment)
     assert not any(isinstance(step, PublishAssignment) for step in plan(world.observation()))
     for pod in world.pods:
         pod.is_opening = False
@@ -213,7 +213,7 @@ def test_files_without_their_assignment_are_not_served_as_if_they_were_whole() -
     world.sent.clear()
     assert world.pods[1].has_data
     known = assess(world.observation())
-    assert isinstance(known, Known)
+    assert isinstance(known, KnownAssignment)
     assert emptied_pods(world.observation(), known) == [world.observation().cluster.pods[1]]
     steps = plan(world.observation())
     assert [step.ordinal for step in steps if isinstance(step, SendAssignment)] == [0, 2]
@@ -241,7 +241,7 @@ def foreign_volumes(adopt: str | None = None) -> World:
 def test_volumes_of_another_store_are_left_alone() -> None:
     world = foreign_volumes()
     found = assess(world.observation())
-    assert isinstance(found, Unknown)
+    assert isinstance(found, UnknownAssignment)
     assert found.reason == RETAINED_VOLUMES_FOUND
     assert f"queryablestate.dev/adopt-volumes={OLDER}" in found.message
     assert plan(world.observation()) == []
@@ -260,7 +260,7 @@ def test_volumes_with_more_partitions_than_the_resource_are_not_adopted() -> Non
     world = foreign_volumes(adopt=OLDER)
     world.resource = replace(world.resource, spec=spec_of(partitions=4))
     found = assess(world.observation())
-    assert isinstance(found, Unknown)
+    assert isinstance(found, UnknownAssignment)
     assert found.reason == RETAINED_VOLUMES_FOUND
     assert "partition 5" in found.message
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qss_spark.java.jvm_cds import ClassArchive, class_archive, with_archive
+from qss_spark.java.jvm_cds import JvmCdsArchive, class_archive, with_archive
 from qss_spark.jvm_cds_training import TrainingError, make, takes_archives
 
 JAVA = """#!/bin/sh
@@ -30,7 +30,7 @@ def java_that(home: Path, script: str) -> Path:
 
 
 def test_options_name_an_archive_that_is_there(tmp_path: Path) -> None:
-    archive = ClassArchive(tmp_path / "java.jsa", tmp_path / "spark.jsa")
+    archive = JvmCdsArchive(tmp_path / "java.jsa", tmp_path / "spark.jsa")
     assert archive.added_to("-Xss8m") == "-Xss8m"
     archive.spark.write_bytes(b"classes")
     added = archive.added_to("-Xss8m").split()
@@ -53,7 +53,7 @@ def test_a_session_goes_on_without_an_archive_whatever_keeps_it_from_one(tmp_pat
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'say "it"', "back\\slash", "$HOME `id`"])
 def test_a_path_with_odd_signs_is_one_option(tmp_path: Path, name: str) -> None:
-    archive = ClassArchive(tmp_path / name / "java.jsa", tmp_path / name / "spark.jsa")
+    archive = JvmCdsArchive(tmp_path / name / "java.jsa", tmp_path / name / "spark.jsa")
     archive.spark.parent.mkdir()
     archive.spark.write_bytes(b"classes")
     first, added, _ = shlex.split(archive.added_to("-Xss8m"))
@@ -61,7 +61,7 @@ def test_a_path_with_odd_signs_is_one_option(tmp_path: Path, name: str) -> None:
 
 
 def test_a_path_with_a_colon_is_no_place_for_an_archive(tmp_path: Path) -> None:
-    archive = ClassArchive(tmp_path / "a:b" / "java.jsa", tmp_path / "a:b" / "spark.jsa")
+    archive = JvmCdsArchive(tmp_path / "a:b" / "java.jsa", tmp_path / "a:b" / "spark.jsa")
     with pytest.raises(TrainingError, match="colon"):
         make(tmp_path, archive)
     archive.spark.parent.mkdir()
@@ -87,7 +87,7 @@ def test_archives_are_for_a_java_that_reads_what_it_wrote(
 
 
 def test_an_archive_that_cannot_be_made_leaves_none_and_says_why(tmp_path: Path) -> None:
-    archive = ClassArchive(tmp_path / "made" / "java.jsa", tmp_path / "made" / "spark.jsa")
+    archive = JvmCdsArchive(tmp_path / "made" / "java.jsa", tmp_path / "made" / "spark.jsa")
     for script, said in (
         ("#!/bin/sh\necho 'no room' >&2\nexit 1\n", "ended with 1: no room"),
         ("#!/bin/sh\nexit 0\n", "ended with 0"),
@@ -111,7 +111,7 @@ def test_drafts_of_makers_that_were_killed_go_with_the_next_one(tmp_path: Path) 
     with pytest.raises(TrainingError):
         make(
             java_that(tmp_path / "home", "#!/bin/sh\nexit 1\n"),
-            ClassArchive(tmp_path / "java.jsa", tmp_path / "spark.jsa"),
+            JvmCdsArchive(tmp_path / "java.jsa", tmp_path / "spark.jsa"),
         )
     assert not abandoned.exists()
     assert being_made.exists()

@@ -16,7 +16,7 @@ from rich.console import Console
 from qss_operator.local.processes import identify, is_alive
 from qss_spark.demo.driver import STARTS_IN_VAIN_MAX, Driver
 from qss_spark.demo.processes import ProgramError, jobs_directory, run_qss
-from qss_spark.demo.query_load import Answered, Asking
+from qss_spark.demo.query_load import Answered, QueryLoad
 from qss_spark.demo.run import Display, as_typed
 from qss_spark.demo.scenarios import PLAYS
 from qss_spark.flights import FLIGHTS
@@ -205,7 +205,7 @@ def line(rows: int, batch: int) -> dict[str, Any]:
 
 def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
     out = io.StringIO()
-    asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
+    asking = QueryLoad("http://127.0.0.1:1", "words", "words", lambda _: "")
     asking.newest = Answered(3, 2, "[a] -> {'n': 1}", 7)
     with Display(Console(file=out, width=40), "keys") as display:
         display.show(None, asking, 1)
@@ -222,7 +222,7 @@ def test_without_a_terminal_a_plain_line_is_printed_now_and_then() -> None:
 
 def test_the_last_plain_line_tells_of_every_flight_even_those_that_spark_did_not_count() -> None:
     out = io.StringIO()
-    asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
+    asking = QueryLoad("http://127.0.0.1:1", "words", "words", lambda _: "")
     with Display(Console(file=out, width=40), "keys") as display:
         display.show(line(1000, 0), asking, 1)
         display.show(line(FLIGHTS - 3512, 1), asking, 1)
@@ -234,7 +234,7 @@ def test_the_last_plain_line_tells_of_every_flight_even_those_that_spark_did_not
 
 def test_on_a_terminal_two_lines_stay() -> None:
     out = io.StringIO()
-    asking = Asking("http://127.0.0.1:1", "words", "words", lambda _: "")
+    asking = QueryLoad("http://127.0.0.1:1", "words", "words", lambda _: "")
     console = Console(file=out, width=120, force_terminal=True)
     with Display(console, "keys") as display:
         display.show(line(1000, 4), asking, 1)

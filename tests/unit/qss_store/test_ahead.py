@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qss_store.reads.scans.read_ahead import RowsAhead
+from qss_store.reads.scans.read_ahead import ReadAhead
 
 Rows = list[tuple[bytes, bytes]]
 BYTES_MAX = 100
@@ -35,7 +35,7 @@ def one_by_one(rows: Rows, rows_max: int) -> Iterator[Rows]:
 )
 def test_rows_are_taken_up_to_both_limits(sizes: list[int], rows_max: int) -> None:
     rows = rows_of(sizes)
-    ahead = RowsAhead(iter(rows), BYTES_MAX)
+    ahead = ReadAhead(iter(rows), BYTES_MAX)
     for expected in one_by_one(rows, rows_max):
         assert not ahead.is_over
         assert [*zip(*ahead.take(rows_max), strict=True)] == expected
@@ -46,7 +46,7 @@ def test_rows_are_taken_up_to_both_limits(sizes: list[int], rows_max: int) -> No
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=50), st.data())
 def test_what_is_put_back_comes_again(sizes: list[int], data: st.DataObject) -> None:
     rows = rows_of(sizes)
-    ahead = RowsAhead(iter(rows), BYTES_MAX)
+    ahead = ReadAhead(iter(rows), BYTES_MAX)
     found: Rows = []
     while not ahead.is_over:
         keys, values = ahead.take(20)
@@ -65,7 +65,7 @@ def test_large_rows_are_not_read_long_before_they_are_taken() -> None:
             read += 1
             yield row
 
-    ahead = RowsAhead(rows(), BYTES_MAX)
+    ahead = ReadAhead(rows(), BYTES_MAX)
     for taken in range(1, 100):
         assert len(ahead.take(500)[0]) == 1
         assert read <= taken + 1
@@ -80,7 +80,7 @@ def test_large_rows_behind_small_ones_are_not_read_early() -> None:
             read += 1
             yield row
 
-    ahead, taken = RowsAhead(rows(), BYTES_MAX), 0
+    ahead, taken = ReadAhead(rows(), BYTES_MAX), 0
     while taken < 200:
         taken += len(ahead.take(500)[0])
         assert read <= taken + 1

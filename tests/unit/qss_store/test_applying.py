@@ -12,7 +12,7 @@ from qss_store.storage.apply.row_slices import (
     SLICE_ROWS_MAX,
     store_slices,
 )
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.placement.placed import StoreRows
 from qss_store.storage.placement.rows import placing_of
@@ -53,7 +53,7 @@ def test_slices_are_bounded_and_keep_the_order_of_equal_keys(
     store_type: StoreType, rows: int, value_bytes: int
 ) -> None:
     definition = make_definition(type=store_type, retention_ms=10 * MINUTE, format="Plain")
-    families = Families.of(definition, 0)
+    families = ColumnFamilies.of(definition, 0)
     data = payload(rows, value_bytes)
     assert (len(data) > PLACED_BYTES_MAX) == (value_bytes > 5)
     placing = placing_of(definition, families, PLAN, MemoryEngine())

@@ -1,10 +1,10 @@
 """How often a pod looks at its event loop."""
 
-from qss_store.runtime.loop_monitor import AWAKE_S, REST_TICK_S, WORK_TICK_S, Attention
+from qss_store.runtime.loop_monitor import AWAKE_S, REST_TICK_S, WORK_TICK_S, LoopMonitor
 
 
 def test_a_pod_that_works_is_looked_at_often_and_one_that_rests_seldom() -> None:
-    attention = Attention(100.0, 7.0)
+    attention = LoopMonitor(100.0, 7.0)
     assert attention.next_tick_s(100.01, 7.0) == WORK_TICK_S, "it has just begun"
     rested_s = 100.02 + AWAKE_S
     assert attention.next_tick_s(rested_s, 7.01) == REST_TICK_S

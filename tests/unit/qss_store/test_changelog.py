@@ -15,7 +15,7 @@ from qss_core.model import (
     WriterEpoch,
 )
 from qss_store.replicas.changelog import Changelog
-from qss_store.replicas.views.decoded_rows import RecentEntries, RecentRows
+from qss_store.replicas.views.decoded_rows import DecodedEntries, DecodedRows
 from qss_store.replication.entries import Abort, encode_offset
 from qss_store.storage import database_files as files
 from qss_store.storage.apply.commit_writer import APPLIED
@@ -123,8 +123,8 @@ def test_entries_that_are_missing_though_they_were_not_applied_are_damage(gone: 
 
 def test_rows_that_are_kept_in_memory_are_those_of_one_opening_of_a_log() -> None:
     """Offsets of a log that is opened again may be those of other entries."""
-    recent = RecentRows()
-    before, after = RecentEntries(recent), RecentEntries(recent)
+    recent = DecodedRows()
+    before, after = DecodedEntries(recent), DecodedEntries(recent)
     before.keep(Offset(3), (object(),))
     assert before.peek(Offset(3)) is not None
     assert after.peek(Offset(3)) is None

@@ -17,7 +17,7 @@ from qss_core.formats.timed_keys import (
     encode_window_key,
 )
 from qss_core.model import StoreDefinition, StoreType
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.placement.placed import Placed, Placing
 from qss_store.storage.placement.rows import placing_of
@@ -44,7 +44,7 @@ def window_store(**members: Any) -> StoreDefinition:
 
 
 def placing(definition: StoreDefinition, **plan: Any) -> Placing:
-    families = Families.of(definition, 0)
+    families = ColumnFamilies.of(definition, 0)
     return placing_of(definition, families, dataclasses.replace(PLAN, **plan), MemoryEngine())
 
 
@@ -125,7 +125,7 @@ def test_a_batch_makes_at_most_four_segments_however_far_its_rows_are_apart(
 
 
 def test_leftovers_are_what_no_state_at_that_stream_time_needs() -> None:
-    families = Families.of(window_store(), 2)
+    families = ColumnFamilies.of(window_store(), 2)
     present = {
         "meta",
         "rows-Timestamped-1-5",  # Another generation.
@@ -149,20 +149,20 @@ def test_leftovers_are_what_no_state_at_that_stream_time_needs() -> None:
 
 def test_a_commit_of_versions_that_was_interrupted_keeps_the_segments_ahead() -> None:
     definition = make_definition(type=StoreType.VERSIONED, history_retention_ms=10 * MINUTE)
-    families = Families.of(definition, 2)
+    families = ColumnFamilies.of(definition, 2)
     ahead = {"rows-Plain-2-6", "rows-Plain-2-9"}
     gone = {"rows-Plain-1", "rows-Plain-1-5", "rows-Plain-2-2", "rows-Plain-20"}
     present = {"meta", "rows-Plain-2", "rows-Plain-2-3", "rows-Plain-2-5", *ahead, *gone}
     stream_time = 25 * MINUTE
     assert set(families.leftovers(present, stream_time)) == ahead | gone
     assert set(families.leftovers(present, stream_time, is_applying=True)) == gone
-    windows = Families.of(window_store(format="Plain"), 2)
+    windows = ColumnFamilies.of(window_store(format="Plain"), 2)
     assert ahead < set(windows.leftovers(present, stream_time, is_applying=True))
 
 
 def test_versions_that_expire_with_their_batch_go_into_its_first_live_segment() -> None:
     definition = make_definition(type=StoreType.VERSIONED, history_retention_ms=10 * MINUTE)
-    families, engine = Families.of(definition, 0), MemoryEngine()
+    families, engine = ColumnFamilies.of(definition, 0), MemoryEngine()
     families.open(engine)
     plan = dataclasses.replace(PLAN, stream_time_before=3 * MINUTE, stream_time=1000 * MINUTE)
     rule = placing_of(definition, families, plan, engine)
@@ -183,7 +183,7 @@ def test_versions_that_expire_with_their_batch_go_into_its_first_live_segment() 
 
 
 def test_a_keyvalue_partition_keeps_the_family_of_its_generation_alone() -> None:
-    families = Families.of(make_definition(), 1)
+    families = ColumnFamilies.of(make_definition(), 1)
     engine = MemoryEngine()
     families.open(engine)
     assert families.name in engine.families()
@@ -193,17 +193,17 @@ def test_a_keyvalue_partition_keeps_the_family_of_its_generation_alone() -> None
 
 def test_a_generation_knows_what_an_interrupted_attempt_has_left_of_it() -> None:
     present = {"meta", "rows-Timestamped-1-0", "rows-Timestamped-1-7", "rows-Timestamped-10-1"}
-    families = Families.of(window_store(), 1)
+    families = ColumnFamilies.of(window_store(), 1)
     assert families.of_generation(present) == ["rows-Timestamped-1-0", "rows-Timestamped-1-7"]
     families.open(engine := MemoryEngine())
     assert not [name for name in engine.families() if name.startswith("rows")]
-    one = Families.of(make_definition(), 1)
+    one = ColumnFamilies.of(make_definition(), 1)
     assert one.of_generation({"rows-Timestamped-1", "rows-Timestamped-10"}) == [one.name]
 
 
 def test_the_count_is_that_of_all_live_segments() -> None:
     engine = MemoryEngine()
-    families = Families.of(window_store(), 0)
+    families = ColumnFamilies.of(window_store(), 0)
     for segment in (0, 3, 4):
         name = families.of_segment(segment)
         engine.create_family(name)

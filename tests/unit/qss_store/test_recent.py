@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from qss_core.model import Offset
-from qss_store.replicas.views.decoded_rows import CHUNK_BYTES_MAX, RecentRows
+from qss_store.replicas.views.decoded_rows import CHUNK_BYTES_MAX, DecodedRows
 
 FIRST, SECOND = Offset(1), Offset(2)
 
@@ -13,7 +13,7 @@ def rows(value: int) -> tuple[pa.RecordBatch, ...]:
 
 
 def test_rows_are_taken_once_by_the_log_that_has_them() -> None:
-    recent = RecentRows()
+    recent = DecodedRows()
     mine, other = object(), object()
     assert recent.admits(10)
     recent.keep(mine, FIRST, rows(1))
@@ -24,13 +24,13 @@ def test_rows_are_taken_once_by_the_log_that_has_them() -> None:
 
 
 def test_large_chunks_are_not_kept() -> None:
-    recent = RecentRows()
+    recent = DecodedRows()
     assert recent.admits(CHUNK_BYTES_MAX)
     assert not recent.admits(CHUNK_BYTES_MAX + 1)
 
 
 def test_what_nobody_takes_is_forgotten() -> None:
-    recent = RecentRows()
+    recent = DecodedRows()
     owner = object()
     kept = 40
     for number in range(kept):

@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from qss_core.errors import StoreError
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 
 
 def test_files_can_be_opened_again_while_somebody_holds_the_closed_engine(tmp_path: Path) -> None:
-    budget = Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=1024 * 1024)
+    budget = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=1024 * 1024)
     closed = RocksDbEngine(tmp_path, budget)
     closed.create_family("rows")
     snapshot = closed.snapshot("rows")
@@ -21,7 +21,7 @@ def test_files_can_be_opened_again_while_somebody_holds_the_closed_engine(tmp_pa
 
 
 def test_a_close_waits_for_the_sync_that_runs(tmp_path: Path) -> None:
-    budget = Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=1024 * 1024)
+    budget = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=1024 * 1024)
     with ThreadPoolExecutor(1) as pool:
         for number in range(8):
             engine = RocksDbEngine(tmp_path, budget)

@@ -8,7 +8,7 @@ import pytest
 
 from qss_core.errors import CorruptionError
 from qss_store.storage.engine import PassingError
-from qss_store.storage.rocksdb import Budget, RocksDbEngine
+from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.storage.rocksdb_iterators import translated
 
 ROWS = 20_000
@@ -19,7 +19,7 @@ ROWS = 20_000
 def test_a_scan_over_a_damaged_block_fails(
     tmp_path: Path, *, reverse: bool, is_newest: bool
 ) -> None:
-    budget = Budget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
+    budget = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
     engine = RocksDbEngine(tmp_path, budget)
     engine.create_family("rows")
     batch = engine.batch()

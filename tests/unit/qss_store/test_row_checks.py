@@ -9,7 +9,7 @@ import pytest
 
 from qss_core.errors import MalformedRequestError
 from qss_core.serdes.registry import serde_of
-from qss_store.writes.row_validation import RowChecks, check_column
+from qss_store.writes.row_validation import RowValidator, check_column
 
 WHOLE: dict[str, Any] = {
     "bytes": b"\xff",
@@ -74,7 +74,7 @@ def rows_of(*values: bytes, timestamps: list[int | None] | None = None) -> pa.Re
 
 
 def test_a_timestamp_is_unknown_or_after_1970() -> None:
-    checks = RowChecks(serde_of("string"), serde_of("bytes"))
+    checks = RowValidator(serde_of("string"), serde_of("bytes"))
     for fine in ([-1, 0], [None, 2**62]):
         checks.check(rows_of(b"1", b"2", timestamps=[*fine]))
     with pytest.raises(MalformedRequestError, match="not -5"):
@@ -94,7 +94,7 @@ def test_a_timestamp_is_unknown_or_after_1970() -> None:
 def test_rows_are_checked_in_pieces_of_a_turn(
     serde: str, sizes: list[int], shares: list[int]
 ) -> None:
-    checks = RowChecks(serde_of("string"), serde_of(serde))
+    checks = RowValidator(serde_of("string"), serde_of(serde))
     pieces = list(checks.pieces(rows_of(*map(bytes, sizes))))
     assert [piece.num_rows for piece, _ in pieces] == shares
     assert all(share <= 1 or piece.num_rows == 1 for piece, share in pieces)

@@ -10,7 +10,7 @@ from qss_core.errors import (
 )
 from qss_core.model import Ordinal, PartitionId, PodAddress, PodName
 from qss_core.queries.parameters import ReadOptions
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.reads.routing.scatter import Answers, scatter
 from qss_store.runtime.clock import SystemClock
 from qss_testing.pods.stores import configuration
@@ -22,9 +22,9 @@ PODS = [
 CLOCK = SystemClock()
 
 
-def turns(*placed: tuple[int, tuple[int, ...]]) -> dict[PartitionId, Turn]:
+def turns(*placed: tuple[int, tuple[int, ...]]) -> dict[PartitionId, ReplicaRouter]:
     return {
-        PartitionId(number): Turn.of(
+        PartitionId(number): ReplicaRouter.of(
             configuration(number, active, standbys), Ordinal(9), ReadOptions()
         )
         for number, (active, standbys) in enumerate(placed)

@@ -6,11 +6,11 @@ import pytest
 
 from qss_core.errors import DiskFullError, NotReadyError, StoreError
 from qss_core.model import Sequence
-from qss_store.replicas.views.current_view import Shown
+from qss_store.replicas.views.current_view import CurrentView
 
 
 async def test_who_waits_is_told_that_nothing_will_be_shown() -> None:
-    shown = Shown()
+    shown = CurrentView()
     waiting = asyncio.ensure_future(shown.reaches(Sequence(1), lambda: None))
     await asyncio.sleep(0)
     shown.close()
@@ -19,7 +19,7 @@ async def test_who_waits_is_told_that_nothing_will_be_shown() -> None:
 
 
 async def test_who_waits_is_told_why_the_replica_stopped() -> None:
-    shown = Shown()
+    shown = CurrentView()
     failures: list[StoreError | None] = [None]
     waiting = asyncio.ensure_future(shown.reaches(Sequence(1), lambda: failures[0]))
     await asyncio.sleep(0)

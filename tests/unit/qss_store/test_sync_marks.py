@@ -8,7 +8,7 @@ import pytest
 
 from qss_core.errors import NotReadyError
 from qss_core.model import Offset, PartitionId, StoreId
-from qss_store.replicas.group_sync import Syncs
+from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import SyncMark, Volume
 from qss_store.replicas.volume.sync_marks import SyncMarks
@@ -59,7 +59,7 @@ def world(tmp_path: Path) -> World:
     """The mark on the volume is beyond what the log holds: it lost its end."""
     volume, log, gone_on = Volume(tmp_path), Log(10), list[PartitionId]()
     volume.keep_marks(STORE_ID, {ZERO: SyncMark(end=Offset(99), digest=5)})
-    marks = SyncMarks(volume, Syncs(), {ZERO: cast(Replica, log)}, gone_on.append)
+    marks = SyncMarks(volume, GroupSync(), {ZERO: cast(Replica, log)}, gone_on.append)
     marks.begin(volume.marks(STORE_ID))
     return World(volume, log, marks, gone_on)
 

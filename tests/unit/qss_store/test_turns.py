@@ -14,7 +14,7 @@ from qss_core.errors import (
 )
 from qss_core.model import Ordinal, PodAddress, PodName
 from qss_core.queries.parameters import ReadOptions, Scope
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_testing.pods.stores import configuration
 
 PODS = [
@@ -24,8 +24,8 @@ PODS = [
 PLACED = configuration(0, active=2, standbys=(0, 1), learners=(3,))
 
 
-def turn(here: int, **options: object) -> Turn:
-    return Turn.of(PLACED, Ordinal(here), ReadOptions(**options))  # type: ignore[arg-type]
+def turn(here: int, **options: object) -> ReplicaRouter:
+    return ReplicaRouter.of(PLACED, Ordinal(here), ReadOptions(**options))  # type: ignore[arg-type]
 
 
 def test_this_pod_comes_first_then_the_active_then_the_other_in_sync_replicas() -> None:

@@ -42,7 +42,6 @@ class PodAccess:
         common: str,
         monotonic_s: Callable[[], float],
     ) -> None:
-        """Knows no pod yet."""
         self._names = names
         self._tokens = tokens
         self._own = own_audience(names.namespace, names.store)

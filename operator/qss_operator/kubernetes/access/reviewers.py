@@ -40,9 +40,7 @@ class ReviewersApi(Protocol):
         """All objects of a namespace, or of all."""
         ...
 
-    async def get(self, kind: Kind, namespace: str | None, name: str) -> Object:
-        """One object."""
-        ...
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Object: ...
 
     async def merge_patch(
         self, kind: Kind, namespace: str | None, name: str, patch: Object

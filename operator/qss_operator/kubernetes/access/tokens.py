@@ -26,9 +26,7 @@ class TokenApi(Protocol):
 
     async def create_token(
         self, namespace: str, account: str, audience: str, life_s: int
-    ) -> Object:
-        """A TokenRequest, answered."""
-        ...
+    ) -> Object: ...
 
 
 @dataclass(slots=True)

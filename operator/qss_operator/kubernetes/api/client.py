@@ -38,7 +38,7 @@ from qss_operator.kubernetes.api.requests import (
     replace_request,
     token_request,
 )
-from qss_operator.kubernetes.api.retries import Failure, Patience, pause_before_retry
+from qss_operator.kubernetes.api.retries import Failure, RetryLimits, pause_before_retry
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,6 @@ Objects = list[Object]
 
 
 class KubernetesApi:
-    """One cluster's API server."""
-
     def __init__(
         self,
         connection: Connection,
@@ -60,7 +58,7 @@ class KubernetesApi:
         clock: UtcClock,
         sleep: Callable[[float], Awaitable[None]],
         chance: Callable[[], float],
-        patience: Patience | None = None,
+        patience: RetryLimits | None = None,
         on_request: RequestObserver | None = None,
     ) -> None:
         """`chance` draws from 0 to 1; `on_request` hears of every try."""
@@ -68,11 +66,10 @@ class KubernetesApi:
         self._clock = clock
         self._sleep = sleep
         self._chance = chance
-        self._patience = patience or Patience()
+        self._patience = patience or RetryLimits()
         self._on_request = on_request
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object:
-        """The object; raises NotFoundError."""
         return await self._send(get_request(kind, namespace, name))
 
     async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
@@ -278,7 +275,7 @@ async def connect(
     kubeconfig: str | None = None,
     context: str | None = None,
     *,
-    patience: Patience | None = None,
+    patience: RetryLimits | None = None,
     on_request: RequestObserver | None = None,
 ) -> AsyncIterator[KubernetesApi]:
     """The cluster of this pod, or of a kubeconfig; raises KubeconfigError where there is neither.

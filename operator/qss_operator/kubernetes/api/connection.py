@@ -114,7 +114,6 @@ class Connection:
             raise KubeconfigError(message) from error
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def renew_credentials(self) -> None:

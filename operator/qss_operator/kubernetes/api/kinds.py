@@ -17,7 +17,6 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As objects say it."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(

@@ -36,7 +36,7 @@ class _Answer:
     read_at_s: float
 
 
-class LiveReads:
+class ReadCache:
     """What the API server answered last about one store and its children."""
 
     def __init__(
@@ -88,7 +88,6 @@ class LiveReads:
             answer.objects.append(written)
 
     async def store(self) -> Object | None:
-        """The resource."""
         found = await self._read(STORES, self._find_store)
         return found[0] if found else None
 

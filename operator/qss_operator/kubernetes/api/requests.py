@@ -36,7 +36,6 @@ class ApiRequest:
 
     @property
     def url_path(self) -> str:
-        """Path and query, encoded."""
         on_collection = self.method == "POST"
         path = self.kind.path(self.namespace, None if on_collection else self.name)
         if self.subresource is not None:
@@ -49,7 +48,6 @@ class ApiRequest:
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
     def __str__(self) -> str:
-        """For messages."""
         where = f" in the namespace {self.namespace}" if self.namespace is not None else ""
         return f"{self.verb} {self.resource}{f' {self.name}' if self.name else ''}{where}"
 

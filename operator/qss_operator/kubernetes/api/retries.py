@@ -8,7 +8,7 @@ from qss_operator.kubernetes.api.requests import ApiRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryLimits:
     """How long one call may take: a try of it, and all tries with the pauses between them."""
 
     try_s: float = 10.0
@@ -28,7 +28,7 @@ class Failure:
 
 
 def pause_before_retry(
-    failure: Failure, request: ApiRequest, patience: Patience, chance: float
+    failure: Failure, request: ApiRequest, patience: RetryLimits, chance: float
 ) -> float | None:
     """How long to wait before the next try, None for giving up; `chance` is from 0 to 1."""
     if failure.tries >= patience.tries_max or not _may_repeat(failure.error, request):

@@ -32,9 +32,7 @@ _QUEUE_LENGTH_MAX = 256
 class EventApi(Protocol):
     """What a KubernetesApi does for events."""
 
-    async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object:
-        """Make the object."""
-        ...
+    async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object: ...
 
     async def merge_patch(
         self, kind: Kind, namespace: str | None, name: str, patch: Object

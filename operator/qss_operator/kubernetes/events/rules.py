@@ -19,8 +19,6 @@ _NAME_LENGTH_MAX = 253
 
 
 class EventType(StrEnum):
-    """Kubernetes knows no others."""
-
     NORMAL = "Normal"
     WARNING = "Warning"
 
@@ -83,7 +81,6 @@ class EventMemory:
     """What was posted lately, and how much each object may still post."""
 
     def __init__(self, limits: EventLimits) -> None:
-        """Nothing was posted."""
         self._limits = limits
         self._posted: OrderedDict[tuple[str, str, str, str], Posted] = OrderedDict()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()

@@ -38,9 +38,7 @@ logger = logging.getLogger(__name__)
 class LeaseApi(Protocol):
     """What a KubernetesApi does for a lease."""
 
-    async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
-        """The object, or None."""
-        ...
+    async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None: ...
 
     async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object:
         """Make the object; raises AlreadyExistsError."""

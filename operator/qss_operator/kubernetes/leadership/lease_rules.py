@@ -39,7 +39,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class MakeLease:
-    """There is none."""
+    """No Lease object exists: this process creates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,6 @@ class TakeLease:
 
 @dataclass(frozen=True, slots=True)
 class WaitForLease:
-    """It is another's."""
-
     holder: str
 
 
@@ -88,7 +86,6 @@ def holder_of(lease: Object) -> str:
 
 
 def new_lease(settings: LeaseSettings, now: datetime) -> Object:
-    """The first lease."""
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
@@ -108,7 +105,6 @@ def taken_lease(lease: Object, settings: LeaseSettings, now: datetime) -> Object
 
 
 def released_lease(lease: Object, now: datetime) -> Object:
-    """The same lease, nobody's."""
     time = micro_time_of(now)
     free = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": time, "acquireTime": time}
     return {**lease, "spec": {**_spec(lease), **free}}

@@ -12,7 +12,7 @@ import msgspec
 from qss_core.model import Ordinal
 from qss_core.spec.resource import StoreSpec
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_operator.backoff import Attempts
+from qss_operator.backoff import Backoff
 from qss_operator.errors import NameTakenError
 from qss_operator.kubernetes.access.audiences import (
     PodAudiences,
@@ -31,7 +31,7 @@ from qss_operator.kubernetes.api.kinds import (
     STATEFUL_SETS,
     Kind,
 )
-from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import FIELD_MANAGER
 from qss_operator.kubernetes.names import StoreNames, store_of
 from qss_operator.kubernetes.objects.children import (
@@ -60,12 +60,10 @@ Tell = Callable[[str, str], None]
 
 
 class Upkeep:
-    """One store's children."""
-
     def __init__(
         self,
         api: KubernetesApi,
-        live: LiveReads,
+        live: ReadCache,
         names: StoreNames,
         defaults: PodDefaults,
         tell: Tell,
@@ -81,7 +79,7 @@ class Upkeep:
         self._owner: Object = {}
         self._spec: StoreSpec | None = None
         self._applied: dict[tuple[Kind, str], tuple[bytes, str]] = {}
-        self._growth = Attempts()
+        self._growth = Backoff()
         self.findings: dict[ConditionType, Finding] = {}
 
     async def run_round(self, observation: Observation) -> None:

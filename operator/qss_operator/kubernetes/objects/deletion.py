@@ -11,10 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 from qss_core.spec.resource import WhenDeleted
+from qss_core.text import listed
 from qss_operator.kubernetes.api.client import KubernetesApi
 from qss_operator.kubernetes.api.errors import ForbiddenError, KindNotServedError, NotFoundError
 from qss_operator.kubernetes.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, STORES
-from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.names import FINALIZER, StoreNames
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class Deletion:
     def __init__(
         self,
         api: KubernetesApi,
-        live: LiveReads,
+        live: ReadCache,
         names: StoreNames,
         monotonic_s: Callable[[], float],
     ) -> None:
@@ -157,9 +158,8 @@ def _waits_for_pods(pods: Mapping[str, Object]) -> str:
 
 
 def _waits_for(what: str, objects: Mapping[str, Object]) -> str:
-    names = sorted(objects)
-    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-    return f"the store is deleted when these {what} are gone: {', '.join(names[:_NAMED_MAX])}{more}"
+    names = listed(sorted(objects), _NAMED_MAX)
+    return f"the store is deleted when these {what} are gone: {names}"
 
 
 def when_deleted(store: Object) -> WhenDeleted:

@@ -39,7 +39,6 @@ class MissingPods:
     def __init__(
         self, api: EventReader, names: StoreNames, monotonic_s: Callable[[], float]
     ) -> None:
-        """None is missing yet."""
         self._api = api
         self._names = names
         self._monotonic_s = monotonic_s
@@ -87,7 +86,6 @@ class Waits:
     """How long the pods of one store wait for a node or a volume."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        """None waits yet."""
         self._monotonic_s = monotonic_s
         self._since_s: dict[int, float] = {}
 

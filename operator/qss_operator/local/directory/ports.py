@@ -23,7 +23,6 @@ class PodPorts:
     ops: int
 
     def all(self) -> tuple[int, int, int]:
-        """Query, internal, ops."""
         return self.query, self.internal, self.ops
 
 

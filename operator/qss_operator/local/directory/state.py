@@ -87,7 +87,6 @@ class StateDirectory:
         return resource
 
     def write_resource(self, store: StoreName, resource: dict[str, Any]) -> None:
-        """Store a resource."""
         make_directory(self.path / store)
         write_yaml(self.resource_file(store), resource)
 
@@ -105,7 +104,6 @@ class StateDirectory:
         return found.st_ino, found.st_mtime_ns
 
     def write_status(self, store: StoreName, status: StoreStatus) -> None:
-        """Publish a status."""
         write_yaml(self.path / store / "status.yaml", msgspec.to_builtins(status))
 
     # --- Pods.
@@ -115,7 +113,6 @@ class StateDirectory:
         return self._read(self.path / store / "ports.yaml", tuple[PodPorts, ...]) or ()
 
     def write_ports(self, store: StoreName, ports: tuple[PodPorts, ...]) -> None:
-        """Remember the ports."""
         write_yaml(self.path / store / "ports.yaml", msgspec.to_builtins(ports))
 
     def write_process(self, store: StoreName, ordinal: Ordinal, process: ProcessId) -> None:

@@ -57,7 +57,6 @@ def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
 
 
 def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:
-    """A table of stores."""
     rows = []
     for name, status in statuses.items():
         ready, degraded = status.condition(ConditionType.READY), attention(status)

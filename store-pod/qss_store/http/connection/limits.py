@@ -17,8 +17,7 @@ class Placed(Protocol):
     def is_waiting(self) -> bool:
         """Whether no request or answer is under way: its client loses nothing but a connection."""
 
-    def drop(self) -> None:
-        """Closes it at once."""
+    def drop(self) -> None: ...
 
 
 class ConnectionPlaces:
@@ -32,11 +31,9 @@ class ConnectionPlaces:
         self._by_address: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._held)
 
     def held(self) -> list[Placed]:
-        """All of them."""
         return list(self._held)
 
     def take(self, newcomer: Placed) -> bool:

@@ -49,7 +49,7 @@ LISTENER_LIMITS = ListenerLimits()
 OPS_LIMITS = ListenerLimits(connections_max=128, keepalive_timeout_s=5.0)
 
 
-class FastLane(Protocol):
+class FastPath(Protocol):
     """What answers plain requests at once; whoever fills LANE has one."""
 
     def frame(self, data: bytes) -> Any:
@@ -85,7 +85,7 @@ class Connection(web.RequestHandler):
     def __init__(
         self,
         server: web.Server,
-        lane: FastLane | None,
+        lane: FastPath | None,
         places: ConnectionPlaces,
         limits: ListenerLimits,
         **options: Any,
@@ -120,13 +120,11 @@ class Connection(web.RequestHandler):
     # --- Life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It begins."""
         self._out = cast(asyncio.WriteTransport, transport)  # uvloop's is no subclass.
         self._out.set_write_buffer_limits(high=_UNSENT_BYTES)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Its place is free."""
         self._places.leave(self)
         self._out = None
         for handle in (self._head_handle, self._stall_handle):

@@ -34,7 +34,7 @@ from qss_core.wire.messages import (
 from qss_store.access.guard import Guard
 from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
-from qss_store.http.internal.coordinator_proxy import ToCoordinator
+from qss_store.http.internal.coordinator_proxy import CoordinatorProxy
 from qss_store.http.internal.writers import WRITERS_ROUTE, writer_name
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import (
@@ -54,9 +54,9 @@ from qss_store.transactions.position_limits import (
     check_position_json,
     commit_bytes_max,
 )
-from qss_store.writes.coordinator_service import Coordination
+from qss_store.writes.coordinator_service import CoordinatorService
 from qss_store.writes.loss_acceptance import LossAcceptance
-from qss_store.writes.participant_service import Batches
+from qss_store.writes.participant_service import ParticipantService
 from qss_store.writes.sequence_comparison import Comparison
 
 Message = TypeVar("Message")
@@ -74,8 +74,8 @@ class InternalApi:
     def __init__(
         self,
         pod: Pod,
-        batches: Batches,
-        coordination: Coordination,
+        batches: ParticipantService,
+        coordination: CoordinatorService,
         comparison: Comparison,
         session: PeerSession,
         settings: Settings,
@@ -86,7 +86,7 @@ class InternalApi:
         self._pod = pod
         self._batches = batches
         self._coordination = coordination
-        self._to_coordinator = ToCoordinator(pod, session, settings)
+        self._to_coordinator = CoordinatorProxy(pod, session, settings)
         self.settings = settings
         self.memory = pod.request_memory
         self._pace = BodyPace(total_s=settings.body_deadline_s)
@@ -117,7 +117,6 @@ class InternalApi:
     # --- Writers
 
     async def open_writer(self, request: web.Request) -> web.Response:
-        """Opens a writer."""
         name = writer_name(request)
         self._check_store_id(request)
         message = await self._read(request, OpenWriterRequest, _STORE_ID)
@@ -152,21 +151,18 @@ class InternalApi:
         return self._coordination.begin_commit(name, epoch, batch, message, rows, memory)
 
     async def abort(self, request: web.Request) -> web.Response:
-        """Gives a batch up."""
         name, epoch, batch = _batch_of(request)
         self._check_store_id(request)
         message = await self._read(request, AbortRequest, _STORE_ID)
         return _json(await self._coordination.abort(name, epoch, batch, message))
 
     async def renew(self, request: web.Request) -> web.Response:
-        """Keeps a run open."""
         epoch = WriterEpoch(_number(request, "epoch"))
         self._check_store_id(request)
         self._coordination.writers.renew(writer_name(request), epoch)
         return _json(RenewAnswer(closes_after_s=self.settings.open_batch_timeout_s))
 
     async def stage(self, request: web.Request) -> web.Response:
-        """Stages a chunk."""
         self._pod.check_store(request.match_info["store"])
         name, epoch, batch = _batch_of(request)
         chunk = request.match_info["chunk"]
@@ -238,12 +234,10 @@ class InternalApi:
         return _json(await self._batches.prepare(await self._read(request, PrepareRequest)))
 
     async def commit_partitions(self, request: web.Request) -> web.Response:
-        """Commits a decision."""
         message = await self._read(request, CommitPartitionsRequest)
         return _json(await self._batches.commit(message))
 
     async def abort_partitions(self, request: web.Request) -> web.Response:
-        """Drops chunks."""
         return _json(await self._batches.abort(await self._read(request, AbortPartitionsRequest)))
 
     async def resolve(self, request: web.Request) -> web.Response:

@@ -19,7 +19,7 @@ _FORWARDED = "Queryable-State-Forwarded"
 _PASSED_BACK = ("Content-Type", "Retry-After")
 
 
-class ToCoordinator:
+class CoordinatorProxy:
     """Makes handlers that answer where this pod coordinates, and pass on where another does."""
 
     def __init__(self, pod: Pod, session: PeerSession, settings: Settings) -> None:

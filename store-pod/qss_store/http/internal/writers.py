@@ -6,18 +6,18 @@ from qss_core.errors import MalformedRequestError
 from qss_core.queries.parameters import parse_parameters
 from qss_core.wire.messages import encode
 from qss_core.wire.writer_reports import check_writer_name
-from qss_store.http.internal.coordinator_proxy import ToCoordinator
+from qss_store.http.internal.coordinator_proxy import CoordinatorProxy
 from qss_store.replicas.pod import Pod
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.settings import Settings
-from qss_store.writes.coordinator_service import Coordination
+from qss_store.writes.coordinator_service import CoordinatorService
 
 WRITERS_ROUTE = "/changelog/stores/{store}/writers"
 _BOOLEANS = {"true": True, "false": False}
 
 
 def writer_routes(
-    pod: Pod, coordination: Coordination, session: PeerSession, settings: Settings
+    pod: Pod, coordination: CoordinatorService, session: PeerSession, settings: Settings
 ) -> list[web.RouteDef]:
     """Both paths; any pod is asked, the coordinator answers."""
 
@@ -32,7 +32,7 @@ def writer_routes(
         name = writer_name(request)
         return _json(await coordination.delete_writer(name, force=_BOOLEANS[text]))
 
-    coordinated = ToCoordinator(pod, session, settings).handler
+    coordinated = CoordinatorProxy(pod, session, settings).handler
     return [
         web.get(WRITERS_ROUTE, coordinated(list_all)),
         web.delete(WRITERS_ROUTE + "/{writer}", coordinated(delete, "force")),

@@ -9,14 +9,14 @@ from qss_store.http.browsers import browser_middlewares, callers_of
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import shell_middlewares
 from qss_store.http.query import timed, versions
-from qss_store.http.query.fast_path import MANY_ROUTE, POINT_ROUTE, Lane
+from qss_store.http.query.fast_path import MANY_ROUTE, POINT_ROUTE, QueryFastPath
 from qss_store.http.query.openapi.document import openapi_route
 from qss_store.http.query.point import PointApi
 from qss_store.http.query.queries import QueryApi
 from qss_store.http.query.scans import ScanApi
 from qss_store.http.query.timed import TimedApi
 from qss_store.http.server import LANE
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.replicas.pod import Pod
 from qss_store.runtime.peer_client import PeerSession
@@ -39,7 +39,7 @@ def make_query_app(
     can change nothing.
     """
     callers = callers_of(settings, guard)
-    reader = Reader(pod, PeerReads(session, settings.peer_requests_max), settings)
+    reader = ReadContext(pod, PeerReads(session, settings.peer_requests_max), settings)
     points, scans = PointApi(reader), ScanApi(reader)
     queries = QueryApi(reader, scans, extensions)
     app = web.Application(
@@ -51,7 +51,7 @@ def make_query_app(
         ]
     )
     of_times = TimedApi(reader, points, scans)
-    app[LANE] = Lane(reader, guard, pod.metrics.requests, of_times, callers)
+    app[LANE] = QueryFastPath(reader, guard, pod.metrics.requests, of_times, callers)
     app.add_routes(
         [
             # First, since the router tries the routes of a path's first words in turn.

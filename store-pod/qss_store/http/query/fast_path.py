@@ -19,8 +19,8 @@ from qss_store.http.content_types import JSON
 from qss_store.http.large_answers import LARGE_BYTES
 from qss_store.http.query.point import state_headers
 from qss_store.http.query.timed import TimedApi
-from qss_store.reads.context import Reader
-from qss_store.reads.get_many import ManyKeys
+from qss_store.reads.context import ReadContext
+from qss_store.reads.get_many import BatchGet
 from qss_store.reads.plans.keys import (
     PointPlan,
     check_count,
@@ -69,20 +69,18 @@ class Head(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One whole request."""
-
     target: bytes  # Behind the words that all targets of its kind start with.
     head: Head
     body: bytes
     route: str
 
 
-class Lane:
+class QueryFastPath:
     """The lane of a pod's query port (shell.FastLane)."""
 
     def __init__(
         self,
-        reader: Reader,
+        reader: ReadContext,
         guard: Guard | None,
         metrics: RequestMetrics,
         timed: TimedApi,
@@ -207,7 +205,7 @@ class Lane:
         if turns.is_spent:
             return None
         turns.begin()
-        body = ManyKeys(reader, codec, request, options, {}).answer_at_once(_ANSWER_BYTES_MAX)
+        body = BatchGet(reader, codec, request, options, {}).answer_at_once(_ANSWER_BYTES_MAX)
         turns.end()
         return None if body is None else (_JSON_HEAD, body)
 

@@ -4,7 +4,7 @@ from qss_core.model import PartitionId
 from qss_core.queries.parameters import ReadOptions
 from qss_store.http.query.streams import scan_document
 from qss_store.reads.codec import Codec
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import JsonRows
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.routing.admission import open_reading
@@ -14,7 +14,7 @@ from qss_store.reads.scans.open_scan import SCAN_ROWS_MAX
 
 
 def rows_at_once(
-    reader: Reader,
+    reader: ReadContext,
     codec: Codec,
     plan: RowsPlan,
     options: ReadOptions,

@@ -25,13 +25,13 @@ from qss_store.http.middleware import MEMORY, problem_response, takes_memory
 from qss_store.http.path_keys import key_text
 from qss_store.http.responses import encoded_query, forwarded_headers, seconds_text
 from qss_store.reads.codec import Codec, RowWriter
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.plans.keys import OnePlan, PointPlan, check_type, key_of_text, partition_of_key
 from qss_store.reads.routing.admission import Reading, prepare_reading
 from qss_store.reads.routing.peer_reads import HttpAnswer, PeerRequest
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.reads.routing.scatter import scatter
-from qss_store.reads.routing.trace import Execution
+from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans import open_scan as local
 from qss_store.runtime.peer_client import refusal_of
 from qss_store.runtime.request_memory import NoMemoryError
@@ -66,13 +66,11 @@ class PointAsk(NamedTuple):
 class PointApi:
     """The handler of point queries."""
 
-    def __init__(self, reader: Reader) -> None:
-        """Answers from `reader`."""
+    def __init__(self, reader: ReadContext) -> None:
         self._reader = reader
         self._last_headers: dict[tuple[PartitionId, str], tuple[str, CIMultiDict[str]]] = {}
 
     async def get(self, request: web.Request) -> web.Response:
-        """The key's row."""
         return await self.answer(self._parse(request))
 
     async def answer(self, ask: PointAsk) -> web.Response:
@@ -110,9 +108,9 @@ class PointApi:
         return self._answer(ask, reading)
 
     def _answer(self, ask: PointAsk, reading: Reading) -> web.Response:
-        execution: Execution | None = None
+        execution: ExecutionTrace | None = None
         if ask.options.execution_info:
-            execution = Execution(self._reader.pod.clock, wanted=True)
+            execution = ExecutionTrace(self._reader.pod.clock, wanted=True)
             clock = self._reader.pod.clock
             started = clock.monotonic()
             body = self._body(ask, reading)
@@ -170,7 +168,7 @@ class PointApi:
             answer = await reader.peers.ask(address, request, timeout_s, memory)
             return dict.fromkeys(partitions, _passed_back(answer))
 
-        turns: dict[PartitionId, Turn] = {ask.partition: turn}
+        turns: dict[PartitionId, ReplicaRouter] = {ask.partition: turn}
         deadline = reader.deadline(ask.options)
         found = await scatter(turns, ask_pod, pods, deadline, reader.pod.clock)
         answer = found[ask.partition]

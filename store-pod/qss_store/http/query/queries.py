@@ -40,9 +40,9 @@ from qss_store.http.query.scans import MEDIA, ScanApi, make_encoder, peer_header
 from qss_store.http.query.streams import collect, send_document
 from qss_store.http.responses import forwarded_headers, json_response
 from qss_store.reads.codec import Codec
-from qss_store.reads.context import Reader
-from qss_store.reads.gather import Answers, Gathering, merged_position
-from qss_store.reads.get_many import ManyKeys
+from qss_store.reads.context import ReadContext
+from qss_store.reads.gather import Answers, Gather, merged_position
+from qss_store.reads.get_many import BatchGet
 from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
 from qss_store.reads.plans.dispatch import RowsPlan, check_countable, plan_of
 from qss_store.reads.plans.keys import (
@@ -64,14 +64,13 @@ _COUNT_MAX = 2**63 - 1  # Kafka's approximateNumEntries stops there too.
 class QueryApi:
     """The handlers of `POST /state/query`, `POST /state/get` and `GET /state/count`."""
 
-    def __init__(self, reader: Reader, scans: ScanApi, extensions: Extensions) -> None:
+    def __init__(self, reader: ReadContext, scans: ScanApi, extensions: Extensions) -> None:
         """Answers from `reader`; scans are made and limited by `scans`."""
         self._reader = reader
         self._scans = scans
         self._extensions = extensions
 
     async def query(self, request: web.Request) -> web.StreamResponse:
-        """An IQv2 request."""
         codec = self._reader.codec(request.match_info["store"])
         scope = _scope(request)
         message = await self._read(request, QueryRequest)
@@ -86,7 +85,7 @@ class QueryApi:
             return await self._scan(request, codec, message, options, plan)
         _check_is_no_page(message, name)
         negotiate(request, (JSON,))
-        gathering = Gathering(
+        gathering = Gather(
             self._reader,
             codec,
             plan,
@@ -124,7 +123,7 @@ class QueryApi:
         if options.partition is not None:
             raise _partition_without_key()
         negotiate(request, (JSON,))
-        gathering = Gathering(
+        gathering = Gather(
             reader, codec, plan, message.query, options, forwarded_headers(request), message.times
         )
         with self._scans.slot(options):
@@ -179,7 +178,7 @@ class QueryApi:
         negotiate(request, (JSON,))
         plan = CountPlan(is_exact(parameters))
         query = msgspec.Raw(msgspec.json.encode(CountQuery(exact=plan.exact)))
-        gathering = Gathering(self._reader, codec, plan, query, options, forwarded_headers(request))
+        gathering = Gather(self._reader, codec, plan, query, options, forwarded_headers(request))
         with self._slot(plan, options):
             answers = await gathering.answers(self._reader.partitions(options, codec))
         return json_response(
@@ -187,7 +186,6 @@ class QueryApi:
         )
 
     async def get_many(self, request: web.Request) -> web.StreamResponse:
-        """Many keys."""
         codec = self._reader.codec(request.match_info["store"])
         check_type(codec)
         scope = _scope(request)
@@ -195,7 +193,7 @@ class QueryApi:
         options = options_of_body(message, scope)
         media = negotiate(request, (JSON, ARROW))
         check_count(message.keys, self._reader.settings.keys_per_request_max)
-        batch = ManyKeys(self._reader, codec, message, options, forwarded_headers(request))
+        batch = BatchGet(self._reader, codec, message, options, forwarded_headers(request))
         answer = await batch.answer(request.get(MEMORY))
         if media == ARROW:
             return await self._send_bytes(request, encode_found(codec, answer), ARROW)

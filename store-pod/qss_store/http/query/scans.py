@@ -29,12 +29,12 @@ from qss_store.http.query.streams import (
 )
 from qss_store.http.responses import encoded_query, forwarded_headers, seconds_text
 from qss_store.reads.codec import Codec
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import JsonRows, RowEncoder
 from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.keys import plan_scan
-from qss_store.reads.routing.budget import Budget
+from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.peer_reads import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
 from qss_store.reads.scans.cursors import Piece, decode_cursor
 
@@ -45,8 +45,7 @@ _OF_THE_PART = frozenset({"partitions", "cursor", "limit", "timeout", "scope"})
 class ScanApi:
     """The handler of scans, and the making of scans for IQv2."""
 
-    def __init__(self, reader: Reader) -> None:
-        """Answers from `reader`."""
+    def __init__(self, reader: ReadContext) -> None:
         self._reader = reader
         streams_max = reader.settings.streams_max
         # Apart: a scan here must not wait for one elsewhere that waits for it.
@@ -142,7 +141,7 @@ class ScanApi:
 
     def budget(
         self, request: web.Request, options: ReadOptions, limit: int | None, media: str
-    ) -> Budget:
+    ) -> ReadBudget:
         """How much the answer may have. Raises for a limit that cannot be."""
         settings = self._reader.settings
         if limit is not None and limit < 1:
@@ -151,7 +150,7 @@ class ScanApi:
             now = self._reader.pod.clock.monotonic()
             bytes_max = min(settings.stream_bytes_max, _peer_limit(request, BYTES_MAX_HEADER))
             seconds = min(settings.stream_max_s, _peer_limit(request, SECONDS_MAX_HEADER))
-            return Budget(limit, int(bytes_max), now + seconds)
+            return ReadBudget(limit, int(bytes_max), now + seconds)
         rows = settings.rows_default if limit is None else limit
         if rows > settings.rows_per_answer_max:
             raise TooLargeError(
@@ -159,7 +158,7 @@ class ScanApi:
                 f"cursor, or accept {NDJSON}",
                 limit=settings.rows_per_answer_max,
             )
-        return Budget(rows, settings.answer_bytes_max, self._reader.deadline(options))
+        return ReadBudget(rows, settings.answer_bytes_max, self._reader.deadline(options))
 
 
 def make_encoder(media: str, codec: Codec, plan: RowsPlan) -> JsonRows | StreamEncoder:

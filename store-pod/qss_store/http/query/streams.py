@@ -22,7 +22,7 @@ from qss_store.http.content_types import JSON, NDJSON
 from qss_store.http.large_answers import LARGE_BYTES, patience, send_large, write_in_slices
 from qss_store.http.middleware import takes_memory
 from qss_store.reads.encode.json import NdjsonRows, RowEncoder
-from qss_store.reads.multi_scan import Event, Mark, Rows
+from qss_store.reads.multi_scan import Event, Mark, ScannedRows
 
 _COPIES = 2  # Of a document's rows: by themselves, and on their way to the client.
 _json = msgspec.json.encode
@@ -39,7 +39,6 @@ class StreamSlots:
     """How many scans run at a time."""
 
     def __init__(self, streams_max: int) -> None:
-        """All are free."""
         self._free = streams_max
         self._max = streams_max
 
@@ -78,7 +77,7 @@ async def collect(request: web.Request, scan: EventSource) -> Collected:
     collected = Collected()
     async with aclosing(scan.events()) as events:
         async for event in events:
-            if isinstance(event, Rows):
+            if isinstance(event, ScannedRows):
                 takes_memory(request, _COPIES * len(event.data))
                 collected.rows.setdefault(event.partition, []).append(event.data)
             else:
@@ -98,8 +97,7 @@ class StreamEncoder(RowEncoder, Protocol):
     def of_mark(self, mark: Mark) -> bytes:
         """The mark after a partition."""
 
-    def end(self) -> bytes:
-        """What ends the stream."""
+    def end(self) -> bytes: ...
 
 
 class NdjsonEncoder(NdjsonRows):
@@ -126,7 +124,7 @@ async def stream(
     async with aclosing(scan.events()) as events:
         async for event in events:
             with patience(request):
-                data = event.data if isinstance(event, Rows) else encoder.of_mark(event)
+                data = event.data if isinstance(event, ScannedRows) else encoder.of_mark(event)
                 await write_in_slices(response, data, write_stall_max_s)
     with patience(request):
         async with asyncio.timeout(write_stall_max_s):
@@ -158,5 +156,4 @@ def scan_document(rows: Iterable[bytes], partitions: bytes, cursor: str | None) 
 
 
 def answers_json(answers: dict[PartitionId, PartitionAnswer]) -> bytes:
-    """Answers by partition number."""
     return _json({str(number): answer for number, answer in answers.items()})

@@ -28,7 +28,7 @@ from qss_store.http.query.point import PointApi, PointAsk
 from qss_store.http.query.scans import MEDIA, ScanApi, make_encoder, peer_requests
 from qss_store.http.query.streams import EventSource
 from qss_store.reads.codec import Codec
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.timed_rows import make_timed_writer
 from qss_store.reads.plans.keys import PointPlan, key_of_text, partition_of_key
 from qss_store.reads.plans.times import (
@@ -85,7 +85,7 @@ _KINDS = {kind.what: kind for kind in (_WINDOWS, _SESSIONS)}
 class TimedApi:
     """The handlers of windows and sessions."""
 
-    def __init__(self, reader: Reader, points: PointApi, scans: ScanApi) -> None:
+    def __init__(self, reader: ReadContext, points: PointApi, scans: ScanApi) -> None:
         """Answers from `reader`; one row by `points`, many by `scans`."""
         self._reader = reader
         self._points = points

@@ -13,16 +13,14 @@ from qss_store.http.path_keys import key_text
 from qss_store.http.query.point import PointApi, PointAsk
 from qss_store.http.query.scans import MEDIA, ScanApi, make_encoder, peer_requests
 from qss_store.reads.codec import Codec
-from qss_store.reads.context import Reader
+from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.timed_rows import make_timed_writer
 from qss_store.reads.plans.keys import VersionPlan, key_of_text, partition_of_key
 from qss_store.reads.plans.versions import plan_versions
 
 
 class VersionApi:
-    """The handlers of versions."""
-
-    def __init__(self, reader: Reader, points: PointApi, scans: ScanApi) -> None:
+    def __init__(self, reader: ReadContext, points: PointApi, scans: ScanApi) -> None:
         """Answers from `reader`; one row by `points`, many by `scans`."""
         self._reader = reader
         self._points = points
@@ -86,8 +84,7 @@ def _media_of(codec: Codec) -> tuple[str, ...]:
     return (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
 
 
-def routes(reader: Reader, points: PointApi, scans: ScanApi) -> list[web.RouteDef]:
-    """The routes of versions."""
+def routes(reader: ReadContext, points: PointApi, scans: ScanApi) -> list[web.RouteDef]:
     api = VersionApi(reader, points, scans)
     return [
         web.get("/state/versions/{store}/{key:[^/]*}", api.of_key),

@@ -36,8 +36,6 @@ _SESSION = np.dtype([("end", ">i8"), ("start", ">i8")])  # A version's has the s
 
 
 class _Whole:
-    """Many byte strings."""
-
     def __init__(self, listed: Sequence[bytes]) -> None:
         self.listed = listed
 
@@ -57,7 +55,6 @@ class Parts:
 
     @classmethod
     def of(cls, listed: Sequence[bytes]) -> "Parts":
-        """All of each."""
         return cls(_Whole(listed))
 
     def cut(self, start: int = 0, end: int | None = None) -> "Parts":
@@ -69,7 +66,6 @@ class Parts:
         return self._start == 0 and self._end is None
 
     def listed(self) -> Sequence[bytes]:
-        """One by one."""
         if self._is_all:
             return self._whole.listed
         part = slice(self._start, self._end)

@@ -60,8 +60,6 @@ class JsonRows:
 
 
 class NdjsonRows:
-    """A row a line."""
-
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:
         """The rows that a plan asks for."""
         self._lines = _make_lines(codec, plan)

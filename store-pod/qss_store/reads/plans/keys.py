@@ -61,8 +61,6 @@ _SHAPE_OF: dict[type[KeyValueQuery], Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class PointPlan:
-    """One key."""
-
     key: bytes
     shape: Shape
 

@@ -19,9 +19,10 @@ from qss_core.model import Isolation, PartitionConfiguration, PartitionId, PodNa
 from qss_core.positions import UnmetComponent, unmet_components
 from qss_core.queries.parameters import ReadOptions
 from qss_core.queries.requests import PartitionAnswer
+from qss_core.text import listed
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.storage.views.read_view import View
+from qss_store.storage.views.read_view import ReadView
 
 _UNMET_SHOWN_MAX = 3
 
@@ -34,7 +35,7 @@ class Reading:
     pod: PodName
     role: Role
     configuration: PartitionConfiguration
-    view: View
+    view: ReadView
     replica: Replica
 
     def answer(self) -> PartitionAnswer:
@@ -118,15 +119,13 @@ def _check_staleness(replica: Replica, max_staleness_s: float) -> None:
         )
 
 
-def _behind(view: View, unmet: list[UnmetComponent]) -> NotUpToBoundError:
-    shown = ", ".join(
+def _behind(view: ReadView, unmet: list[UnmetComponent]) -> NotUpToBoundError:
+    names = [
         f"{one.topic}-{one.partition} at {'nothing' if one.seen is None else one.seen}"
         f" of {one.offset}"
-        for one in unmet[:_UNMET_SHOWN_MAX]
-    )
-    more = len(unmet) - _UNMET_SHOWN_MAX
+        for one in unmet
+    ]
     return NotUpToBoundError(
-        f"the replica has not reached the position bound: {shown}"
-        + (f" and {more} more" if more > 0 else ""),
+        "the replica has not reached the position bound: " + listed(names, _UNMET_SHOWN_MAX),
         position=view.position.to_json(),
     )

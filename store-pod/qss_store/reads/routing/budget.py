@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Budget:
+class ReadBudget:
     """What is left. `deadline` is in seconds of the pod's monotonic clock; None is no limit."""
 
     rows_left: int | None

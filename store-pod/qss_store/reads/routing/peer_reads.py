@@ -35,8 +35,6 @@ class PeerRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What a peer answered."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes

@@ -49,7 +49,7 @@ def _weight(error: StoreError) -> int:
 
 
 @dataclass(slots=True)
-class Turn:
+class ReplicaRouter:
     """One partition's way through its replicas."""
 
     waiting: list[Ordinal]
@@ -60,7 +60,7 @@ class Turn:
     @classmethod
     def of(
         cls, configuration: PartitionConfiguration, here: Ordinal, options: ReadOptions
-    ) -> "Turn":
+    ) -> "ReplicaRouter":
         """The way that a read's options allow."""
         if options.scope is Scope.LOCAL:
             return cls([here], may_ask_others=False)
@@ -76,7 +76,6 @@ class Turn:
         return not self.waiting
 
     def take(self) -> Ordinal:
-        """Whom to ask now."""
         pod = self.waiting.pop(0)
         self.asked.add(pod)
         return pod

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from qss_core.errors import DeadlineExceededError, StoreError
 from qss_core.model import Ordinal, PartitionId, PodAddress
-from qss_store.reads.routing.replica_router import Turn
+from qss_store.reads.routing.replica_router import ReplicaRouter
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.request_memory import NoMemoryError
 
@@ -18,7 +18,7 @@ Ask = Callable[[Ordinal, list[PartitionId], float], Awaitable[Answers[Answer]]]
 
 
 async def scatter(
-    turns: dict[PartitionId, Turn],
+    turns: dict[PartitionId, ReplicaRouter],
     ask: Ask[Answer],
     pods: Iterable[PodAddress],
     deadline: float,
@@ -49,7 +49,7 @@ async def scatter(
 
 
 async def _ask_round(
-    pending: dict[PartitionId, Turn], ask: Ask[Answer], remaining_s: float
+    pending: dict[PartitionId, ReplicaRouter], ask: Ask[Answer], remaining_s: float
 ) -> dict[PartitionId, Answer | StoreError]:
     groups: dict[Ordinal, list[PartitionId]] = defaultdict(list)
     for partition, turn in pending.items():

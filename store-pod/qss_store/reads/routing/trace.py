@@ -12,7 +12,7 @@ from qss_store.runtime.clock import Clock
 _UNTIMED = nullcontext()  # Of many requests at once: it remembers nothing.
 
 
-class Execution:
+class ExecutionTrace:
     """The lines of one partition's answer."""
 
     def __init__(self, clock: Clock, *, wanted: bool) -> None:

@@ -15,7 +15,7 @@ from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece, bounds_after
 from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, NO_ROWS, Chunk
 from qss_store.runtime.metrics import Metrics
-from qss_store.storage.views.indexed import IndexedSnapshot
+from qss_store.storage.views.indexed import IndexedView
 
 _CHUNK_ROWS_MAX = 200  # Each costs a point look-up.
 _MEMBER = b',"indexKey":'
@@ -29,7 +29,7 @@ class IndexScan:
     ) -> None:
         """Opens the iterator after `start`, in the loop's turn that took the reading."""
         snapshot = reading.view.snapshot
-        assert isinstance(snapshot, IndexedSnapshot), "the plan was made for a store with indexes"
+        assert isinstance(snapshot, IndexedView), "the plan was made for a store with indexes"
         lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
         self._index = plan.index
         self._encoder = encoder

@@ -10,7 +10,7 @@ from qss_store.reads.plans.keys import ScanPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece
 from qss_store.reads.scans.index_scan import IndexScan
-from qss_store.reads.scans.open_scan import Chunk, LocalScan
+from qss_store.reads.scans.open_scan import Chunk, KeyScan
 from qss_store.reads.scans.timed_scan import TimedScan
 from qss_store.runtime.metrics import Metrics
 
@@ -43,5 +43,5 @@ def open_scan(
     if isinstance(plan, IndexPlan):
         return IndexScan(reading, plan, start, encoder, metrics)
     if isinstance(plan, ScanPlan):
-        return LocalScan(reading, plan, start, encoder, metrics)
+        return KeyScan(reading, plan, start, encoder, metrics)
     return TimedScan(reading, plan, start, encoder, metrics)

@@ -10,7 +10,7 @@ from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.plans.keys import OnePlan, PointPlan, ScanPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece, bounds_after
-from qss_store.reads.scans.read_ahead import RowsAhead
+from qss_store.reads.scans.read_ahead import ReadAhead
 from qss_store.reads.scans.version_lookup import find_version, versions_in
 from qss_store.runtime.metrics import Metrics
 
@@ -58,7 +58,7 @@ def estimate_count(reading: Reading) -> int:
     return reading.replica.approximate_count()
 
 
-class LocalScan:
+class KeyScan:
     """A scan of one replica's state; it keeps its own hold on it until `close`."""
 
     def __init__(
@@ -72,7 +72,7 @@ class LocalScan:
         self.rows_read = 0
         rows = reading.view.snapshot.scan(lower=lower, upper=upper, reverse=plan.reverse)
         # One row ahead: a scan that stops at a limit knows whether anything is left.
-        self._ahead: RowsAhead | None = RowsAhead(rows, CHUNK_BYTES_MAX)
+        self._ahead: ReadAhead | None = ReadAhead(rows, CHUNK_BYTES_MAX)
         self._gauge = metrics.open_iterators
         self._gauge.inc()
 

@@ -10,7 +10,7 @@ _FIRST_ROWS = 16  # Before it is known how large the rows are.
 Taken = tuple[list[bytes], list[bytes]]  # Row keys, and as many rows.
 
 
-class RowsAhead:
+class ReadAhead:
     """Rows that were not taken yet: one of them at least is here, while there are any."""
 
     def __init__(self, rows: Iterator[Row], bytes_max: int) -> None:
@@ -24,7 +24,6 @@ class RowsAhead:
 
     @property
     def is_over(self) -> bool:
-        """Whether all were taken."""
         return not self._keys
 
     def take(self, rows_max: int) -> Taken:

@@ -32,9 +32,9 @@ from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.encode.timed_rows import row_key_of_line
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.routing.admission import Reading, prepare_reading
-from qss_store.reads.routing.budget import Budget
+from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.peer_reads import Lines
-from qss_store.reads.routing.trace import Execution
+from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, decode_cursor
 from qss_store.reads.scans.key_scan import RowScan
 from qss_store.reads.scans.open_scan import NO_ROWS, SCAN_ROWS_MAX, Chunk
@@ -57,8 +57,7 @@ class Source(Protocol):
     async def more(self) -> Chunk:
         """The next rows; none when it is over, or as much as the budget allows was given."""
 
-    def ending(self) -> Ending:
-        """How it ended."""
+    def ending(self) -> Ending: ...
 
     def left_after_failure(self) -> Piece:
         """What is left where `more` has failed."""
@@ -87,10 +86,10 @@ class LocalSource:
         self,
         scan: RowScan,
         reading: Reading,
-        budget: Budget,
+        budget: ReadBudget,
         clock: Clock,
         turns: HeavyTurns,
-        execution: Execution,
+        execution: ExecutionTrace,
         patience_s: float,
     ) -> None:
         """Owns the scan; ends where the next row is `patience_s` away: the cursor goes on there."""
@@ -105,7 +104,6 @@ class LocalSource:
         self._has_begun = False
 
     async def more(self) -> Chunk:
-        """The next rows."""
         now = self._clock.monotonic()
         until = now + self._patience_s
         while not (self._scan.is_over or self._budget.is_spent(now) or now >= until):
@@ -137,7 +135,6 @@ class LocalSource:
         return Piece(self._reading.partition, self._scan.last_key, self._scan.sequence)
 
     async def close(self) -> None:
-        """Closes the scan."""
         self._scan.close()
 
 
@@ -169,7 +166,6 @@ class RemoteSource:
         self._first = await self._next()
 
     async def more(self) -> Chunk:
-        """The next rows."""
         rows = await self.lines()
         return Chunk(len(rows), self._encoder.of_lines(rows)) if rows else NO_ROWS
 
@@ -196,7 +192,6 @@ class RemoteSource:
         return rows
 
     def ending(self) -> Ending:
-        """The peer's own answer."""
         mark = self._mark
         assert mark is not None, "a source that gives no more rows has its mark"
         if mark.failure is not None:
@@ -216,5 +211,4 @@ class RemoteSource:
         return Piece(self._start.partition, key, self._start.sequence)
 
     async def close(self) -> None:
-        """Gives the connection back."""
         await self._stack.aclose()

@@ -49,7 +49,6 @@ class TimePage(Generic[Payload]):
         self._bytes = sum(size for _, size, _ in inside)
 
     def rows(self) -> list[tuple[TimeOrder, Payload]]:
-        """The page, in order."""
         self._cut()
         return [(order, payload) for order, _, payload in self._kept]
 

@@ -12,11 +12,11 @@ from qss_store.reads.plans.times import TimedPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece, bounds_after
 from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, SCAN_ROWS_MAX, Chunk
-from qss_store.reads.scans.read_ahead import RowsAhead
+from qss_store.reads.scans.read_ahead import ReadAhead
 from qss_store.reads.scans.time_bounds import make_filter, row_bounds
 from qss_store.reads.scans.version_lookup import is_kept, open_versions, versions_in
 from qss_store.runtime.metrics import Metrics
-from qss_store.storage.views.segmented import SegmentedSnapshot
+from qss_store.storage.views.segmented import SegmentedView
 
 # Rows that are looked at before others have their turn, given or not.
 LOOKED_AT_MAX = 2000
@@ -60,8 +60,8 @@ def open_rows(
     )
 
 
-def _snapshot(reading: Reading) -> SegmentedSnapshot:
-    return cast(SegmentedSnapshot, reading.view.snapshot)
+def _snapshot(reading: Reading) -> SegmentedView:
+    return cast(SegmentedView, reading.view.snapshot)
 
 
 class TimedScan:
@@ -83,7 +83,7 @@ class TimedScan:
         self.sequence: Sequence = reading.view.sequence
         self._given = self._looked_at = 0
         rows = open_rows(reading, plan, start.last_key)
-        self._ahead: RowsAhead | None = RowsAhead(rows, CHUNK_BYTES_MAX)
+        self._ahead: ReadAhead | None = ReadAhead(rows, CHUNK_BYTES_MAX)
         self._gauge = metrics.open_iterators
         self._gauge.inc()
 

@@ -19,18 +19,18 @@ from qss_core.formats.values import splitter_of
 from qss_store.reads.plans.times import TimedPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.storage.column_families import LATEST_FORMAT
-from qss_store.storage.views.versioned import VersionedSnapshot
+from qss_store.storage.views.versioned import VersionedView
 
 Row = tuple[bytes, bytes]
 _split_latest = splitter_of(LATEST_FORMAT)
 
 
-def versions_in(reading: Reading) -> VersionedSnapshot:
+def versions_in(reading: Reading) -> VersionedView:
     """The versions of a Versioned store's partition."""
-    return cast(VersionedSnapshot, reading.view.snapshot)
+    return cast(VersionedView, reading.view.snapshot)
 
 
-def find_version(versions: VersionedSnapshot, key: bytes, as_of: int | None) -> Row | None:
+def find_version(versions: VersionedView, key: bytes, as_of: int | None) -> Row | None:
     """The version of a key that was valid at a time, the latest without one; None: no value then.
 
     Raises MalformedBytesError for a damaged row.
@@ -45,12 +45,12 @@ def find_version(versions: VersionedSnapshot, key: bytes, as_of: int | None) -> 
     return row if row is not None and _valid_from(row) <= as_of else None
 
 
-def is_kept(versions: VersionedSnapshot, time: int) -> bool:
+def is_kept(versions: VersionedView, time: int) -> bool:
     """Whether what was valid at a time is kept: back to stream time - retention."""
     return time >= versions.history.earliest_visible - 1
 
 
-def _latest_of(versions: VersionedSnapshot, key: bytes) -> Row | None:
+def _latest_of(versions: VersionedView, key: bytes) -> Row | None:
     row = versions.get(key)
     if row is None:
         return None
@@ -64,7 +64,7 @@ def _valid_from(row: Row) -> int:
 
 
 def open_versions(
-    versions: VersionedSnapshot, plan: TimedPlan, last_key: bytes | None
+    versions: VersionedView, plan: TimedPlan, last_key: bytes | None
 ) -> Iterator[Row]:
     """The rows among which are all that a plan asks for, in order of time, after `last_key`.
 
@@ -92,7 +92,7 @@ def open_versions(
     return chain(of_latest, of_history) if plan.reverse else chain(of_history, of_latest)
 
 
-def _upper(versions: VersionedSnapshot, key: bytes, last: int) -> bytes:
+def _upper(versions: VersionedView, key: bytes, last: int) -> bytes:
     """The first row key behind those of versions that are valid from `last` or before."""
     if not 0 <= last < STILL_VALID:
         return key if last < 0 else versions.end_of(key)

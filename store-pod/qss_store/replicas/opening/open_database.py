@@ -15,7 +15,7 @@ from typing import Protocol
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset, PartitionConfiguration, PartitionId, StoreDefinition
 from qss_store.replicas.opening.mixed_volumes import why_not_here
-from qss_store.replicas.pod_context import Surroundings
+from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import SyncMark, Volume
 from qss_store.storage.database_files import (
@@ -109,7 +109,7 @@ class Opening:
         self,
         definition: StoreDefinition,
         configuration: PartitionConfiguration,
-        surroundings: Surroundings,
+        surroundings: PodContext,
         *,
         was_here: bool,
     ) -> Replica:

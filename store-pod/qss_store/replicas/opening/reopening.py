@@ -26,7 +26,6 @@ class Reopening:
             self._task = asyncio.create_task(self._run(), name="reopen")
 
     def close(self) -> None:
-        """Tries no more."""
         if self._task is not None:
             self._task.cancel()
 

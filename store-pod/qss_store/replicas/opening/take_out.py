@@ -9,7 +9,7 @@ from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import PartitionId
 from qss_store.replicas.opening.unopened import Unopened
 from qss_store.replicas.replica import Replica
-from qss_store.replicas.report import News
+from qss_store.replicas.report import ReportFeed
 from qss_store.replicas.volume.sync_marks import SyncMarks
 from qss_store.storage.engine import PassingError
 
@@ -38,7 +38,7 @@ class TakingOut:
         assigning: asyncio.Lock,
         unopened: Unopened,
         marks: SyncMarks,
-        news: News,
+        news: ReportFeed,
         reopen: Callable[[], None],
     ) -> None:
         """Changes `replicas` while it holds `assigning`; `reopen` tries those that wait."""

@@ -5,19 +5,16 @@ from collections.abc import Callable
 
 from qss_core.errors import NotReadyError, StoreError
 from qss_core.model import Sequence
-from qss_store.storage.views.read_view import View
+from qss_store.storage.views.read_view import ReadView
 
 
-class Shown:
-    """Owns the view's snapshot."""
-
+class CurrentView:
     def __init__(self) -> None:
-        """Nothing is shown."""
-        self.view: View | None = None
+        self.view: ReadView | None = None
         self._waiting: set[asyncio.Event] = set()
         self._is_closed = False
 
-    def put(self, view: View) -> None:
+    def put(self, view: ReadView) -> None:
         """Puts readers on another view."""
         shown, self.view = self.view, view
         if shown:

@@ -14,10 +14,8 @@ _GENERATION_BYTES_MAX = 4 * 1024 * 1024
 Batches = tuple[pa.RecordBatch, ...]
 
 
-class RecentEntries:
-    """Those of one log."""
-
-    def __init__(self, recent: "RecentRows") -> None:
+class DecodedEntries:
+    def __init__(self, recent: "DecodedRows") -> None:
         """Nothing is there of it yet."""
         self._recent = recent
 
@@ -35,14 +33,13 @@ class RecentEntries:
         return self._recent.take(self, offset)
 
 
-class RecentRows:
+class DecodedRows:
     """The rows of a pod's small chunks: two generations, of which the older one is forgotten.
 
     Rows hold on to the body of their request: so whole bodies are counted.
     """
 
     def __init__(self) -> None:
-        """Nothing is here."""
         self._young: dict[tuple[object, Offset], Batches] = {}
         self._old: dict[tuple[object, Offset], Batches] = {}
         self._young_bytes = 0

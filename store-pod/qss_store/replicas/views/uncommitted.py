@@ -19,15 +19,15 @@ from qss_core.model import Offset, StoreDefinition
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory, bytes_of, bytes_of_keys
 from qss_store.replication.entries import encode_offset
 from qss_store.storage.apply.row_slices import Payload, WriteLimits, store_slices
-from qss_store.storage.column_families import Families
-from qss_store.storage.engine import PAYLOAD, Engine, Snapshot
+from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.engine import PAYLOAD, Engine, FamilyView
 from qss_store.storage.placement.placed import Placing
 from qss_store.storage.placement.rows import placing_of
-from qss_store.storage.views.indexed import IndexedSnapshot
-from qss_store.storage.views.overlaid import NO_ROWS, GrowingRows, OverlaidSnapshot, SortedRows
-from qss_store.storage.views.read_view import View
-from qss_store.storage.views.segmented import SegmentedSnapshot
-from qss_store.storage.views.versioned import VersionedSnapshot
+from qss_store.storage.views.indexed import IndexedView
+from qss_store.storage.views.overlaid import NO_ROWS, GrowingRows, OverlaidView, SortedRows
+from qss_store.storage.views.read_view import ReadView
+from qss_store.storage.views.segmented import SegmentedView
+from qss_store.storage.views.versioned import VersionedView
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_store.transactions.machine import Machine
 from qss_store.transactions.staged import Clocks, StagedChunk
@@ -45,10 +45,10 @@ class Committed(Protocol):
         """The store, in the format that readers see."""
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> ReadView | None:
         """What readers of committed rows see."""
 
-    def shown_families(self) -> Families:
+    def shown_families(self) -> ColumnFamilies:
         """Those of the rows that readers see."""
 
 
@@ -96,14 +96,16 @@ class UncommittedRows:
         self._limits = limits
         self._made: _Made | None = None
         self._index_bytes = 0  # Of what is being made.
-        self._shown: tuple[View, View] | None = None  # The committed view, and what lies over it.
+        self._shown: tuple[ReadView, ReadView] | None = (
+            None  # The committed view, and what lies over it.
+        )
 
     def forget(self) -> None:
         """Gives the memory back; iterators that are open keep their rows."""
         self._made = self._shown = None
         self._memory.release(self)
 
-    def view_of(self, view: View) -> View:
+    def view_of(self, view: ReadView) -> ReadView:
         """The committed view, the newest one, with the staged rows of this moment over it.
 
         Raises NotReadyError where they are not placed: `prepare` does that.
@@ -142,7 +144,7 @@ class UncommittedRows:
         state = self._state(view)
         return not state.chunks or (self._made is not None and _is_same(self._made.state, state))
 
-    def _state(self, view: View) -> _State:
+    def _state(self, view: ReadView) -> _State:
         participant = self._replica.machine.participant
         # While a commit's rows are written, the state machine is ahead of what readers see.
         is_ahead = participant.sequence != view.sequence
@@ -235,24 +237,24 @@ class UncommittedRows:
 
     # --- Showing them
 
-    def _over(self, view: View, made: _Made) -> View:
+    def _over(self, view: ReadView, made: _Made) -> ReadView:
         offsets = ",".join(str(chunk.offset) for chunk in made.state.chunks)
         told = f"{len(made.state.chunks)}-{zlib.crc32(offsets.encode()):08x}"
         return view.over(self._snapshot(view.snapshot, made), made.clocks.stream_time, told)
 
-    def _snapshot(self, rows: Snapshot, made: _Made) -> Snapshot:
+    def _snapshot(self, rows: FamilyView, made: _Made) -> FamilyView:
         families = self._replica.shown_families()
         segments = {number: made.rows[name] for number, name in families.segments_in(made.rows)}
         others = made.rows.get(families.name, NO_ROWS)
-        if isinstance(rows, VersionedSnapshot):
+        if isinstance(rows, VersionedView):
             return rows.overlaid(others, segments, made.clocks.stream_time)
-        if isinstance(rows, SegmentedSnapshot):
+        if isinstance(rows, SegmentedView):
             return rows.overlaid(segments, made.clocks.stream_time)
-        if isinstance(rows, IndexedSnapshot):
+        if isinstance(rows, IndexedView):
             assert families.index is not None, "there are index rows"
-            index = OverlaidSnapshot(rows.index, made.rows.get(families.index, NO_ROWS))
-            return IndexedSnapshot(OverlaidSnapshot(rows.rows, others), index)
-        return OverlaidSnapshot(rows, others)
+            index = OverlaidView(rows.index, made.rows.get(families.index, NO_ROWS))
+            return IndexedView(OverlaidView(rows.rows, others), index)
+        return OverlaidView(rows, others)
 
 
 class _Beneath:
@@ -269,15 +271,15 @@ class _Beneath:
     def get(self, family: str, key: bytes) -> bytes | None:
         return self.snapshot(family).get(key)
 
-    def snapshot(self, family: str) -> Snapshot:
-        below = OverlaidSnapshot(self._committed().get(family), self._below.get(family, NO_ROWS))
-        return OverlaidSnapshot(below, self._puts.get(family, NO_ROWS))
+    def snapshot(self, family: str) -> FamilyView:
+        below = OverlaidView(self._committed().get(family), self._below.get(family, NO_ROWS))
+        return OverlaidView(below, self._puts.get(family, NO_ROWS))
 
-    def _committed(self) -> dict[str, Snapshot]:
+    def _committed(self) -> dict[str, FamilyView]:
         view = self._replica.view  # Asked each time: rows that moved are shown by another one.
         assert view is not None, "there is a committed state"
         families, rows = self._replica.shown_families(), view.snapshot
-        if not isinstance(rows, VersionedSnapshot):
+        if not isinstance(rows, VersionedView):
             return {families.name: rows}
         segments = rows.history.segments.items()
         history = {families.of_segment(number): one for number, one in segments}

@@ -32,7 +32,6 @@ class UncommittedMemory:
     """The memory of one pod: who was asked longest ago makes room for who is asked now."""
 
     def __init__(self, bytes_max: int) -> None:
-        """Nothing is held."""
         self.making = asyncio.Lock()  # What one is about to hold is beside what all hold.
         self._bytes_max = bytes_max
         self._held: dict[Holder, int] = {}
@@ -60,5 +59,4 @@ class UncommittedMemory:
 
     @property
     def held_bytes(self) -> int:
-        """How much is held."""
         return sum(self._held.values())

@@ -1,22 +1,22 @@
 """Makes the views that readers of one replica get: after a commit, and after rows moved."""
 
 from qss_core.model import Offset, StoreDefinition
-from qss_store.replicas.views.current_view import Shown
-from qss_store.storage.column_families import Families
-from qss_store.storage.engine import Engine, Snapshot
+from qss_store.replicas.views.current_view import CurrentView
+from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.engine import Engine, FamilyView
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.index_keys import Indexing
-from qss_store.storage.views.read_view import View
+from qss_store.storage.views.read_view import ReadView
 from qss_store.transactions.participant import Participant
 
 
-class Showing:
+class ViewMaker:
     """Knows the data generation that is shown; a commit may be on its way into the next one."""
 
     def __init__(
         self,
         definition: StoreDefinition,
-        shown: Shown,
+        shown: CurrentView,
         engine: Engine,
         migration: Migration,
         indexing: Indexing | None,
@@ -31,23 +31,23 @@ class Showing:
         self._generation = generation
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> ReadView | None:
         return self._shown.view
 
     @property
-    def families(self) -> Families:
+    def families(self) -> ColumnFamilies:
         """Those of the rows that readers see."""
         return self.families_of(self.definition)
 
-    def families_of(self, definition: StoreDefinition) -> Families:
+    def families_of(self, definition: StoreDefinition) -> ColumnFamilies:
         """Those of the same rows under another definition."""
-        return Families.of(definition, self._generation, self._indexing)
+        return ColumnFamilies.of(definition, self._generation, self._indexing)
 
     def show(self, participant: Participant, applied: Offset) -> None:
         """Puts readers on the state of a participant whose rows are written."""
         self._generation = participant.data_generation
         self._shown.put(
-            View.of(
+            ReadView.of(
                 self._snapshot(participant.stream_time),
                 store_format=self.families.format,
                 applied=applied,
@@ -72,6 +72,6 @@ class Showing:
             return 0
         return self.families.approximate_count(self._engine, self.view.stream_time)
 
-    def _snapshot(self, stream_time: int) -> Snapshot:
+    def _snapshot(self, stream_time: int) -> FamilyView:
         moved = self._migration.moved_below
         return self.families.snapshot(self._engine, stream_time, moved)

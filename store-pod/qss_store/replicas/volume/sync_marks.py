@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from qss_core.errors import NotReadyError, StoreError
 from qss_core.model import Offset, PartitionId, StoreId
-from qss_store.replicas.group_sync import Syncs
+from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import SyncMark, Volume
 
@@ -25,7 +25,7 @@ class SyncMarks:
     def __init__(
         self,
         volume: Volume,
-        syncs: Syncs,
+        syncs: GroupSync,
         replicas: Mapping[PartitionId, Replica],
         has_gone_on: Callable[[PartitionId], None],
     ) -> None:

@@ -24,7 +24,6 @@ class _Share:
     unlimited: int
 
     def bytes_of(self, limit: int | None, machine: int) -> int:
-        """So many bytes."""
         without_limit = self.unlimited or machine // self.part
         wanted = without_limit if limit is None else limit // self.part
         return min(self.most, max(self.least, wanted))

@@ -13,7 +13,7 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Offset
 from qss_store.replication.entries import encode_offset
 from qss_store.storage.apply.row_slices import Payload, StoreSlice, WriteLimits, store_slices
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
 from qss_store.storage.placement.placed import Placing
 from qss_store.transactions.commit_plan import CommitPlan
@@ -50,7 +50,7 @@ class CommitWriter:
     def __init__(
         self,
         engine: Engine,
-        families: Families,
+        families: ColumnFamilies,
         placing: Placing,
         gate: asyncio.Lock,
         decoded: Callable[[Offset], Payload | None],

@@ -16,8 +16,8 @@ from qss_core.model import Wire
 from qss_core.wire.messages import decode, encode
 from qss_core.wire.replica_reports import IndexReport
 from qss_store.storage.apply.row_slices import SliceLimits, WriteLimits
-from qss_store.storage.column_families import Families
-from qss_store.storage.engine import META, Engine, Snapshot
+from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.engine import META, Engine, FamilyView
 
 _LOG = logging.getLogger(__name__)
 _STATE = b"index"
@@ -46,7 +46,7 @@ class IndexBuild:
         self._state = decode(meta[_STATE], _State) if _STATE in meta else None
         self._rows = 0
 
-    def begin(self, families: Families) -> None:
+    def begin(self, families: ColumnFamilies) -> None:
         """To be called before families that are not needed are dropped."""
         indexing = families.indexing
         if indexing is None or (self._state and self._state.fingerprint == indexing.fingerprint):
@@ -62,7 +62,7 @@ class IndexBuild:
 
     async def run(
         self,
-        families: Families,
+        families: ColumnFamilies,
         moved: Mapping[str, bytes],
         gate: asyncio.Lock,
         stalled: Callable[[DiskFullError], None],
@@ -80,7 +80,7 @@ class IndexBuild:
                 await asyncio.sleep(_DISK_FULL_RETRY_S)
 
     async def _run(
-        self, families: Families, moved: Mapping[str, bytes], gate: asyncio.Lock
+        self, families: ColumnFamilies, moved: Mapping[str, bytes], gate: asyncio.Lock
     ) -> None:
         assert families.indexing is not None, "only indexes are made"
         name = f"{families.indexing.name} (version {families.indexing.version})"
@@ -103,7 +103,7 @@ class IndexBuild:
         assert self._state is not None, "it has begun"
         return self._state.below or b""
 
-    def _make(self, families: Families, rows: _Rows) -> None:
+    def _make(self, families: ColumnFamilies, rows: _Rows) -> None:
         assert families.indexing is not None
         assert families.index is not None
         made: dict[bytes, bytes | None] = {}
@@ -123,7 +123,7 @@ class IndexBuild:
         self._engine.write(batch)
         self._state = state
 
-    def report(self, families: Families) -> IndexReport | None:
+    def report(self, families: ColumnFamilies) -> IndexReport | None:
         """How far it is; None where all index rows are made."""
         if self.is_done:
             return None
@@ -131,7 +131,7 @@ class IndexBuild:
         return IndexReport(rows_done=self._rows, rows_left=max(0, everything - self._rows))
 
 
-def _portions(rows: Snapshot, below: bytes, limits: SliceLimits) -> Iterator[_Rows]:
+def _portions(rows: FamilyView, below: bytes, limits: SliceLimits) -> Iterator[_Rows]:
     """The rows from a key on, a few at a time, fewer where they are large."""
     left = rows.scan(lower=below or None)
     while some := [*islice(left, limits.rows)]:

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from qss_client.chunks.chunk import Rows, read_batches, rows_of, split_batches
+from qss_client.chunks.chunk import ChunkRows, read_batches, rows_of, split_batches
 from qss_client.chunks.row_keys import Numbers
 from qss_core.formats.headers import Headers
 from qss_core.formats.values import Format, RowEncoder, encoder_of
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.placement.placed import Placing
 
 # So many rows are placed in one go, as long as they are small: most of its cost is not by row.
@@ -42,7 +42,7 @@ class WriteLimits(NamedTuple):
     usual: SliceLimits = SliceLimits()
     indexed: SliceLimits = INDEXED_LIMITS
 
-    def of(self, families: Families) -> SliceLimits:
+    def of(self, families: ColumnFamilies) -> SliceLimits:
         """Those of a store's rows."""
         return self.usual if families.indexing is None else self.indexed
 
@@ -96,7 +96,7 @@ def _batches_of(payload: Payload) -> Iterator[pa.RecordBatch]:
     return read_batches(payload, PLACED_ROWS_MAX if is_small else SLICE_ROWS_MAX)
 
 
-def _encoded(rows: Rows, encode: RowEncoder, default_timestamp_ms: int) -> list[bytes | None]:
+def _encoded(rows: ChunkRows, encode: RowEncoder, default_timestamp_ms: int) -> list[bytes | None]:
     count = len(rows.keys)
     timestamps = rows.timestamps or [None] * count
     headers: list[Headers] = rows.headers or [()] * count

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from qss_client.chunks.row_keys import Numbers
 from qss_core.formats.values import Format, decode_value
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.index_keys import Indexing
 from qss_store.storage.placement.placed import Placed, Present, StoreRows
 
@@ -22,7 +22,7 @@ ValueBefore = Callable[[bytes], bytes | None]  # A key's value before the rows t
 class WithIndexRows:
     """The rule of one commit."""
 
-    def __init__(self, families: Families, before: ValueBefore) -> None:
+    def __init__(self, families: ColumnFamilies, before: ValueBefore) -> None:
         """`families` has an index; `before` sees the slices that were written."""
         assert families.indexing is not None
         assert families.index is not None
@@ -33,7 +33,6 @@ class WithIndexRows:
         self._before = before
 
     def place(self, rows: pa.RecordBatch) -> Placed:
-        """All of them."""
         return Placed(rows)
 
     def split(
@@ -56,7 +55,7 @@ class WithIndexRows:
         return [StoreRows(self._rows, keys, values), index_rows]
 
 
-def values_in(present: Present, families: Families) -> ValueBefore:
+def values_in(present: Present, families: ColumnFamilies) -> ValueBefore:
     """The values that are there now, also where their row still has an older format."""
     places: list[tuple[str, Format]] = [(families.name, families.format)]
     places += [(one.family, one.format) for one in families.sources(present.families())]

@@ -7,7 +7,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from qss_client.chunks.row_keys import Numbers
-from qss_store.storage.engine import Snapshot
+from qss_store.storage.engine import FamilyView
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,19 @@ class Placed:
 class Present(Protocol):
     """The rows that a put finds: a replica's engine, or a state that readers see."""
 
-    def families(self) -> Iterable[str]:
-        """Those that there are."""
+    def families(self) -> Iterable[str]: ...
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """The newest value of a key, or None."""
 
-    def snapshot(self, family: str) -> Snapshot:
+    def snapshot(self, family: str) -> FamilyView:
         """A family's rows as of now; whoever asks closes it."""
 
 
 class Placing(Protocol):
     """The rule of one commit in one partition; it sees the commit's rows in order."""
 
-    def place(self, rows: pa.RecordBatch) -> Placed:
-        """Which rows are written."""
+    def place(self, rows: pa.RecordBatch) -> Placed: ...
 
     def split(
         self, keys: list[bytes], values: list[bytes | None], places: Numbers | None

@@ -14,7 +14,7 @@ from qss_client.chunks.chunk_schema import TIME_COLUMNS
 from qss_client.chunks.row_keys import Numbers, sequences_after, session_row_keys, window_row_keys
 from qss_core.formats.segments import Segments
 from qss_core.model import StoreDefinition, StoreType
-from qss_store.storage.column_families import Families
+from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.placement.indexes import WithIndexRows, values_in
 from qss_store.storage.placement.placed import Placed, Placing, Present, StoreRows
 from qss_store.storage.placement.versions import InVersions
@@ -22,7 +22,7 @@ from qss_store.transactions.commit_plan import CommitPlan
 
 
 def placing_of(
-    definition: StoreDefinition, families: Families, plan: CommitPlan, present: Present
+    definition: StoreDefinition, families: ColumnFamilies, plan: CommitPlan, present: Present
 ) -> Placing:
     """How the rows of a commit are placed; versions and indexes look at what is there."""
     if families.index is not None:
@@ -51,7 +51,7 @@ class _InSegments:
     def __init__(
         self,
         definition: StoreDefinition,
-        families: Families,
+        families: ColumnFamilies,
         segments: Segments,
         plan: CommitPlan,
     ) -> None:

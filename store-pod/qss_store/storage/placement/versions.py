@@ -20,8 +20,8 @@ from qss_core.formats.timed_keys import (
     encode_version_key,
 )
 from qss_core.formats.values import TIMESTAMP_BYTES
-from qss_store.storage.column_families import Families
-from qss_store.storage.engine import Snapshot
+from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.engine import FamilyView
 from qss_store.storage.placement.placed import Placed, Present, StoreRows
 from qss_store.storage.placement.version_history import Change, Put, Replaced, change_of
 from qss_store.transactions.commit_plan import CommitPlan
@@ -39,7 +39,7 @@ class InVersions:
     """
 
     def __init__(
-        self, families: Families, segments: Segments, plan: CommitPlan, present: Present
+        self, families: ColumnFamilies, segments: Segments, plan: CommitPlan, present: Present
     ) -> None:
         """Puts look for their neighbours among what is `present`."""
         self._families = families
@@ -125,9 +125,9 @@ class _Rows:
 class _Versions:
     """What a partition holds at one moment, in all families that a commit may find."""
 
-    def __init__(self, present: Present, families: Families, stream_time: int) -> None:
+    def __init__(self, present: Present, families: ColumnFamilies, stream_time: int) -> None:
         self._latest = present.snapshot(families.name)
-        self._history: list[Snapshot] = [
+        self._history: list[FamilyView] = [
             present.snapshot(name) for _, name in sorted(families.segments_in(present.families()))
         ]
         self._end = encode_time(stream_time) + _AFTER_ALL_TIMES

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from qss_core.errors import MalformedBytesError, unreadable
 from qss_core.formats.values import Format, RowConverter, converter_of
-from qss_store.storage.engine import Get, Snapshot
+from qss_store.storage.engine import FamilyView, Get
 
 Row = tuple[bytes, bytes]
 AnyRow = TypeVar("AnyRow", Row, tuple[bytes, bytes | None])
@@ -21,18 +21,18 @@ AnyRow = TypeVar("AnyRow", Row, tuple[bytes, bytes | None])
 class Older:
     """A family of an older format; no key below `moved_below` is left in it."""
 
-    rows: Snapshot
+    rows: FamilyView
     format: Format
     moved_below: bytes
 
 
-class MigratingSnapshot:
+class ConvertedView:
     """A `Snapshot` of the rows of several formats, all in one.
 
     Each read raises StoreError for a row that is not of the format of its family.
     """
 
-    def __init__(self, newer: Snapshot, older: Sequence[Older], written: Format) -> None:
+    def __init__(self, newer: FamilyView, older: Sequence[Older], written: Format) -> None:
         """Owns all snapshots; shows every row in the format `written`."""
         self._newer = newer
         # Each converts, and knows below which key nothing is left.
@@ -43,7 +43,6 @@ class MigratingSnapshot:
         self._owned = (newer, *(one.rows for one in older))
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
         value = self._newer.get(key)
         if value is None:
             for rows, moved_below in self._older:
@@ -110,13 +109,11 @@ class ConvertedSnapshot:
     Each read raises StoreError for a row that is not of the format it is converted from.
     """
 
-    def __init__(self, rows: Snapshot, convert: RowConverter) -> None:
-        """Converts as it reads."""
+    def __init__(self, rows: FamilyView, convert: RowConverter) -> None:
         self._rows = rows
         self._convert = convert
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
         value = self._rows.get(key)
         try:
             return None if value is None else self._convert(value)

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from qss_store.storage.engine import Get, Snapshot
+from qss_store.storage.engine import FamilyView, Get
 
 
-class IndexedSnapshot:
+class IndexedView:
     """A `Snapshot` of the rows; `index` is the one of the index rows. It owns both."""
 
-    def __init__(self, rows: Snapshot, index: Snapshot) -> None:
+    def __init__(self, rows: FamilyView, index: FamilyView) -> None:
         """Both have to be of one moment."""
         self.rows = rows
         self.index = index
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
         return self.rows.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sortedcontainers import SortedDict
 
-from qss_store.storage.engine import Get, Snapshot
+from qss_store.storage.engine import FamilyView, Get
 from qss_store.storage.views.converted import Row, merged_backward, merged_forward
 
 
@@ -55,7 +55,6 @@ class GrowingRows:
     """Rows by key, of which a None deletes, that more rows come to; scans see them come."""
 
     def __init__(self) -> None:
-        """None yet."""
         self.rows: SortedDict[bytes, bytes | None] = SortedDict()
 
     def put(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
@@ -81,16 +80,15 @@ class GrowingRows:
         return ((key, self.rows[key]) for key in keys)
 
 
-class OverlaidSnapshot:
+class OverlaidView:
     """A `Snapshot` of rows with newer ones over them; it owns nothing."""
 
-    def __init__(self, below: Snapshot | None, above: SortedRows | GrowingRows) -> None:
+    def __init__(self, below: FamilyView | None, above: SortedRows | GrowingRows) -> None:
         """`above` wins; without `below` there is nothing else."""
         self._below = below
         self._above = above
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
         if key in self._above or self._below is None:
             return self._above.get(key)
         return self._below.get(key)

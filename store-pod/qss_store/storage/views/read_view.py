@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from qss_core.formats.values import Format, converter_of
 from qss_core.model import Offset, Sequence
 from qss_core.positions import Position, encode_token
-from qss_store.storage.engine import Snapshot
+from qss_store.storage.engine import FamilyView
 from qss_store.storage.views.converted import ConvertedSnapshot
-from qss_store.storage.views.indexed import IndexedSnapshot
-from qss_store.storage.views.segmented import SegmentedSnapshot
+from qss_store.storage.views.indexed import IndexedView
+from qss_store.storage.views.segmented import SegmentedView
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ReadView:
     """A state of a partition. A replica puts a new committed one in its place at each commit."""
 
-    snapshot: Snapshot
+    snapshot: FamilyView
     format: Format
     applied: Offset  # Everything below was applied.
     sequence: Sequence
@@ -27,14 +27,14 @@ class View:
     @classmethod
     def of(
         cls,
-        snapshot: Snapshot,
+        snapshot: FamilyView,
         *,
         store_format: Format,
         applied: Offset,
         sequence: Sequence,
         position: Position,
         stream_time: int,
-    ) -> "View":
+    ) -> "ReadView":
         """A view; its token is made once, not for each answer.
 
         Each view has one of its own: what was made of a view is told from others by this object.
@@ -42,14 +42,14 @@ class View:
         token = encode_token(position)
         return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
 
-    def over(self, snapshot: Snapshot, stream_time: int, staged: str) -> "View":
+    def over(self, snapshot: FamilyView, stream_time: int, staged: str) -> "ReadView":
         """This state with staged rows over it; sequence and position stay the committed ones."""
         made = self.with_rows(snapshot, self.format)
         return replace(made, stream_time=stream_time, staged=staged)
 
-    def with_rows(self, snapshot: Snapshot, store_format: Format) -> "View":
+    def with_rows(self, snapshot: FamilyView, store_format: Format) -> "ReadView":
         """The same state, its rows elsewhere or in another format."""
-        made = View.of(
+        made = ReadView.of(
             snapshot,
             store_format=store_format,
             applied=self.applied,
@@ -59,12 +59,12 @@ class View:
         )
         return replace(made, staged=self.staged) if self.staged else made
 
-    def shown_in(self, wanted: Format) -> "View":
+    def shown_in(self, wanted: Format) -> "ReadView":
         """The same state in another format, for who asked when the store had that one."""
         convert, rows = converter_of(self.format, wanted), self.snapshot
-        if isinstance(rows, IndexedSnapshot):
-            shown = IndexedSnapshot(ConvertedSnapshot(rows.rows, convert), rows.index)
+        if isinstance(rows, IndexedView):
+            shown = IndexedView(ConvertedSnapshot(rows.rows, convert), rows.index)
             return self.with_rows(shown, wanted)
-        if isinstance(rows, SegmentedSnapshot):
+        if isinstance(rows, SegmentedView):
             return self.with_rows(rows.converted(convert), wanted)
         return self.with_rows(ConvertedSnapshot(rows, convert), wanted)

@@ -12,14 +12,14 @@ from operator import itemgetter
 from qss_core.formats.segments import Segments, encode_time
 from qss_core.formats.timed_keys import TIME_MAX
 from qss_core.formats.values import RowConverter
-from qss_store.storage.engine import Get, Snapshot
+from qss_store.storage.engine import FamilyView, Get
 from qss_store.storage.views.converted import ConvertedSnapshot, Row
-from qss_store.storage.views.overlaid import NO_ROWS, OverlaidSnapshot, SortedRows
+from qss_store.storage.views.overlaid import NO_ROWS, OverlaidView, SortedRows
 
 _ROW_KEY = itemgetter(0)
 
 
-class SegmentedSnapshot:
+class SegmentedView:
     """All live segments as they were at one moment; a `Snapshot` of row keys.
 
     A family that is dropped later stays readable until `close`, and for as long as a scan of it
@@ -27,7 +27,7 @@ class SegmentedSnapshot:
     """
 
     def __init__(
-        self, segments: Segments, snapshots: Mapping[int, Snapshot], stream_time: int
+        self, segments: Segments, snapshots: Mapping[int, FamilyView], stream_time: int
     ) -> None:
         """Owns `snapshots`, by segment id; `stream_time` is that of the moment."""
         self._segments = segments
@@ -48,7 +48,7 @@ class SegmentedSnapshot:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of many row keys, in their order."""
-        by_segment: dict[int, tuple[Snapshot, list[int]]] = {}
+        by_segment: dict[int, tuple[FamilyView, list[int]]] = {}
         for index, key in enumerate(keys):
             if (home := self._home_of(key)) is not None:
                 by_segment.setdefault(id(home), (home, []))[1].append(index)
@@ -59,26 +59,26 @@ class SegmentedSnapshot:
                 values[index] = value
         return values
 
-    def _home_of(self, key: bytes) -> Snapshot | None:
+    def _home_of(self, key: bytes) -> FamilyView | None:
         time = self._segments.time_of(key)
         return None if time < self._earliest else self._snapshots.get(time // self._interval_ms)
 
-    def converted(self, convert: RowConverter) -> "SegmentedSnapshot":
+    def converted(self, convert: RowConverter) -> "SegmentedView":
         """The same rows in another format; it owns nothing."""
         snapshots = {
             number: ConvertedSnapshot(rows, convert) for number, rows in self._snapshots.items()
         }
-        return SegmentedSnapshot(self._segments, snapshots, self._stream_time)
+        return SegmentedView(self._segments, snapshots, self._stream_time)
 
-    def overlaid(self, above: Mapping[int, SortedRows], stream_time: int) -> "SegmentedSnapshot":
+    def overlaid(self, above: Mapping[int, SortedRows], stream_time: int) -> "SegmentedView":
         """These rows at a later stream time, with newer ones over them by segment; owns nothing."""
         first = self._segments.first_live(stream_time)
         snapshots = {
-            number: OverlaidSnapshot(self._snapshots.get(number), above.get(number, NO_ROWS))
+            number: OverlaidView(self._snapshots.get(number), above.get(number, NO_ROWS))
             for number in {*self._snapshots, *above}
             if number >= first
         }
-        return SegmentedSnapshot(self._segments, snapshots, stream_time)
+        return SegmentedView(self._segments, snapshots, stream_time)
 
     def reader(self) -> Get:
         """Gets of this moment, also after `close`."""
@@ -91,7 +91,7 @@ class SegmentedSnapshot:
         return get
 
     @property
-    def segments(self) -> Mapping[int, Snapshot]:
+    def segments(self) -> Mapping[int, FamilyView]:
         """The rows of those that there are."""
         return self._snapshots
 

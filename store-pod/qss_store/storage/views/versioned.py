@@ -9,29 +9,28 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from qss_core.formats.segments import encode_time
 from qss_core.formats.timed_keys import VERSION_SUFFIX_BYTES, encode_version_key
-from qss_store.storage.engine import Get, Snapshot
+from qss_store.storage.engine import FamilyView, Get
 from qss_store.storage.views.converted import Row
-from qss_store.storage.views.overlaid import OverlaidSnapshot, SortedRows
-from qss_store.storage.views.segmented import SegmentedSnapshot
+from qss_store.storage.views.overlaid import OverlaidView, SortedRows
+from qss_store.storage.views.segmented import SegmentedView
 
 _AFTER_ALL_TIMES = b"\xff" * 8
 
 
-class VersionedSnapshot:
+class VersionedView:
     """The latest versions and the replaced ones, of one moment."""
 
-    def __init__(self, latest: Snapshot, history: SegmentedSnapshot, stream_time: int) -> None:
-        """Owns both."""
+    def __init__(self, latest: FamilyView, history: SegmentedView, stream_time: int) -> None:
         self.latest = latest
         self.history = history
         self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
 
     def overlaid(
         self, latest: SortedRows, history: Mapping[int, SortedRows], stream_time: int
-    ) -> "VersionedSnapshot":
+    ) -> "VersionedView":
         """These versions at a later stream time, with newer rows over them; owns nothing."""
-        above = OverlaidSnapshot(self.latest, latest)
-        return VersionedSnapshot(above, self.history.overlaid(history, stream_time), stream_time)
+        above = OverlaidView(self.latest, latest)
+        return VersionedView(above, self.history.overlaid(history, stream_time), stream_time)
 
     def get(self, key: bytes) -> bytes | None:
         """The latest version of a key, or None."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qss_operator.kubernetes.api.kinds import PODS, STORES, Kind
-from qss_operator.kubernetes.api.read_cache import LiveReads
+from qss_operator.kubernetes.api.read_cache import ReadCache
 from qss_operator.kubernetes.api.requests import Object
 
 
@@ -34,9 +34,9 @@ def named(name: str, version: str) -> Object:
     return {"metadata": {"name": name, "resourceVersion": version}}
 
 
-def make() -> tuple[Server, LiveReads, list[float]]:
+def make() -> tuple[Server, ReadCache, list[float]]:
     server, now_s = Server(), [0.0]
-    live = LiveReads(server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0])
+    live = ReadCache(server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0])
     return server, live, now_s
 
 
@@ -103,7 +103,7 @@ async def test_a_deleted_store_is_none() -> None:
 
 async def test_a_change_that_no_watch_told_is_noticed() -> None:
     server, now_s, missed = Server(), [0.0], list[str]()
-    live = LiveReads(
+    live = ReadCache(
         server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0], on_missed=missed.append
     )
     await live.children(PODS)

@@ -15,11 +15,11 @@ from qss_operator.kubernetes.api.errors import (
 )
 from qss_operator.kubernetes.api.kinds import PODS
 from qss_operator.kubernetes.api.requests import get_request
-from qss_operator.kubernetes.api.retries import Failure, Patience, pause_before_retry
+from qss_operator.kubernetes.api.retries import Failure, RetryLimits, pause_before_retry
 
 SAFE = get_request(PODS, "shop", "words-0")
 UNSAFE = replace(SAFE, is_repeatable=False)
-PATIENCE = Patience(pause_s=0.2, pause_s_max=5.0, tries_max=8)
+PATIENCE = RetryLimits(pause_s=0.2, pause_s_max=5.0, tries_max=8)
 
 
 def failure(error: StoreError, tries: int = 1, left_s: float = 30.0) -> Failure:

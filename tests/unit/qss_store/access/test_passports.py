@@ -9,8 +9,8 @@ from qss_core.errors import ForbiddenError, UnauthenticatedError
 from qss_store.access.decisions import (
     Admit,
     Ask,
-    Passport,
-    Passports,
+    KnownToken,
+    KnownTokens,
     Refusal,
     Refuse,
     Step,
@@ -36,13 +36,13 @@ def verdict(now: float, *, allowed: bool = True) -> Verdict:
 
 def passport(
     account: Account = APP, *, expires_at: float = math.inf, at: float = 0, **rights: Verdict
-) -> Passport:
+) -> KnownToken:
     known = {Right(name): one for name, one in rights.items()}
-    return Passport(account, verdict(at), expires_at, rights=known)
+    return KnownToken(account, verdict(at), expires_at, rights=known)
 
 
 def step(
-    known: Passport | Refusal | None,
+    known: KnownToken | Refusal | None,
     needed: Requirement = READ,
     now: float = 0,
     *,
@@ -131,13 +131,13 @@ def test_who_is_named_needs_a_token_of_this_store_alone() -> None:
 
 @pytest.mark.parametrize("useless", ["nobodys", "without a right", "of a refused right"])
 def test_tokens_are_kept_up_to_a_bound_and_useless_ones_push_no_other_out(useless: str) -> None:
-    kept = Passports(2)
+    kept = KnownTokens(2)
     for number in range(3):
         kept.accept(b"%d" % number, passport())
         kept.tell(b"%d" % number, passport(), Right.QUERY, verdict(0))
         kept.get(b"0")
     assert kept.get(b"1") is None
-    assert isinstance(kept.get(b"0"), Passport)
+    assert isinstance(kept.get(b"0"), KnownToken)
     for number in range(10, 15):
         if useless == "nobodys":
             kept.refuse(b"%d" % number, Refusal("no", 10))
@@ -146,30 +146,30 @@ def test_tokens_are_kept_up_to_a_bound_and_useless_ones_push_no_other_out(useles
         if useless == "of a refused right":
             kept.tell(b"%d" % number, made, Right.QUERY, verdict(0, allowed=False))
     assert len(kept) == 4
-    assert isinstance(kept.get(b"0"), Passport)
+    assert isinstance(kept.get(b"0"), KnownToken)
     kept.refuse(b"0", Refusal("no", 10))
     assert isinstance(kept.get(b"0"), Refusal)
 
 
 def test_a_named_account_is_kept_as_useful_where_its_token_is_this_stores() -> None:
-    kept = Passports(2, frozenset({"pods"}))
+    kept = KnownTokens(2, frozenset({"pods"}))
     pods = passport(Account(username="pods"))
     assert kept.is_useful(kept.accept(b"0", pods))
     assert not kept.is_useful(kept.accept(b"1", replace(pods, is_bound=False)))
 
 
 def test_a_token_that_loses_its_right_is_pushed_out_like_others() -> None:
-    kept = Passports(1)
+    kept = KnownTokens(1)
     kept.accept(b"0", passport())
     told = kept.tell(b"0", passport(), Right.QUERY, verdict(0))
     kept.tell(b"0", told, Right.QUERY, verdict(60, allowed=False))
-    assert isinstance(kept.get(b"0"), Passport)
+    assert isinstance(kept.get(b"0"), KnownToken)
     kept.refuse(b"1", Refusal("no", 10))
     assert kept.get(b"0") is None
 
 
 def test_rights_stay_with_their_account_and_go_with_it() -> None:
-    kept = Passports(2)
+    kept = KnownTokens(2)
     told = kept.tell(b"0", passport(), Right.QUERY, verdict(0))
     assert told == passport(query=verdict(0))
     assert kept.get(b"0") is None

@@ -215,7 +215,6 @@ _OPERATIONS = (
 
 
 def make_document() -> dict[str, Any]:
-    """The whole document."""
     paths: dict[str, Any] = {}
     for operation in _OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _describe(operation)

@@ -45,7 +45,6 @@ def ref(name: str) -> dict[str, Any]:
 
 
 def make_schemas() -> dict[str, Any]:
-    """All schemas, by name."""
     queries = msgspec.json.schema_components((Query,), ref_template=_REFS)
     _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REFS)
     # Through JSON: an array that is a default comes as a tuple.
@@ -123,7 +122,6 @@ def _timed_rows() -> dict[str, Any]:
 
 
 def _answers() -> dict[str, Any]:
-    """What is about rows."""
     of_mark = {"partition": {"type": "integer"}, "cursor": _NULLABLE_TEXT}
     return {
         "Position": {
