@@ -17,7 +17,7 @@ SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,nod
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lock test planted fuzz bench siege testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lock test planted fuzz bench siege sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -44,8 +44,12 @@ lint: install ## Format, lint, types and the rules of the architecture
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy --no-error-summary
+	$(BIN)/python .ci/make-sync-client --check
 	$(BIN)/shellcheck --external-sources --source-path SCRIPTDIR $(SCRIPTS)
 	$(BIN)/lint-imports --no-logo >.import_linter.log 2>&1 || { cat .import_linter.log; exit 1; }
+
+sync-client: install ## Write the client without an event loop from the one with an event loop
+	$(BIN)/python .ci/make-sync-client
 
 lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml, and the locks of images and tools
 	$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml

@@ -1,3 +1,4 @@
+# `make sync-client` writes this module from async_store.py.
 """`Store`: asks one store from a program without an event loop."""
 
 from collections.abc import Iterable, Mapping, Sequence

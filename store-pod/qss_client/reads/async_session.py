@@ -121,7 +121,8 @@ class AsyncSession:
                 failure = named_by_partition(error, request)
 
     async def definition(self) -> StoreDefinition:
-        return (await self.metadata()).definition
+        metadata = await self.metadata()
+        return metadata.definition
 
     async def _discover(self, patience: AsyncRetrier) -> None:
         """Asks the pods, one after the other, where the store is; again, while none tells."""

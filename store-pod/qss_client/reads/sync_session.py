@@ -1,3 +1,4 @@
+# `make sync-client` writes this module from async_session.py.
 """A session with one store: it finds the pods, sends requests and repeats them."""
 
 from collections.abc import Iterator
@@ -120,7 +121,8 @@ class Session:
                 failure = named_by_partition(error, request)
 
     def definition(self) -> StoreDefinition:
-        return self.metadata().definition
+        metadata = self.metadata()
+        return metadata.definition
 
     def _discover(self, patience: Retrier) -> None:
         """Asks the pods, one after the other, where the store is; again, while none tells."""
