@@ -15,15 +15,13 @@ from qss_core.version import VERSION
 from qss_store.access.setup import protected
 from qss_store.access.tls import CertificateError
 from qss_store.http.connection.protocol import LISTENER_LIMITS, OPS_LIMITS
-from qss_store.http.internal.app import InternalApi, make_internal_app
-from qss_store.http.internal.writers import writer_routes
+from qss_store.http.internal.app import make_internal_app
 from qss_store.http.ops import make_ops_app
-from qss_store.http.query.app import discovery_routes, make_query_app
+from qss_store.http.query.app import make_query_app
 from qss_store.http.server import make_runner
 from qss_store.replicas.migrator import Migrator
-from qss_store.replicas.pod import Pod
 from qss_store.runtime import log_format as logs
-from qss_store.runtime.clock import SystemClock
+from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.command_line import (
     SettingError,
     parse_arguments,
@@ -32,7 +30,7 @@ from qss_store.runtime.command_line import (
 )
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Peers, PeerSession
-from qss_store.runtime.plugins import Extensions, load_extensions
+from qss_store.runtime.plugins import load_extensions
 from qss_store.runtime.process.allocator import give_large_pieces_back
 from qss_store.runtime.process.file_limits import connections_within, raise_open_files
 from qss_store.runtime.process.interpreter import tune_interpreter
@@ -40,13 +38,9 @@ from qss_store.runtime.process.libraries import LibraryError, check_libraries
 from qss_store.runtime.process.memory_limit import memory_limit, memory_of_machine
 from qss_store.runtime.process.memory_shares import with_shares
 from qss_store.runtime.process.without_pandas import settle_without_pandas
-from qss_store.runtime.request_memory import RequestMemory
 from qss_store.runtime.settings import Settings
+from qss_store.services import PodConfig, PodServices, build_pod
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
-from qss_store.writes.coordinator_service import CoordinatorService
-from qss_store.writes.participant_service import ParticipantService
-from qss_store.writes.sequence_comparison import Comparison
-from qss_store.writes.sweeper import Sweeper
 
 _LOG = logging.getLogger("qss_store")
 
@@ -79,32 +73,25 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
     asyncio.get_running_loop().set_exception_handler(logs.tell_unexpected)
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    extensions = load_extensions()
-    pod = _pod_of(arguments, settings, extensions)
+    clock = SystemClock()
     async with AsyncExitStack() as stack:
-        protection = await stack.enter_async_context(
-            protected(arguments, settings, pod.clock, pod.metrics)
-        )
+        metrics = Metrics()
+        protection = await stack.enter_async_context(protected(arguments, settings, clock, metrics))
         session = await stack.enter_async_context(PeerSession(protection.trust))
         peers = Peers(session, protection.credentials)
-        batches = ParticipantService(pod, arguments.data_dir)
-        coordination = CoordinatorService(pod, batches, peers, settings)
-        maintenance = Sweeper(pod, coordination, peers, settings)
-        comparison = Comparison(pod, peers, settings)
-        api = InternalApi(pod, batches, coordination, comparison, session, settings)
-        writers = writer_routes(pod, coordination, session, settings)
-        on_both = [*discovery_routes(pod), *writers]
+        services = _services_of(arguments, settings, peers, clock, metrics)
+        pod, coordination, sweeper = services.pod, services.coordinator, services.sweeper
         guard, tls = protection.guard, protection.server
-        internal_app = make_internal_app(api, pod.metrics, on_both, guard)
-        query_app = make_query_app(pod, session, settings, guard, extensions)
+        internal_app = make_internal_app(services, session, guard)
+        query_app = make_query_app(services, session, guard)
         listeners = [
             # The kubelet and Prometheus ask here: they have no token, and nothing here is a secret.
-            (make_ops_app(pod, batches, maintenance), arguments.ops_port, None, OPS_LIMITS),
+            (make_ops_app(services), arguments.ops_port, None, OPS_LIMITS),
             (internal_app, arguments.internal_port, tls, LISTENER_LIMITS),
             (query_app, arguments.query_port, tls, LISTENER_LIMITS),
         ]
         tasks = [
-            asyncio.create_task(maintenance.watch_loop(), name="watch-loop"),
+            asyncio.create_task(sweeper.watch_loop(), name="watch-loop"),
             asyncio.create_task(pod.room.run(pod.news.tell), name="volume-room"),
         ]
         stack.push_async_callback(_cancel, tasks)
@@ -116,9 +103,9 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
             runner = await make_runner(app, arguments.host, port, most, limits, tls=context)
             stack.push_async_callback(runner.cleanup)
         await pod.start(compares=True)
-        await comparison.first()
-        tasks.append(asyncio.create_task(maintenance.run(), name="maintenance"))
-        tasks.append(asyncio.create_task(comparison.run(), name="comparison"))
+        await services.comparison.first()
+        tasks.append(asyncio.create_task(sweeper.run(), name="maintenance"))
+        tasks.append(asyncio.create_task(services.comparison.run(), name="comparison"))
         tasks.append(asyncio.create_task(pod.keep_sync_marks(), name="sync-marks"))
         stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
         _LOG.info("pod %s (%s) has opened %d replicas", pod.name, VERSION, len(pod.replicas))
@@ -127,24 +114,32 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         _LOG.info("pod %s stops", pod.name)
 
 
-def _pod_of(arguments: argparse.Namespace, settings: Settings, extensions: Extensions) -> Pod:
+def _services_of(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    peers: Peers,
+    clock: Clock,
+    metrics: Metrics,
+) -> PodServices:
     budget = MemoryBudget.of(
         cache_bytes=settings.block_cache_bytes, write_buffer_bytes=settings.write_buffer_bytes
     )
-    pod = Pod(
-        StoreName(arguments.store),
-        Ordinal(arguments.ordinal),
-        arguments.data_dir,
-        lambda path: RocksDbEngine(path, budget),
-        SystemClock(),
-        Metrics(),
+    config = PodConfig(
+        store=StoreName(arguments.store),
+        ordinal=Ordinal(arguments.ordinal),
+        directory=arguments.data_dir,
         incarnation=uuid.uuid4().hex,
-        uncommitted_rows_bytes_max=settings.uncommitted_rows_bytes_max,
-        extensions=extensions,
-        salvage_engine=lambda path: RocksDbEngine(path, budget, salvages=True),
+        settings=settings,
+        extensions=load_extensions(),
     )
-    pod.request_memory = RequestMemory(settings.request_memory_bytes)
-    return pod
+    return build_pod(
+        config,
+        peers,
+        clock,
+        lambda path: RocksDbEngine(path, budget),
+        lambda path: RocksDbEngine(path, budget, salvages=True),
+        metrics,
+    )
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

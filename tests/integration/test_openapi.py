@@ -16,12 +16,13 @@ from qss_core.queries.parameters import PARAMETERS
 from qss_core.queries.requests import BatchRequest, QueryRequest
 from qss_core.queries.timed_parameters import OF_SESSIONS, OF_VERSIONS, OF_WINDOWS
 from qss_store.http.query.openapi.document import make_document
+from qss_store.http.query.routes import QUERY_ROUTES
 from qss_testing.clients.http import NDJSON, Answer, Api
 from qss_testing.pods.stores import Cluster, Put
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 MakeApi = Callable[..., Api]
-DOCUMENT = make_document()
+DOCUMENT = make_document(QUERY_ROUTES)
 OPERATIONS = [(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods]
 NOT_SERVED = ("/state/versions/{store}",)
 SERVED = [one for one in OPERATIONS if one[0] not in NOT_SERVED and one[1] != "delete"]

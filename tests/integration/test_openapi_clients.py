@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from qss_store.http.query.openapi.document import make_document
+from qss_store.http.query.routes import QUERY_ROUTES
 from qss_testing.pods.stores import Cluster
 
 Command = list[str | Path]
 StartCluster = Callable[..., Awaitable[Cluster]]
-DOCUMENT = make_document()
+DOCUMENT = make_document(QUERY_ROUTES)
 PROGRAMS = Path(sys.executable).parent
 LANGUAGES = ["python", "java", "go", "typescript-fetch"]
 # Only where npm has installed it: tests load nothing.

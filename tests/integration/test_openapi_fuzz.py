@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 
 from qss_core.model import StoreType
 from qss_store.http.query.openapi.document import make_document
+from qss_store.http.query.routes import QUERY_ROUTES
 from qss_testing.clients.http import Api
 from qss_testing.pods.stores import Cluster, Put
 from qss_testing.pods.timed_stores import SESSION, WINDOW
@@ -48,7 +49,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 OPERATIONS = [
     f"{method.upper()} {path}"
-    for path, methods in make_document()["paths"].items()
+    for path, methods in make_document(QUERY_ROUTES)["paths"].items()
     for method in methods
 ]
 CHECKS = [

@@ -14,6 +14,7 @@ from qss_core.wire.messages import CommitRequest
 from qss_store.replication.entries import Decide
 from qss_store.storage.engine import PAYLOAD, Batch, Engine
 from qss_store.writes.commit_checks import references
+from qss_store.writes.commit_driver import active_coordinator
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
 from qss_testing.faults.rolled_back import PARTITIONS, accept, cluster_of, losses, values, write
 from qss_testing.pods.stores import open_rocksdb
@@ -202,7 +203,7 @@ async def decided_with_its_rows(cluster: WriteCluster, batch: int, rows: Rows) -
     epoch = WriterEpoch(await cluster.writer().epoch(f"run-{batch}"))
     slices = tuple(encode_slice(number, table_of(rows)) for number in range(PARTITIONS))
     coordination = cluster.pods[0].coordination
-    replica, coordinator = coordination._active()
+    replica, coordinator = active_coordinator(cluster.pods[0].pod)
     request = CommitRequest(
         generation=1,
         chunks=references(epoch, slices),
@@ -283,7 +284,7 @@ async def test_a_decision_whose_rows_are_damaged_is_told_and_can_be_given_up(
         await cluster.pods[0].coordination.finish()
         await cluster.stop_pod(1)
         await decided_with_its_rows(cluster, 1, {b"k": b"2"})
-        replica, coordinator = cluster.pods[0].coordination._active()
+        replica, coordinator = active_coordinator(cluster.pods[0].pod)
         offset = coordinator.decision_offset
         assert offset is not None
         spoil_payload(replica.engine, offset)
@@ -318,7 +319,7 @@ async def test_a_drive_that_outlives_an_acceptance_goes_on_with_the_next_batch(
         (await write(cluster, 0, b"1")).json()
         coordination = cluster.pods[0].coordination
         await coordination.finish()
-        replica, coordinator = coordination._active()
+        replica, coordinator = active_coordinator(cluster.pods[0].pod)
         last = cluster.replica(2)
         async with last.format_change.redefining(
             last.definition

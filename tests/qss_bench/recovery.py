@@ -80,21 +80,17 @@ def _timed(program: str, path: str) -> float:
 async def open_pod(volume: str) -> float:
     """Seconds from nothing to serving."""
     from qss_core.model import Ordinal, StoreName
-    from qss_store.replicas.pod import Pod
-    from qss_store.runtime.metrics import Metrics
+    from qss_store.runtime.peer_client import Peers, PeerSession
+    from qss_store.services import PodConfig, build_pod
     from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 
     budget = MemoryBudget.of(cache_bytes=256 << 20, write_buffer_bytes=256 << 20)
     started = time.perf_counter()
-    pod = Pod(
-        StoreName("words"),
-        Ordinal(0),
-        Path(volume),
-        lambda path: RocksDbEngine(path, budget),
-        SystemClock(),
-        Metrics(),
-        "bench",
+    config = PodConfig(
+        store=StoreName("words"), ordinal=Ordinal(0), directory=Path(volume), incarnation="bench"
     )
+    peers = Peers(PeerSession())
+    pod = build_pod(config, peers, SystemClock(), lambda path: RocksDbEngine(path, budget)).pod
     await pod.start()
     assert pod.is_ready
     took_s = time.perf_counter() - started

@@ -5,12 +5,13 @@ Rights are those that a Role gives: verbs on subresources of the store's resourc
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import assert_never
 
 from qss_core.errors import ForbiddenError
 
 GROUP = "queryablestate.dev"
 RESOURCE = "queryablestatestores"
-NO_ROUTE = "(none)"
+NO_ROUTE = "(none)"  # Stands for paths that nothing serves.
 
 
 class Right(StrEnum):
@@ -55,35 +56,34 @@ class Requirement:
     is_for_all: bool = False
 
 
-# Where pods and partitions are: writers need it as much as readers do. No row is in any of it.
-_DISCOVERY = frozenset(
-    {
-        "/state/stores",
-        "/state/instances",
-        "/state/instances/{store}",
-        "/state/instance/{store}/{key}",
-        "/state/lags/{store}",
-    }
-)
+class Caller(StrEnum):
+    """Who may ask a path of a port."""
+
+    ANYBODY = "anybody"  # With a valid token, where tokens are asked for.
+    READER = "reader"
+    WRITER = "writer"
+    CLIENT = "client"  # A reader, a writer, the operator or a pod.
+    OPERATOR = "operator"  # Or a pod.
+    POD = "pod"
 
 
-# They tell nothing of the store; the second stands for paths that nothing serves.
-_FOR_ALL = ("/openapi.json", NO_ROUTE)
-
-
-def requirement_of(route: str, identities: Identities) -> Requirement:
-    """What a route needs, by the template of its path. One that is not known is between pods."""
-    if route in _FOR_ALL:
-        return Requirement(is_for_all=True)
-    if route in _DISCOVERY:
-        return Requirement(accounts=identities.all, rights=(Right.QUERY, Right.WRITE))
-    if route.startswith("/state/"):
-        return Requirement(rights=(Right.QUERY,))
-    if route.startswith("/changelog/"):
-        return Requirement(rights=(Right.WRITE,))
-    if route.startswith("/control/"):
-        return Requirement(accounts=identities.all)
-    return Requirement(accounts=frozenset({identities.pods}))
+def requirement_of(caller: Caller, identities: Identities) -> Requirement:
+    """What the accounts of such callers need."""
+    match caller:
+        case Caller.ANYBODY:
+            return Requirement(is_for_all=True)
+        case Caller.READER:
+            return Requirement(rights=(Right.QUERY,))
+        case Caller.WRITER:
+            return Requirement(rights=(Right.WRITE,))
+        case Caller.CLIENT:
+            return Requirement(accounts=identities.all, rights=(Right.QUERY, Right.WRITE))
+        case Caller.OPERATOR:
+            return Requirement(accounts=identities.all)
+        case Caller.POD:
+            return Requirement(accounts=frozenset({identities.pods}))
+        case _:
+            assert_never(caller)
 
 
 def forbidden(account: str, requirement: Requirement, identities: Identities) -> ForbiddenError:

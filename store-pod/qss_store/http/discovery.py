@@ -153,14 +153,3 @@ def _lag(replica: Replica, role: Role) -> Lag:
         position=view.position.to_json() if view else None,
         stream_time=view.stream_time if view else None,
     )
-
-
-def routes(pod: Pod) -> list[web.RouteDef]:
-    api = DiscoveryApi(pod)
-    return [
-        web.get("/state/stores", api.stores),
-        web.get("/state/instances", api.all_instances),
-        web.get("/state/instances/{store}", api.instances),
-        web.get("/state/instance/{store}/{key:[^/]*}", api.instance),
-        web.get("/state/lags/{store}", api.lags),
-    ]

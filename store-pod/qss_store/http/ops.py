@@ -4,22 +4,21 @@ from aiohttp import web
 
 from qss_store.http.browsers import Callers, browser_middlewares
 from qss_store.http.middleware import shell_middlewares
-from qss_store.replicas.pod import Pod
-from qss_store.writes.participant_service import ParticipantService
-from qss_store.writes.sweeper import Sweeper
+from qss_store.services import PodServices
 
 _LIVE_WITHIN_S = 10.0
 
 
-def make_ops_app(pod: Pod, batches: ParticipantService, maintenance: Sweeper) -> web.Application:
+def make_ops_app(services: PodServices) -> web.Application:
     """The application of the ops port: nobody shows a token here, so no web page may ask."""
+    pod, batches, sweeper = services.pod, services.participant, services.sweeper
 
     def refresh() -> None:
         pod.metrics.staged_bytes.set(batches.staged_bytes())
         volume = batches.volume_usage()
         pod.metrics.volume_bytes.set(volume.total)
         pod.metrics.volume_free_bytes.set(volume.free)
-        pod.metrics.writer_silent.set(maintenance.writer_silent_s())
+        pod.metrics.writer_silent.set(sweeper.writer_silent_s())
         for partition, replica in pod.replicas.items():
             pod.metrics.applied_offset.labels(str(partition)).set(replica.log.applied)
             migration = replica.migration.report(replica.shown_families())
@@ -31,7 +30,7 @@ def make_ops_app(pod: Pod, batches: ParticipantService, maintenance: Sweeper) ->
         return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def livez(_: web.Request) -> web.Response:
-        late_s = pod.clock.monotonic() - maintenance.turned_at
+        late_s = pod.clock.monotonic() - sweeper.turned_at
         alive = late_s < _LIVE_WITHIN_S
         return web.Response(status=200 if alive else 503, text="ok\n" if alive else "stalled\n")
 
@@ -46,7 +45,7 @@ def make_ops_app(pod: Pod, batches: ParticipantService, maintenance: Sweeper) ->
         ]
         return web.Response(status=503, text="\n".join([why, *failures]) + "\n")
 
-    settings = maintenance.settings
+    settings = services.settings
     callers = Callers(settings.allowed_hosts, settings.allowed_origins)
     app = web.Application(
         middlewares=[*shell_middlewares(pod.metrics, "ops"), *browser_middlewares(callers)]

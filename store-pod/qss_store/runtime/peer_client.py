@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -69,6 +69,16 @@ class PeerSession:
             ssl=True if self._trust is None else self._trust(),
             **options,
         )
+
+
+class Transport(Protocol):
+    """Carries messages to other pods: over HTTP, or through the network of a simulation."""
+
+    async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
+        """Sends a message to an internal port and returns the answer, within `timeout_s`.
+
+        Raises what the peer's problem document says, UnreachableError where there is no answer.
+        """
 
 
 class Peers:

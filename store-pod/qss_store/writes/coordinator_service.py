@@ -46,7 +46,7 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication import log as logs
 from qss_store.replication.entries import CloseWriter, Decide, OpenWriter
-from qss_store.runtime.peer_client import Peers
+from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.request_memory import MemoryShare
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.coordinator import Coordinator
@@ -61,10 +61,11 @@ from qss_store.writes.writer_registry import WriterRegistry
 
 
 class CoordinatorService:
-    """Partition 0's service on the pod that has its active."""
+    """Partition 0's service on the pod that has its active; all that it has to keep is logged."""
 
-    def __init__(self, pod: Pod, own: ParticipantService, peers: Peers, settings: Settings) -> None:
-        """Holds nothing that the log does not: locks, running tasks, and who was heard when."""
+    def __init__(
+        self, pod: Pod, own: ParticipantService, peers: Transport, settings: Settings
+    ) -> None:
         self._pod = pod
         self.writers = WriterRegistry(pod, settings)
         self._participants = ParticipantClient(pod, own, peers, settings)
@@ -73,14 +74,11 @@ class CoordinatorService:
         self._deciding = asyncio.Lock()
         self._under_way = UnderWay()
 
-    def _active(self) -> tuple[Replica, Coordinator]:
-        return active_coordinator(self._pod)
-
     # --- Writers
 
     async def open(self, name: str, request: OpenWriterRequest) -> WriterOpened:
         """Opens a writer: fences at once, then completes what was decided, then answers."""
-        replica, coordinator = self._active()
+        replica, coordinator = active_coordinator(self._pod)
         await self.writers.make_room()
         if not coordinator.last_epoch:
             await self._check_made()
@@ -224,7 +222,7 @@ class CoordinatorService:
         request: CommitRequest,
         rows: tuple[Slice, ...],
     ) -> CommitAnswer:
-        replica, coordinator = self._active()
+        replica, coordinator = active_coordinator(self._pod)
         check_request(request, self._pod.placed().definition.partitions)
         async with self._deciding:
             await self._logged_decision(replica)
@@ -346,7 +344,7 @@ class CoordinatorService:
         self, name: str, writer_epoch: WriterEpoch, batch: int, request: AbortRequest
     ) -> AbortAnswer:
         """Gives a batch up: closes the run, then drops its chunks; nothing once it is decided."""
-        replica, coordinator = self._active()
+        replica, coordinator = active_coordinator(self._pod)
         coordinator.check_abort(name, writer_epoch)
         if coordinator.was_decided(name, writer_epoch, request.generation, batch):
             return AbortAnswer(decided=True)
@@ -376,7 +374,7 @@ class CoordinatorService:
         held = self._pod.placed().definition.store_id
         if request.store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
-        replica, coordinator = self._active()
+        replica, coordinator = active_coordinator(self._pod)
         logs.check_active(replica.log, request.epoch)
         ordinal = (request.generation, request.batch)
         verdict = coordinator.verdict(request.writer, request.writer_epoch, ordinal)

@@ -18,7 +18,7 @@ from qss_core.wire.messages import (
     problem_of,
 )
 from qss_store.replicas.pod import Pod
-from qss_store.runtime.peer_client import Peers
+from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.settings import Settings
 from qss_store.writes.participant_service import ParticipantService
 
@@ -31,7 +31,7 @@ class ParticipantClient:
     """The actives of the store's partitions, this pod's own among them."""
 
     def __init__(
-        self, pod: Pod, batches: ParticipantService, peers: Peers, settings: Settings
+        self, pod: Pod, batches: ParticipantService, peers: Transport, settings: Settings
     ) -> None:
         """Asks `batches` for what is here and `peers` for the rest."""
         self._pod = pod

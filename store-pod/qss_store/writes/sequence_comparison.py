@@ -18,7 +18,7 @@ from qss_core.model import PartitionId, PodAddress, Role, Sequence, WriterEpoch
 from qss_core.wire.losses import BatchesHeld, SequencesAnswer, SequencesRequest
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.runtime.peer_client import Peers
+from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.losses import position_before, told_batches, told_decision
 
@@ -30,7 +30,7 @@ _LATER_S = 1.0
 class Comparison:
     """One pod's exchange of sequences with the others."""
 
-    def __init__(self, pod: Pod, peers: Peers, settings: Settings) -> None:
+    def __init__(self, pod: Pod, peers: Transport, settings: Settings) -> None:
         self._pod = pod
         self._peers = peers
         self._settings = settings

@@ -10,7 +10,7 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication.entries import Abort
 from qss_store.runtime.loop_monitor import WORK_TICK_S, LoopMonitor
-from qss_store.runtime.peer_client import Peers
+from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.staged import StagedChunk
 from qss_store.writes.coordinator_service import CoordinatorService
@@ -22,7 +22,7 @@ class Sweeper:
     """The pod's background work; each round looks at everything anew."""
 
     def __init__(
-        self, pod: Pod, coordination: CoordinatorService, peers: Peers, settings: Settings
+        self, pod: Pod, coordination: CoordinatorService, peers: Transport, settings: Settings
     ) -> None:
         """Works on the pod until its task is cancelled."""
         self._pod = pod

@@ -35,18 +35,13 @@ from qss_core.wire.messages import (
     ResolveRequest,
 )
 from qss_store.replicas.opening.open_database import OpenEngine
-from qss_store.replicas.pod import Pod
 from qss_store.runtime.clock import Clock, SystemClock
-from qss_store.runtime.metrics import Metrics
-from qss_store.runtime.peer_client import Peers
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
+from qss_store.services import PodConfig, build_pod
 from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
 from qss_store.storage.engine import Engine
 from qss_store.storage.memory_engine import MemoryEngine
-from qss_store.writes.coordinator_service import CoordinatorService
-from qss_store.writes.participant_service import ParticipantService
-from qss_store.writes.sweeper import Sweeper
 
 Answer = TypeVar("Answer")
 STORE = StoreName("flights")
@@ -93,7 +88,7 @@ def make_assignment(
     )
 
 
-class FaultyNetwork(Peers):
+class FaultyNetwork:
     """Carries messages between services, and loses, repeats and delays them."""
 
     def __init__(self, random: Random, fault_rate: float) -> None:
@@ -169,20 +164,18 @@ class Services:
         limits: WriteLimits = WRITE_LIMITS,
     ) -> None:
         """What `open_engine` opens is the pod's volume."""
-        self.pod = Pod(
-            STORE,
-            Ordinal(ordinal),
-            volume,
-            open_engine,
-            clock,
-            Metrics(),
-            "process",
+        config = PodConfig(
+            store=STORE,
+            ordinal=Ordinal(ordinal),
+            directory=volume,
+            incarnation="process",
+            settings=settings,
             extensions=extensions,
             limits=limits,
         )
-        self.batches = ParticipantService(self.pod, volume)
-        self.coordination = CoordinatorService(self.pod, self.batches, network, settings)
-        self.maintenance = Sweeper(self.pod, self.coordination, network, settings)
+        services = build_pod(config, network, clock, open_engine)
+        self.pod, self.batches = services.pod, services.participant
+        self.coordination, self.maintenance = services.coordinator, services.sweeper
         self._running: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Awaitable[Any]) -> Any:

@@ -94,7 +94,7 @@ class OnePod:
             self.cluster.session = aiohttp.ClientSession()
         held = await self.cluster.start_pod(0)
         peers = await held.stack.enter_async_context(PeerSession())
-        runner = await make_runner(make_query_app(held.pod, peers, SETTINGS), HOST, 0)
+        runner = await make_runner(make_query_app(held.services, peers), HOST, 0)
         held.stack.push_async_callback(runner.cleanup)
         self.queries = Api(self.cluster.session, f"http://{HOST}:{port_of(runner)}")
 

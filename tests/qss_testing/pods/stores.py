@@ -41,10 +41,10 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication.entries import Commit, Stage
 from qss_store.runtime.clock import Clock, SystemClock
-from qss_store.runtime.metrics import Metrics
-from qss_store.runtime.peer_client import PeerSession
+from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
+from qss_store.services import PodConfig, build_pod
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.writes.participant_service import with_slice
@@ -177,24 +177,18 @@ class Cluster:
 
     async def start_pod(self, ordinal: int) -> Node:
         """Starts a pod on its volume, or starts it again."""
-        pod = Pod(
-            self.definition.name,
-            Ordinal(ordinal),
-            self.volume / str(ordinal),
-            self.open_engine,
-            self.clock,
-            Metrics(),
+        config = PodConfig(
+            store=self.definition.name,
+            ordinal=Ordinal(ordinal),
+            directory=self.volume / str(ordinal),
             incarnation=str(ordinal),
-            uncommitted_rows_bytes_max=self.settings.uncommitted_rows_bytes_max,
+            settings=self.settings,
             extensions=self.extensions,
         )
         session = PeerSession()
-        app = make_query_app(
-            pod,
-            session,
-            self.settings,
-            extensions=self.extensions,
-        )
+        services = build_pod(config, Peers(session), self.clock, self.open_engine)
+        pod = services.pod
+        app = make_query_app(services, session)
         runner = await make_runner(app, "127.0.0.1", self.ports[ordinal])
         node = self.nodes[ordinal] = Node(pod, session, runner, self.ports[ordinal])
         await pod.start()

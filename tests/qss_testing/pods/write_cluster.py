@@ -23,19 +23,18 @@ from qss_core.model import (
     StoreSettings,
 )
 from qss_core.wire.messages import ChunkReference, CommitRequest
-from qss_store.http.internal.app import InternalApi, make_internal_app
-from qss_store.http.internal.writers import writer_routes
+from qss_store.http.internal.app import make_internal_app
 from qss_store.http.ops import make_ops_app
-from qss_store.http.query.app import discovery_routes
 from qss_store.http.server import make_runner, port_of
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication.entries import Decide
 from qss_store.runtime.clock import Clock, SystemClock
-from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.settings import Settings
+from qss_store.services import PodConfig, PodServices, build_pod
+from qss_store.writes.commit_driver import active_coordinator
 from qss_store.writes.coordinator_service import CoordinatorService
 from qss_store.writes.participant_service import ParticipantService
 from qss_store.writes.sequence_comparison import Comparison
@@ -53,6 +52,7 @@ HOST = "127.0.0.1"
 class WritePod:
     """One pod's services, its internal port and its ops port."""
 
+    services: PodServices
     pod: Pod
     batches: ParticipantService
     coordination: CoordinatorService
@@ -81,34 +81,36 @@ class WriteCluster:
     async def start_pod(self, ordinal: int) -> WritePod:
         """Starts a pod on its volume, or starts it again at the same port."""
         volume = self.volume / str(ordinal)
-        metrics = Metrics()
-        pod = Pod(
-            self.definition.name,
-            Ordinal(ordinal),
-            volume,
-            self.open_engine,
-            self.clock,
-            metrics,
-            incarnation=str(ordinal),
-        )
         stack = AsyncExitStack()
-        stack.push_async_callback(pod.close)
         peers = await stack.enter_async_context(PeerSession())
-        batches = ParticipantService(pod, volume)
-        coordination = CoordinatorService(pod, batches, Peers(peers), self.settings)
-        maintenance = Sweeper(pod, coordination, Peers(peers), self.settings)
-        comparison = Comparison(pod, Peers(peers), self.settings)
-        api = InternalApi(pod, batches, coordination, comparison, peers, self.settings)
-        writers = writer_routes(pod, coordination, peers, self.settings)
-        internal = make_internal_app(api, metrics, [*discovery_routes(pod), *writers])
-        ops = make_ops_app(pod, batches, maintenance)
+        config = PodConfig(
+            store=self.definition.name,
+            ordinal=Ordinal(ordinal),
+            directory=volume,
+            incarnation=str(ordinal),
+            settings=self.settings,
+        )
+        services = build_pod(config, Peers(peers), self.clock, self.open_engine)
+        pod, coordination, comparison = services.pod, services.coordinator, services.comparison
+        stack.push_async_callback(pod.close)
+        internal, ops = make_internal_app(services, peers), make_ops_app(services)
         ports = []
         for app, port in ((internal, self.ports[ordinal]), (ops, 0)):
             runner = await make_runner(app, HOST, port)
             stack.push_async_callback(runner.cleanup)
             ports.append(port_of(runner))
         front, back = (Api(self.session, f"http://{HOST}:{port}") for port in ports)
-        held = WritePod(pod, batches, coordination, maintenance, comparison, front, back, stack)
+        held = WritePod(
+            services,
+            pod,
+            services.participant,
+            coordination,
+            services.sweeper,
+            comparison,
+            front,
+            back,
+            stack,
+        )
         self.pods[ordinal] = held
         await pod.start(compares=True)
         await comparison.first()
@@ -310,7 +312,7 @@ class Writer:
 async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chunks) -> None:
     """Decides as a coordinator does that dies right after it."""
     coordination = cluster.pods[0].coordination
-    replica, coordinator = coordination._active()
+    replica, coordinator = active_coordinator(cluster.pods[0].pod)
     request = CommitRequest(
         generation=1,
         chunks={str(p): tuple(of_it) for p, of_it in chunks.items()},

@@ -1,324 +1,44 @@
-"""The internal port: what writers, peers and the operator ask (http-api.md).
-
-Requests of writers may be sent to any pod: one that does not coordinate passes them on, once.
-"""
-
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+"""The internal port: writers, other pods and the operator."""
 
 from aiohttp import web
 
-from qss_client.chunks.carried_batch import BATCH_MEDIA, CARRIED_BYTES_MAX, decode_batch
-from qss_core.errors import (
-    MalformedRequestError,
-    OverloadedError,
-    StaleWriterError,
-    WrongStoreError,
-)
-from qss_core.model import StoreAssignment, WriterEpoch
-from qss_core.queries.parameters import parse_parameters
-from qss_core.wire.chunk_ids import decode_chunk_id
-from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
-from qss_core.wire.messages import (
-    AbortPartitionsRequest,
-    AbortRequest,
-    CommitAnswer,
-    CommitPartitionsRequest,
-    CommitRequest,
-    OpenWriterRequest,
-    PrepareRequest,
-    RenewAnswer,
-    ResolveRequest,
-    encode,
-)
 from qss_store.access.guard import Guard
 from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
-from qss_store.http.internal.coordinator_proxy import CoordinatorProxy
-from qss_store.http.internal.writers import WRITERS_ROUTE, writer_name
+from qss_store.http.discovery import DiscoveryApi
+from qss_store.http.internal.handlers import InternalApi
+from qss_store.http.internal.routes import INTERNAL_ROUTES, InternalHandlers
+from qss_store.http.internal.writers import WritersApi
 from qss_store.http.large_answers import memory_middlewares
-from qss_store.http.middleware import (
-    MEMORY,
-    BodyPace,
-    read_body,
-    read_json,
-    shell_middlewares,
-)
-from qss_store.replicas.pod import Pod
-from qss_store.replication.entries import Stage
-from qss_store.runtime.metrics import Metrics
+from qss_store.http.middleware import shell_middlewares
+from qss_store.http.query.openapi.document import DocumentApi
+from qss_store.http.query.routes import QUERY_ROUTES
+from qss_store.http.routes import add_routes, callers_by_path
 from qss_store.runtime.peer_client import PeerSession
-from qss_store.runtime.settings import Settings
-from qss_store.transactions.position_limits import (
-    LESS_POSITION,
-    check_position_json,
-    commit_bytes_max,
-)
-from qss_store.writes.coordinator_service import CoordinatorService
-from qss_store.writes.loss_acceptance import LossAcceptance
-from qss_store.writes.participant_service import ParticipantService
-from qss_store.writes.sequence_comparison import Comparison
-
-Message = TypeVar("Message")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_WAIT_MAX_S = 60.0
-_STORE_ID = "storeId"
-_WRITER = WRITERS_ROUTE + "/{writer}"
-_BATCH = _WRITER + "/{epoch}/batches/{batch}"
-
-
-class InternalApi:
-    """The handlers of the internal port."""
-
-    def __init__(
-        self,
-        pod: Pod,
-        batches: ParticipantService,
-        coordination: CoordinatorService,
-        comparison: Comparison,
-        session: PeerSession,
-        settings: Settings,
-    ) -> None:
-        """Parses requests for these services; `session` carries what is passed on."""
-        self._comparison = comparison
-        self._losses = LossAcceptance(pod, comparison)
-        self._pod = pod
-        self._batches = batches
-        self._coordination = coordination
-        self._to_coordinator = CoordinatorProxy(pod, session, settings)
-        self.settings = settings
-        self.memory = pod.request_memory
-        self._pace = BodyPace(total_s=settings.body_deadline_s)
-        self._uncommitted_bytes = 0
-
-    def routes(self) -> list[web.RouteDef]:
-        """Every path of the port but discovery."""
-
-        def of_writer(handler: Handler) -> Handler:
-            return self._to_coordinator.handler(handler, _STORE_ID)
-
-        return [
-            web.post(_WRITER, of_writer(self.open_writer)),
-            web.put(_BATCH + "/chunks/{chunk}", self.stage),
-            web.post(_BATCH + "/commit", of_writer(self.commit)),
-            web.post(_BATCH + "/abort", of_writer(self.abort)),
-            web.post(_WRITER + "/{epoch}/renew", of_writer(self.renew)),
-            web.post("/transactions/prepare", self.prepare),
-            web.post("/transactions/commit", self.commit_partitions),
-            web.post("/transactions/abort", self.abort_partitions),
-            web.post("/transactions/resolve", self.resolve),
-            web.post("/transactions/sequences", self.sequences),
-            web.put("/control/assignment", self.assign),
-            web.get("/control/replicas", self.replicas),
-            web.post("/control/accept-data-loss", self.accept_loss),
-        ]
-
-    # --- Writers
-
-    async def open_writer(self, request: web.Request) -> web.Response:
-        name = writer_name(request)
-        self._check_store_id(request)
-        message = await self._read(request, OpenWriterRequest, _STORE_ID)
-        return _json(await self._coordination.open(name, message))
-
-    async def commit(self, request: web.Request) -> web.Response:
-        """Decides and commits a batch."""
-        return _json(await (await self._begin_commit(request)))
-
-    async def _begin_commit(self, request: web.Request) -> Awaitable[CommitAnswer]:
-        """Whoever waits for the answer keeps nothing of the body."""
-        name, epoch, batch = _batch_of(request)
-        self._check_store_id(request)
-        memory = request.get(MEMORY)
-        partitions = self._pod.placed().definition.partitions
-        if request.content_type != BATCH_MEDIA:
-            message = await read_json(
-                request,
-                min(commit_bytes_max(partitions), self.settings.message_bytes_max),
-                CommitRequest,
-                self._pace,
-                check_position_json,
-                self._pod.turns,
-                f"a batch names up to 4000 chunks for each of {partitions} partitions: let fewer "
-                f"tasks write; or its position is too large: {LESS_POSITION}",
-            )
-            return self._coordination.begin_commit(name, epoch, batch, message, (), memory)
-        body = await read_body(request, CARRIED_BYTES_MAX, self._pace)
-        message, chunk = decode_batch(body)
-        rows = tuple(self._batches.slices_of(chunk))
-        await self._batches.check_rows(rows)
-        return self._coordination.begin_commit(name, epoch, batch, message, rows, memory)
-
-    async def abort(self, request: web.Request) -> web.Response:
-        name, epoch, batch = _batch_of(request)
-        self._check_store_id(request)
-        message = await self._read(request, AbortRequest, _STORE_ID)
-        return _json(await self._coordination.abort(name, epoch, batch, message))
-
-    async def renew(self, request: web.Request) -> web.Response:
-        epoch = WriterEpoch(_number(request, "epoch"))
-        self._check_store_id(request)
-        self._coordination.writers.renew(writer_name(request), epoch)
-        return _json(RenewAnswer(closes_after_s=self.settings.open_batch_timeout_s))
-
-    async def stage(self, request: web.Request) -> web.Response:
-        self._pod.check_store(request.match_info["store"])
-        name, epoch, batch = _batch_of(request)
-        chunk = request.match_info["chunk"]
-        if decode_chunk_id(chunk).writer_epoch != epoch:
-            raise StaleWriterError(f"chunk {chunk} is not of writer epoch {epoch}")
-        generation = _parsed("generation", _of_stage(request).get("generation", ""))
-        self._check_store_id(request)
-        body = await self._read_chunk(request)
-        try:
-            slices = self._batches.slices_of(body)
-            await self._batches.check_rows(slices)
-            stage = Stage(
-                writer=name,
-                generation=generation,
-                batch=batch,
-                writer_epoch=epoch,
-                chunk=chunk,
-            )
-            return _json(await self._batches.stage(stage, slices))
-        finally:
-            self._hold(-len(body))
-
-    def _check_store_id(self, request: web.Request) -> None:
-        """Refuses a run of another store: one that was deleted and made again has the same name.
-
-        Raises WrongStoreError, and MalformedRequestError where the request names no store id.
-        """
-        named = _of_stage(request).get(_STORE_ID)
-        if named is None:
-            raise MalformedRequestError(
-                "storeId is missing: writers name the id of the store that they write, as "
-                "GET /state/instances/{store} gives it"
-            )
-        held = self._pod.placed().definition.store_id
-        if named != held:
-            raise WrongStoreError(
-                f"this is store id {held}, and the writer means {named[:80]}: the store was "
-                "deleted and made again. Stop this run; a new one begins with a new checkpoint",
-                store_id=held,
-            )
-
-    async def _read_chunk(self, request: web.Request) -> bytes:
-        """The body, counted against `uncommittedMaxBytes` until its slices are in the log."""
-        limit = self._pod.placed().settings.uncommitted_bytes_max
-        announced = request.content_length or self.settings.chunk_bytes_max
-        if limit >= 0 and self._uncommitted_bytes and self._uncommitted_bytes + announced > limit:
-            raise OverloadedError(
-                f"{self._uncommitted_bytes} bytes are being staged and {announced} more would pass "
-                f"uncommittedMaxBytes ({limit}): send again shortly",
-                limit="uncommittedMaxBytes",
-            )
-        self._hold(announced)
-        try:
-            body = await read_body(request, self.settings.chunk_bytes_max, self._pace)
-        except BaseException:
-            self._hold(-announced)
-            raise
-        self._hold(len(body) - announced)
-        return body
-
-    def _hold(self, more: int) -> None:
-        self._uncommitted_bytes += more
-        self._pod.metrics.uncommitted_bytes.set(self._uncommitted_bytes)
-
-    # --- Participants
-
-    async def prepare(self, request: web.Request) -> web.Response:
-        """Asks for everything that could refuse a commit."""
-        return _json(await self._batches.prepare(await self._read(request, PrepareRequest)))
-
-    async def commit_partitions(self, request: web.Request) -> web.Response:
-        message = await self._read(request, CommitPartitionsRequest)
-        return _json(await self._batches.commit(message))
-
-    async def abort_partitions(self, request: web.Request) -> web.Response:
-        return _json(await self._batches.abort(await self._read(request, AbortPartitionsRequest)))
-
-    async def resolve(self, request: web.Request) -> web.Response:
-        """What became of old chunks."""
-        return _json(self._coordination.resolve(await self._read(request, ResolveRequest)))
-
-    async def sequences(self, request: web.Request) -> web.Response:
-        """Compares what this pod and another one hold."""
-        return _json(await self._comparison.answer(await self._read(request, SequencesRequest)))
-
-    # --- Control
-
-    async def accept_loss(self, request: web.Request) -> web.Response:
-        """Goes on without batches that a partition lost; a coordinator goes on with what it can."""
-        await self._losses.accept(await self._read(request, AcceptLossRequest))
-        self._coordination.go_on()
-        return _json(self._pod.report())
-
-    async def assign(self, request: web.Request) -> web.Response:
-        """Takes an assignment; a coordinator goes on with what was decided."""
-        report = await self._pod.assign(await self._read(request, StoreAssignment))
-        self._coordination.go_on()
-        return _json(report)
-
-    async def replicas(self, request: web.Request) -> web.Response:
-        """What the pod has; waits for a change with `wait` (seconds) and `after` (version)."""
-        given = _parameters(request, "wait", "after")
-        if "wait" not in given:
-            return _json(self._pod.report())
-        wait_s = min(_WAIT_MAX_S, float(_parsed("wait", given["wait"])))
-        after = _parsed("after", given.get("after", "0"))
-        await self._pod.news.wait(after, wait_s)
-        return _json(self._pod.report())
-
-    async def _read(self, request: web.Request, kind: type[Message], *allowed: str) -> Message:
-        _parameters(request, *allowed)
-        return await read_json(request, self.settings.message_bytes_max, kind, self._pace)
+from qss_store.services import PodServices
 
 
 def make_internal_app(
-    api: InternalApi,
-    metrics: Metrics,
-    discovery: list[web.RouteDef],
-    guard: Guard | None = None,
+    services: PodServices, session: PeerSession, guard: Guard | None = None
 ) -> web.Application:
-    """The application of the internal port; without a guard everybody may do everything."""
+    """The application of the internal port; `session` carries what other pods are asked.
+
+    Without a guard everybody may do everything.
+    """
+    pod, settings = services.pod, services.settings
+    handlers = InternalHandlers(
+        discovery=DiscoveryApi(pod),
+        document=DocumentApi(QUERY_ROUTES),
+        internal=InternalApi(services, session),
+        writers=WritersApi(services.coordinator),
+    )
     app = web.Application(
         middlewares=[
-            *shell_middlewares(metrics, "internal"),
-            *memory_middlewares(api.memory, api.settings.write_stall_max_s),
-            *browser_middlewares(callers_of(api.settings, guard)),
-            *access_middlewares(guard),
+            *shell_middlewares(pod.metrics, "internal"),
+            *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
+            *browser_middlewares(callers_of(settings, guard)),
+            *access_middlewares(guard, callers_by_path(INTERNAL_ROUTES)),
         ]
     )
-    app.add_routes(api.routes())
-    app.add_routes(discovery)
+    add_routes(app, handlers, INTERNAL_ROUTES)
     return app
-
-
-def _json(message: object) -> web.Response:
-    return web.Response(body=encode(message), content_type="application/json")
-
-
-def _batch_of(request: web.Request) -> tuple[str, WriterEpoch, int]:
-    epoch = WriterEpoch(_number(request, "epoch"))
-    return writer_name(request), epoch, _number(request, "batch")
-
-
-def _number(request: web.Request, name: str) -> int:
-    return _parsed(name, request.match_info[name])
-
-
-def _of_stage(request: web.Request) -> dict[str, str]:
-    return _parameters(request, _STORE_ID, "generation")
-
-
-def _parameters(request: web.Request, *allowed: str) -> dict[str, str]:
-    return parse_parameters(request.rel_url.raw_query_string, allowed)
-
-
-def _parsed(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise MalformedRequestError(f"{name} is a whole number, not {text[:40]!r}")
-    return int(text)

@@ -6,37 +6,29 @@ from qss_core.errors import MalformedRequestError
 from qss_core.queries.parameters import parse_parameters
 from qss_core.wire.messages import encode
 from qss_core.wire.writer_reports import check_writer_name
-from qss_store.http.internal.coordinator_proxy import CoordinatorProxy
-from qss_store.replicas.pod import Pod
-from qss_store.runtime.peer_client import PeerSession
-from qss_store.runtime.settings import Settings
 from qss_store.writes.coordinator_service import CoordinatorService
 
-WRITERS_ROUTE = "/changelog/stores/{store}/writers"
 _BOOLEANS = {"true": True, "false": False}
 
 
-def writer_routes(
-    pod: Pod, coordination: CoordinatorService, session: PeerSession, settings: Settings
-) -> list[web.RouteDef]:
-    """Both paths; any pod is asked, the coordinator answers."""
+class WritersApi:
+    """The coordinator's answers about writers."""
 
-    async def list_all(_: web.Request) -> web.Response:
-        return _json(coordination.writers.report())
+    def __init__(self, coordination: CoordinatorService) -> None:
+        self._coordination = coordination
 
-    async def delete(request: web.Request) -> web.Response:
+    async def list_all(self, _: web.Request) -> web.Response:
+        """All writers, and when each was last heard of."""
+        return _json(self._coordination.writers.report())
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """Deletes one writer; `force` also one whose run is open."""
         given = parse_parameters(request.rel_url.raw_query_string, ("force",))
         text = given.get("force", "false")
         if text not in _BOOLEANS:
             raise MalformedRequestError(f"force is true or false, not {text[:40]!r}")
         name = writer_name(request)
-        return _json(await coordination.delete_writer(name, force=_BOOLEANS[text]))
-
-    coordinated = CoordinatorProxy(pod, session, settings).handler
-    return [
-        web.get(WRITERS_ROUTE, coordinated(list_all)),
-        web.delete(WRITERS_ROUTE + "/{writer}", coordinated(delete, "force")),
-    ]
+        return _json(await self._coordination.delete_writer(name, force=_BOOLEANS[text]))
 
 
 def writer_name(request: web.Request) -> str:

@@ -3,71 +3,56 @@
 from aiohttp import web
 
 from qss_store.access.guard import Guard
-from qss_store.http import discovery
 from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
+from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import shell_middlewares
-from qss_store.http.query import timed, versions
-from qss_store.http.query.fast_path import MANY_ROUTE, POINT_ROUTE, QueryFastPath
-from qss_store.http.query.openapi.document import openapi_route
+from qss_store.http.query.fast_path import QueryFastPath
+from qss_store.http.query.openapi.document import DocumentApi
 from qss_store.http.query.point import PointApi
 from qss_store.http.query.queries import QueryApi
+from qss_store.http.query.routes import QUERY_ROUTES, QueryHandlers
 from qss_store.http.query.scans import ScanApi
 from qss_store.http.query.timed import TimedApi
+from qss_store.http.query.versions import VersionApi
+from qss_store.http.routes import add_routes, callers_by_path
 from qss_store.http.server import LANE
 from qss_store.reads.context import ReadContext
 from qss_store.reads.routing.peer_reads import PeerReads
-from qss_store.replicas.pod import Pod
 from qss_store.runtime.peer_client import PeerSession
-from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
-from qss_store.runtime.settings import Settings
-
-_DEFAULTS = Settings()
+from qss_store.services import PodServices
 
 
 def make_query_app(
-    pod: Pod,
-    session: PeerSession,
-    settings: Settings = _DEFAULTS,
-    guard: Guard | None = None,
-    extensions: Extensions = NO_EXTENSIONS,
+    services: PodServices, session: PeerSession, guard: Guard | None = None
 ) -> web.Application:
     """The application of the query port; `session` carries what other pods are asked.
 
     Without a guard everybody may ask. Nothing here writes: who reaches this port and no other one
     can change nothing.
     """
+    pod, settings = services.pod, services.settings
     callers = callers_of(settings, guard)
     reader = ReadContext(pod, PeerReads(session, settings.peer_requests_max), settings)
     points, scans = PointApi(reader), ScanApi(reader)
-    queries = QueryApi(reader, scans, extensions)
+    handlers = QueryHandlers(
+        discovery=DiscoveryApi(pod),
+        document=DocumentApi(QUERY_ROUTES),
+        points=points,
+        scans=scans,
+        timed=TimedApi(reader, points, scans),
+        versions=VersionApi(reader, points, scans),
+        queries=QueryApi(reader, scans, services.extensions),
+    )
     app = web.Application(
         middlewares=[
             *shell_middlewares(pod.metrics, "query"),
             *memory_middlewares(pod.request_memory, settings.write_stall_max_s),
             *browser_middlewares(callers),
-            *access_middlewares(guard),
+            *access_middlewares(guard, callers_by_path(QUERY_ROUTES)),
         ]
     )
-    of_times = TimedApi(reader, points, scans)
-    app[LANE] = QueryFastPath(reader, guard, pod.metrics.requests, of_times, callers)
-    app.add_routes(
-        [
-            # First, since the router tries the routes of a path's first words in turn.
-            web.get(POINT_ROUTE.replace("{key}", "{key:[^/]*}"), points.get),
-            web.get("/state/stores/{store}", scans.get),
-            *discovery_routes(pod),
-            *timed.routes(of_times),
-            *versions.routes(reader, points, scans),
-            web.get("/state/count/{store}", queries.count),
-            web.post(MANY_ROUTE, queries.get_many),
-            web.post("/state/query/{store}", queries.query),
-        ]
-    )
+    app[LANE] = QueryFastPath(reader, guard, pod.metrics.requests, handlers.timed, callers)
+    add_routes(app, handlers, QUERY_ROUTES)
     return app
-
-
-def discovery_routes(pod: Pod) -> list[web.RouteDef]:
-    """What the internal port serves too: who has what, and the document of this port."""
-    return [openapi_route(), *discovery.routes(pod)]

@@ -248,13 +248,3 @@ def _point(
         partition=partition_of_key(key, options.partition, codec),
         write=make_timed_writer(codec, plan.shape, times_of(parameters)),
     )
-
-
-def routes(api: TimedApi) -> list[web.RouteDef]:
-    """The routes of windows and sessions."""
-    return [
-        web.get("/state/windows/{store}/{key:[^/]*}", api.windows_of_key),
-        web.get("/state/windows/{store}", api.windows),
-        web.get("/state/sessions/{store}/{key:[^/]*}", api.sessions_of_key),
-        web.get("/state/sessions/{store}", api.sessions),
-    ]

@@ -82,11 +82,3 @@ class VersionApi:
 
 def _media_of(codec: Codec) -> tuple[str, ...]:
     return (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
-
-
-def routes(reader: ReadContext, points: PointApi, scans: ScanApi) -> list[web.RouteDef]:
-    api = VersionApi(reader, points, scans)
-    return [
-        web.get("/state/versions/{store}/{key:[^/]*}", api.of_key),
-        web.get("/state/versions/{store}", api.of_all),
-    ]

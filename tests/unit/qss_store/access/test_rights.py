@@ -1,64 +1,72 @@
-"""Which route needs what."""
+"""Which caller needs what, and which caller each path is for."""
+
+from typing import Any
 
 import pytest
 
 from qss_store.access.rights import (
     NO_ROUTE,
+    Caller,
     Identities,
     Requirement,
     Right,
     forbidden,
     requirement_of,
 )
+from qss_store.http.internal.routes import INTERNAL_ROUTES
+from qss_store.http.query.routes import QUERY_ROUTES
+from qss_store.http.routes import Route, callers_by_path
 
 PODS, OPERATOR = "system:serviceaccount:shop:words", "system:serviceaccount:qss:operator"
 OURS = Identities(store="words", namespace="shop", pods=PODS, operator=OPERATOR)
+DISCOVERY = ("/state/stores", "/state/instances", "/state/instance/", "/state/lags/")
 
 
 @pytest.mark.parametrize(
-    "route",
+    ("caller", "requirement"),
     [
-        "/state/stores/{store}",
-        "/state/stores/{store}/{key}",
-        "/state/count/{store}",
-        "/state/get/{store}",
-        "/state/query/{store}",
-        "/state/what-is-to-come",
+        (Caller.ANYBODY, Requirement(is_for_all=True)),
+        (Caller.READER, Requirement(rights=(Right.QUERY,))),
+        (Caller.WRITER, Requirement(rights=(Right.WRITE,))),
+        (
+            Caller.CLIENT,
+            Requirement(accounts=frozenset({PODS, OPERATOR}), rights=(Right.QUERY, Right.WRITE)),
+        ),
+        (Caller.OPERATOR, Requirement(accounts=frozenset({PODS, OPERATOR}))),
+        (Caller.POD, Requirement(accounts=frozenset({PODS}))),
     ],
 )
-def test_reads_need_the_right_to_query(route: str) -> None:
-    assert requirement_of(route, OURS) == Requirement(rights=(Right.QUERY,))
+def test_a_caller_needs_a_right_or_to_be_an_account(
+    caller: Caller, requirement: Requirement
+) -> None:
+    assert requirement_of(caller, OURS) == requirement
 
 
-def test_writes_need_the_right_to_write() -> None:
-    route = "/changelog/stores/{store}/writers/{writer}"
-    assert requirement_of(route, OURS) == Requirement(rights=(Right.WRITE,))
-
-
-@pytest.mark.parametrize("route", ["/transactions/prepare", "/replication/append", "/whatever"])
-def test_what_is_between_pods_and_what_is_not_known_is_for_pods_only(route: str) -> None:
-    assert requirement_of(route, OURS) == Requirement(accounts=frozenset({PODS}))
-
-
-def test_control_is_for_the_operator_and_the_pods() -> None:
-    assert requirement_of("/control/assignment", OURS).accounts == {PODS, OPERATOR}
+def test_control_is_for_the_pods_where_there_is_no_operator() -> None:
     alone = Identities(store="words", namespace="shop", pods=PODS)
-    assert requirement_of("/control/assignment", alone).accounts == {PODS}
-    assert requirement_of("/control/assignment", OURS).rights == ()
+    assert requirement_of(Caller.OPERATOR, alone).accounts == {PODS}
 
 
-@pytest.mark.parametrize(
-    "route", ["/state/instances/{store}", "/state/stores", "/state/lags/{store}"]
-)
-def test_discovery_is_for_readers_writers_and_the_operator(route: str) -> None:
-    needed = requirement_of(route, OURS)
-    assert needed.rights == (Right.QUERY, Right.WRITE)
-    assert needed.accounts == {PODS, OPERATOR}
+@pytest.mark.parametrize("route", [*QUERY_ROUTES, *INTERNAL_ROUTES], ids=lambda route: route.path)
+def test_the_first_words_of_a_path_say_whom_it_is_for(route: Route[Any]) -> None:
+    path, caller = route.path, route.caller
+    if path == "/openapi.json":
+        assert caller is Caller.ANYBODY
+    elif path == "/state/stores" or path.startswith(DISCOVERY[1:]):
+        assert caller is Caller.CLIENT
+    else:
+        first = path.split("/")[1]
+        expected = {
+            "state": Caller.READER,
+            "changelog": Caller.WRITER,
+            "control": Caller.OPERATOR,
+            "transactions": Caller.POD,
+        }
+        assert caller is expected[first]
 
 
-@pytest.mark.parametrize("route", [NO_ROUTE, "/openapi.json"])
-def test_what_tells_nothing_is_for_every_account(route: str) -> None:
-    assert requirement_of(route, OURS) == Requirement(is_for_all=True)
+def test_a_path_that_nothing_serves_tells_nothing_and_is_for_everybody() -> None:
+    assert callers_by_path(INTERNAL_ROUTES)[NO_ROUTE] is Caller.ANYBODY
 
 
 def test_a_refusal_says_which_right_on_which_store_the_account_lacks() -> None:
@@ -67,5 +75,5 @@ def test_a_refusal_says_which_right_on_which_store_the_account_lacks() -> None:
         "system:serviceaccount:shop:app may not get queryablestatestores/query of words: "
         "a Role in namespace shop has to allow it (API group queryablestate.dev)"
     )
-    control = forbidden("a", requirement_of("/control/assignment", OURS), OURS)
+    control = forbidden("a", requirement_of(Caller.OPERATOR, OURS), OURS)
     assert control.message == f"a may not do this to words: only {OPERATOR} and {PODS} may"

@@ -1,0 +1,122 @@
+"""The routes of the internal port: writers, pods and the operator."""
+
+from dataclasses import dataclass
+
+from qss_store.access.rights import Caller
+from qss_store.http.discovery import DiscoveryApi
+from qss_store.http.internal.handlers import STORE_ID, InternalApi
+from qss_store.http.internal.writers import WritersApi
+from qss_store.http.query.openapi.document import DocumentApi
+from qss_store.http.query.routes import DISCOVERY_ROUTES
+from qss_store.http.routes import Handler, Route
+
+_WRITERS = "/changelog/stores/{store}/writers"
+_WRITER = _WRITERS + "/{writer}"
+_BATCH = _WRITER + "/{epoch}/batches/{batch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalHandlers:
+    """All handlers of the internal port."""
+
+    discovery: DiscoveryApi
+    document: DocumentApi
+    internal: InternalApi
+    writers: WritersApi
+
+    def of_writer(self, handler: Handler) -> Handler:
+        """A handler that only the coordinator has an answer for; the request names the store."""
+        return self.internal.coordinated(handler, STORE_ID)
+
+
+INTERNAL_ROUTES: tuple[Route[InternalHandlers], ...] = (
+    Route(
+        path=_WRITERS,
+        caller=Caller.WRITER,
+        handler=lambda api: api.internal.coordinated(api.writers.list_all),
+    ),
+    Route(
+        path=_WRITER,
+        caller=Caller.WRITER,
+        handler=lambda api: api.of_writer(api.internal.open_writer),
+        method="POST",
+    ),
+    Route(
+        path=_WRITER,
+        caller=Caller.WRITER,
+        handler=lambda api: api.internal.coordinated(api.writers.delete, "force"),
+        method="DELETE",
+    ),
+    Route(
+        path=_BATCH + "/chunks/{chunk}",
+        caller=Caller.WRITER,
+        handler=lambda api: api.internal.stage,
+        method="PUT",
+    ),
+    Route(
+        path=_BATCH + "/commit",
+        caller=Caller.WRITER,
+        handler=lambda api: api.of_writer(api.internal.commit),
+        method="POST",
+    ),
+    Route(
+        path=_BATCH + "/abort",
+        caller=Caller.WRITER,
+        handler=lambda api: api.of_writer(api.internal.abort),
+        method="POST",
+    ),
+    Route(
+        path=_WRITER + "/{epoch}/renew",
+        caller=Caller.WRITER,
+        handler=lambda api: api.of_writer(api.internal.renew),
+        method="POST",
+    ),
+    Route(
+        path="/transactions/prepare",
+        caller=Caller.POD,
+        handler=lambda api: api.internal.prepare,
+        method="POST",
+    ),
+    Route(
+        path="/transactions/commit",
+        caller=Caller.POD,
+        handler=lambda api: api.internal.commit_partitions,
+        method="POST",
+    ),
+    Route(
+        path="/transactions/abort",
+        caller=Caller.POD,
+        handler=lambda api: api.internal.abort_partitions,
+        method="POST",
+    ),
+    Route(
+        path="/transactions/resolve",
+        caller=Caller.POD,
+        handler=lambda api: api.internal.resolve,
+        method="POST",
+    ),
+    Route(
+        path="/transactions/sequences",
+        caller=Caller.POD,
+        handler=lambda api: api.internal.sequences,
+        method="POST",
+    ),
+    Route(
+        path="/control/assignment",
+        caller=Caller.OPERATOR,
+        handler=lambda api: api.internal.assign,
+        method="PUT",
+    ),
+    Route(
+        path="/control/replicas",
+        caller=Caller.OPERATOR,
+        handler=lambda api: api.internal.replicas,
+    ),
+    Route(
+        path="/control/accept-data-loss",
+        caller=Caller.OPERATOR,
+        handler=lambda api: api.internal.accept_loss,
+        method="POST",
+    ),
+    *DISCOVERY_ROUTES,
+)

@@ -1,0 +1,285 @@
+"""The routes of the query port, and those of discovery, which the internal port has, too."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from qss_core.queries.parameters import (
+    BODY_PARAMETERS,
+    COUNT_PARAMETERS,
+    KEY_METADATA_PARAMETERS,
+    PARAMETERS,
+    POINT_PARAMETERS,
+    SCAN_PARAMETERS,
+    Parameter,
+)
+from qss_core.queries.timed_parameters import (
+    OF_SESSIONS,
+    OF_VERSIONS,
+    OF_WINDOWS,
+    SESSION_KEY_PARAMETERS,
+    SESSION_PARAMETERS,
+    VERSION_PARAMETERS,
+    WINDOW_KEY_PARAMETERS,
+    WINDOW_PARAMETERS,
+)
+from qss_store.access.rights import Caller
+from qss_store.http.content_types import ARROW, JSON, NDJSON, OCTETS
+from qss_store.http.discovery import DiscoveryApi
+from qss_store.http.query.fast_path import MANY_ROUTE, POINT_ROUTE
+from qss_store.http.query.openapi.document import DocumentApi
+from qss_store.http.query.openapi.schemas import ref
+from qss_store.http.query.point import PointApi
+from qss_store.http.query.queries import QueryApi
+from qss_store.http.query.scans import ScanApi
+from qss_store.http.query.timed import TimedApi
+from qss_store.http.query.versions import VersionApi
+from qss_store.http.routes import Handler, Operation, Route
+
+# OpenAPI 3.1 says no more of bytes that are no JSON.
+_BYTES: dict[str, Any] = {}
+_POINT_HEADERS = {
+    "Etag": "Weak; names the state, not the row. For If-None-Match.",
+    "Vary": "Accept",
+    "Queryable-State-Position": "The position of the state, as a token for positionBound.",
+    "Queryable-State-Partition": "The key's partition.",
+    "Queryable-State-Served-By": "The pod that answered.",
+    "Queryable-State-Sequence": "The partition's sequence: equal ones are equal states.",
+}
+_POINT = (400, 404, 406, 409, 413, 421, 500, 503, 504)
+_WHOLE = (400, 404, 406, 503)
+_MANY = (400, 404, 406, 408, 413, 415, 503)
+
+
+class HasDiscovery(Protocol):
+    """The handlers of where pods and partitions are: writers need it as much as readers do."""
+
+    @property
+    def discovery(self) -> DiscoveryApi: ...
+
+    @property
+    def document(self) -> DocumentApi: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryHandlers:
+    """All handlers of the query port."""
+
+    discovery: DiscoveryApi
+    document: DocumentApi
+    points: PointApi
+    scans: ScanApi
+    timed: TimedApi
+    versions: VersionApi
+    queries: QueryApi
+
+
+# No row is in any of it.
+DISCOVERY_ROUTES: tuple[Route[HasDiscovery], ...] = (
+    Route(
+        path="/openapi.json",
+        caller=Caller.ANYBODY,
+        handler=lambda api: api.document.get,
+        operation=Operation(summary="This document.", answers={JSON: {"type": "object"}}),
+    ),
+    Route(
+        path="/state/stores",
+        caller=Caller.CLIENT,
+        handler=lambda api: api.discovery.stores,
+        operation=Operation(
+            summary="The names and types of this pod's stores.", answers={JSON: ref("Stores")}
+        ),
+    ),
+    Route(
+        path="/state/instances",
+        caller=Caller.CLIENT,
+        handler=lambda api: api.discovery.all_instances,
+        operation=Operation(
+            summary="The pods of each store that this pod knows (KIP-67 allMetadata).",
+            answers={JSON: ref("Instances")},
+        ),
+    ),
+    Route(
+        path="/state/instances/{store}",
+        caller=Caller.CLIENT,
+        handler=lambda api: api.discovery.instances,
+        operation=Operation(
+            summary="A store's pods, definition and assignment (KIP-67 allMetadataForStore).",
+            answers={JSON: ref("StoreMetadata")},
+        ),
+    ),
+    Route(
+        path="/state/instance/{store}/{key}",
+        caller=Caller.CLIENT,
+        handler=lambda api: api.discovery.instance,
+        operation=Operation(
+            summary="Which pods have a key's partition (KIP-535 queryMetadataForKey).",
+            answers={JSON: ref("KeyMetadata")},
+            parameters=KEY_METADATA_PARAMETERS,
+            statuses=(400, 404, 413, 503),
+        ),
+    ),
+    Route(
+        path="/state/lags/{store}",
+        caller=Caller.CLIENT,
+        handler=lambda api: api.discovery.lags,
+        operation=Operation(
+            summary="How far this pod's replicas are (KIP-535 allLocalStorePartitionLags).",
+            answers={JSON: ref("Lags")},
+        ),
+    ),
+)
+
+
+def _of_times(
+    what: str,
+    row: str,
+    parameters: tuple[tuple[str, ...], tuple[str, ...]],
+    own: dict[str, Parameter],
+    handlers: tuple[Callable[[TimedApi], Handler], Callable[[TimedApi], Handler]],
+) -> tuple[Route[QueryHandlers], ...]:
+    """The routes of windows or sessions: those of a key, and those of all keys."""
+    of_key, of_keys = parameters
+    described = {**PARAMETERS, **own}
+    find_key, find_all = handlers
+    return (
+        Route(
+            path=f"/state/{what}/{{store}}/{{key}}",
+            caller=Caller.READER,
+            handler=lambda api: find_key(api.timed),
+            operation=Operation(
+                summary=f"The {what} of a key; with exact bounds one row, as of a key.",
+                answers={
+                    JSON: ref(f"{row}s"),
+                    NDJSON: ref(f"{row}Line"),
+                    ARROW: _BYTES,
+                    OCTETS: _BYTES,
+                },
+                parameters=of_key,
+                described=described,
+                headers=_POINT_HEADERS,
+                statuses=(*_POINT, 429),
+            ),
+        ),
+        Route(
+            path=f"/state/{what}/{{store}}",
+            caller=Caller.READER,
+            handler=lambda api: find_all(api.timed),
+            operation=Operation(
+                summary=f"The {what} of all keys, or of a range of them.",
+                answers={JSON: ref(f"{row}s"), NDJSON: ref(f"{row}Line"), ARROW: _BYTES},
+                parameters=of_keys,
+                described=described,
+                statuses=(*_WHOLE, 413, 429),
+            ),
+        ),
+    )
+
+
+QUERY_ROUTES: tuple[Route[QueryHandlers], ...] = (
+    Route(
+        path=POINT_ROUTE,
+        caller=Caller.READER,
+        handler=lambda api: api.points.get,
+        operation=Operation(
+            summary="The row of one key. 304 where If-None-Match names the same state.",
+            answers={JSON: ref("PointRow"), OCTETS: _BYTES},
+            parameters=POINT_PARAMETERS,
+            headers=_POINT_HEADERS,
+            statuses=_POINT,
+        ),
+    ),
+    Route(
+        path="/state/stores/{store}",
+        caller=Caller.READER,
+        handler=lambda api: api.scans.get,
+        operation=Operation(
+            summary="A range, a prefix, or all rows; partition by partition, each in key order.",
+            answers={JSON: ref("Rows"), NDJSON: ref("Line"), ARROW: _BYTES},
+            parameters=SCAN_PARAMETERS,
+            statuses=(*_WHOLE, 413, 429),
+        ),
+    ),
+    *DISCOVERY_ROUTES,
+    *_of_times(
+        "windows",
+        "WindowRow",
+        (WINDOW_KEY_PARAMETERS, WINDOW_PARAMETERS),
+        OF_WINDOWS,
+        (lambda api: api.windows_of_key, lambda api: api.windows),
+    ),
+    *_of_times(
+        "sessions",
+        "SessionRow",
+        (SESSION_KEY_PARAMETERS, SESSION_PARAMETERS),
+        OF_SESSIONS,
+        (lambda api: api.sessions_of_key, lambda api: api.sessions),
+    ),
+    Route(
+        path="/state/versions/{store}/{key}",
+        caller=Caller.READER,
+        handler=lambda api: api.versions.of_key,
+        operation=Operation(
+            summary="The latest version of a key, or that of a time; with from, to, order, limit "
+            "or cursor all that were valid in a range.",
+            answers={
+                JSON: ref("VersionRows"),
+                NDJSON: ref("VersionRowLine"),
+                ARROW: _BYTES,
+                OCTETS: _BYTES,
+            },
+            parameters=VERSION_PARAMETERS,
+            described={**PARAMETERS, **OF_VERSIONS},
+            headers=_POINT_HEADERS,
+            statuses=(*_POINT, 429),
+        ),
+    ),
+    Route(
+        path="/state/versions/{store}",
+        caller=Caller.READER,
+        handler=lambda api: api.versions.of_all,
+        operation=Operation(
+            summary="Refused: versions are asked for key by key. UNKNOWN_QUERY_TYPE.",
+            answers={},
+            statuses=(400, 404),
+        ),
+    ),
+    Route(
+        path="/state/count/{store}",
+        caller=Caller.READER,
+        handler=lambda api: api.queries.count,
+        operation=Operation(
+            summary="How many keys there are, by RocksDB's estimate or (exact) counted; null where "
+            "a partition did not answer.",
+            answers={JSON: ref("Count")},
+            parameters=COUNT_PARAMETERS,
+            statuses=(*_WHOLE, 429),
+        ),
+    ),
+    Route(
+        path=MANY_ROUTE,
+        caller=Caller.READER,
+        method="POST",
+        handler=lambda api: api.queries.get_many,
+        operation=Operation(
+            summary="Many keys, a status for each.",
+            answers={JSON: ref("BatchAnswer"), ARROW: _BYTES},
+            parameters=BODY_PARAMETERS,
+            body="BatchRequest",
+            statuses=_MANY,
+        ),
+    ),
+    Route(
+        path="/state/query/{store}",
+        caller=Caller.READER,
+        method="POST",
+        handler=lambda api: api.queries.query,
+        operation=Operation(
+            summary="Any query, as IQv2 has it (KIP-796). NDJSON for queries that scan.",
+            answers={JSON: ref("QueryAnswer"), NDJSON: ref("Line"), ARROW: _BYTES},
+            parameters=BODY_PARAMETERS,
+            body="QueryRequest",
+            statuses=(*_MANY, 429),
+        ),
+    ),
+)

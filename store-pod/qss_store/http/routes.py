@@ -1,0 +1,59 @@
+"""What a path of a port is: which handler serves it, who may ask it, and how its document tells it.
+
+Each port has one table of routes. Routing, rights and the OpenAPI document are made of it.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from aiohttp import web
+
+from qss_core.queries.parameters import PARAMETERS, Parameter
+from qss_store.access.rights import NO_ROUTE, Caller
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Api = TypeVar("Api", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What a path does, what it takes, and the schemas of its good answers by media type."""
+
+    summary: str
+    answers: dict[str, dict[str, Any]]
+    parameters: tuple[str, ...] = ()
+    described: Mapping[str, Parameter] = field(default_factory=lambda: PARAMETERS)
+    body: str | None = None
+    headers: dict[str, str] | None = None
+    statuses: tuple[int, ...] = (400, 404, 503)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route(Generic[Api]):
+    """One path and method; `handler` finds the handler among those of the port."""
+
+    path: str  # With {store}, {key} and others: they match up to the next slash.
+    caller: Caller
+    handler: Callable[[Api], Handler]
+    method: str = "GET"
+    operation: Operation | None = None
+
+
+def add_routes(app: web.Application, api: Api, routes: Iterable[Route[Api]]) -> None:
+    """Serves the paths; the router tries paths of the same first words in this order."""
+    for route in routes:
+        path, handler = route.path.replace("{key}", "{key:[^/]*}"), route.handler(api)
+        if route.method == "GET":
+            app.router.add_get(path, handler)  # And HEAD.
+        else:
+            app.router.add_route(route.method, path, handler)
+
+
+def callers_by_path(routes: Iterable[Route[Any]]) -> dict[str, Caller]:
+    """Who may ask each path, whatever the method."""
+    callers = {NO_ROUTE: Caller.ANYBODY}
+    for route in routes:
+        held = callers.setdefault(route.path, route.caller)
+        assert held is route.caller, f"{route.path} is for one kind of callers"
+    return callers

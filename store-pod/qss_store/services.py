@@ -1,0 +1,89 @@
+"""Composes a pod in one place, for its process, for tests and for simulations.
+
+What differs between them comes as arguments: the transport to other pods, the clock, and what opens
+a database.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from qss_core.model import Ordinal, StoreName
+from qss_store.replicas.opening.open_database import OpenEngine
+from qss_store.replicas.pod import Pod
+from qss_store.runtime.clock import Clock
+from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.peer_client import Transport
+from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
+from qss_store.runtime.request_memory import RequestMemory
+from qss_store.runtime.settings import Settings
+from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
+from qss_store.writes.coordinator_service import CoordinatorService
+from qss_store.writes.participant_service import ParticipantService
+from qss_store.writes.sequence_comparison import Comparison
+from qss_store.writes.sweeper import Sweeper
+
+_DEFAULTS = Settings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodConfig:
+    """Which pod of which store this is, and where its volume is."""
+
+    store: StoreName
+    ordinal: Ordinal
+    directory: Path
+    incarnation: str  # Another one after each start.
+    settings: Settings = _DEFAULTS
+    extensions: Extensions = NO_EXTENSIONS
+    limits: WriteLimits = WRITE_LIMITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodServices:
+    """A pod and the services that work on its replicas; nothing runs before `pod.start`."""
+
+    settings: Settings
+    extensions: Extensions
+    pod: Pod
+    participant: ParticipantService
+    coordinator: CoordinatorService
+    sweeper: Sweeper
+    comparison: Comparison
+
+
+def build_pod(
+    config: PodConfig,
+    transport: Transport,
+    clock: Clock,
+    open_engine: OpenEngine,
+    salvage_engine: OpenEngine | None = None,
+    metrics: Metrics | None = None,
+) -> PodServices:
+    """Makes them all; `salvage_engine` opens a damaged database without its damaged parts."""
+    settings = config.settings
+    pod = Pod(
+        config.store,
+        config.ordinal,
+        config.directory,
+        open_engine,
+        clock,
+        metrics or Metrics(),
+        incarnation=config.incarnation,
+        uncommitted_rows_bytes_max=settings.uncommitted_rows_bytes_max,
+        extensions=config.extensions,
+        limits=config.limits,
+        salvage_engine=salvage_engine,
+    )
+    if settings.request_memory_bytes:  # 0: nobody said how much.
+        pod.request_memory = RequestMemory(settings.request_memory_bytes)
+    participant = ParticipantService(pod, config.directory)
+    coordinator = CoordinatorService(pod, participant, transport, settings)
+    return PodServices(
+        settings=settings,
+        extensions=config.extensions,
+        pod=pod,
+        participant=participant,
+        coordinator=coordinator,
+        sweeper=Sweeper(pod, coordinator, transport, settings),
+        comparison=Comparison(pod, transport, settings),
+    )
