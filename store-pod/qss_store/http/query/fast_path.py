@@ -58,6 +58,7 @@ _LOOKED_AT = frozenset((b"accept", b"authorization", b"connection", b"content-le
 _ANY_OR_JSON = (b"*/*", JSON.encode())
 _LENGTH_DIGITS_MAX = 6
 _ANSWER_BYTES_MAX = LARGE_BYTES  # More is written in pieces, as the client takes it.
+_FEW_KEYS = 128  # They take less time than the ordinary way adds: they wait for no turn.
 
 
 class Head(NamedTuple):
@@ -202,7 +203,7 @@ class QueryFastPath:
         check_count(request.keys, reader.settings.keys_per_request_max)
         options = options_of_body(request, Scope.ALL)
         turns = reader.pod.turns
-        if turns.is_spent:
+        if turns.is_spent and len(request.keys) > _FEW_KEYS:
             return None
         turns.begin()
         body = BatchGet(reader, codec, request, options, {}).answer_at_once(_ANSWER_BYTES_MAX)
