@@ -2,6 +2,8 @@
 
 By itself glibc takes ever larger pieces (up to 32 MiB) from arenas that it does not give back, and
 has up to eight arenas a core: answers of megabytes left the pod with several times their bytes.
+Smaller pieces stay with the allocator: the system hands out each page of a large piece anew, which
+cost a fifth of the ingest where pieces from 256 KiB on were given back.
 """
 
 import ctypes
@@ -11,7 +13,7 @@ _LOG = logging.getLogger(__name__)
 # Of malloc.h.
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3
 _ARENAS = 2
-_LARGE_BYTES = 256 * 1024
+_LARGE_BYTES = 4 * 1024 * 1024
 
 
 def give_large_pieces_back() -> bool:
