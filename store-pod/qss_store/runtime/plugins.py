@@ -1,8 +1,8 @@
 """Query types and store types of a user's own, from installed packages (KIP-67's, KIP-796's way).
 
 A package names its query types in the entry-point group `queryable_state.queries`, its store types
-in `queryable_state.stores`; the name there is the type's. The guides with examples are in
-store-pod/README.md.
+in `queryable_state.stores`; the name there is the type's. The guides with examples are
+store-pod/docs/query-types.md and store-pod/docs/store-types.md.
 """
 
 import logging

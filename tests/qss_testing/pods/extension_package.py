@@ -1,4 +1,4 @@
-"""Packages with extensions, as an installer leaves them: taken from the guides in the READMEs."""
+"""Packages with extensions, as an installer leaves them: taken from the store pod's guides."""
 
 import re
 import tomllib
@@ -10,7 +10,8 @@ import yaml
 
 from qss_operator.resources.validation import validate_resource
 
-README = Path(__file__).parents[3] / "store-pod" / "README.md"
+_PAGES = Path(__file__).parents[3] / "store-pod" / "docs"
+_GUIDES = "".join((_PAGES / name).read_text() for name in ("query-types.md", "store-types.md"))
 _BLOCK = re.compile(
     r"^`(?P<name>\w+\.py)`:\n\n```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
@@ -19,14 +20,14 @@ _PROJECT = re.compile(r"^```toml\n(?P<text>\[project\]\n.*?)^```$", re.DOTALL | 
 
 
 def modules_of_guide() -> dict[str, str]:
-    """The example modules of the store pod's README, by file name."""
-    return {found["name"]: found["code"] for found in _BLOCK.finditer(README.read_text())}
+    """The example modules of the guides, by file name."""
+    return {found["name"]: found["code"] for found in _BLOCK.finditer(_GUIDES)}
 
 
 def entry_points_of_guide() -> dict[str, dict[str, str]]:
     """The entry points of the guide's projects: group -> name -> object."""
     groups: dict[str, dict[str, str]] = {}
-    for found in _PROJECT.finditer(README.read_text()):
+    for found in _PROJECT.finditer(_GUIDES):
         for group, points in tomllib.loads(found["text"])["project"]["entry-points"].items():
             groups.setdefault(group, {}).update(points)
     return groups
@@ -34,7 +35,7 @@ def entry_points_of_guide() -> dict[str, dict[str, str]]:
 
 def resource_of_guide() -> dict[str, Any]:
     """The store of a user's own type, with its defaults."""
-    found = _CUSTOM.search(README.read_text())
+    found = _CUSTOM.search(_GUIDES)
     assert found is not None
     return validate_resource(yaml.safe_load(found["text"]))
 
