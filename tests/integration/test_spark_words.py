@@ -130,7 +130,7 @@ def test_a_stream_into_the_format_is_told_of_the_sink(
         stream.option("url", words.url).option("store", words.store).start().awaitTermination()
 
 
-def test_of_update_mode_spark_says_what_the_readme_explains(
+def test_of_update_mode_spark_says_what_the_docs_explain(
     words: PodCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = spark.readStream.format("rate").load().selectExpr("string(value) key", "'1' value")
@@ -139,7 +139,9 @@ def test_of_update_mode_spark_says_what_the_readme_explains(
     said = "requirement failed: queryablestate does not support Update mode"
     with pytest.raises(StreamingQueryException, match=said):
         stream.start().awaitTermination()
-    assert f"`{said}`: use " in (Path(__file__).parents[2] / "spark-jobs/README.md").read_text()
+    assert (
+        f"`{said}`: use " in (Path(__file__).parents[2] / "spark-jobs/docs/writing.md").read_text()
+    )
 
 
 def test_a_stream_out_of_the_format_is_told_of_the_batch_source(
