@@ -1,6 +1,7 @@
 """The shape of the code, as style.md asks for it; what a linter does not know."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,17 @@ MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 MODULES_OF_A_LEVEL_MAX = 12
 DOCSTRING_WORDS_MIN = 5
+README_LINES_MAX, README_BYTES_MAX = 150, 10 * 1024
+DECISION_LINES_MAX, PROSE_COLUMNS_MAX = 8, 150
+# How the page of figures names the directory of a decision.
+CITED_AS = {
+    "store-pod": "store-pod",
+    "operator": "operator",
+    "spark-jobs": "spark-jobs",
+    "chart": "charts/queryable-state",
+    "tests": "tests",
+    "images": "tests/e2e/images",
+}
 VAGUE_NAMES = {"utils", "helpers", "common", "manager", "misc"}
 TOP_LEVEL = {
     "operator",
@@ -130,11 +142,139 @@ def test_the_top_level_has_the_agreed_names_only() -> None:
     assert names - TOP_LEVEL == set()
 
 
-def test_every_directory_has_a_readme_with_decisions() -> None:
+def pages() -> list[Path]:
+    """All Markdown files."""
+    below = (
+        path
+        for directory in (*CODE_DIRECTORIES, "crds", "charts")
+        for path in sorted((ROOT / directory).rglob("*.md"))
+        if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    )
+    return [ROOT / "README.md", *below]
+
+
+def prose(page: Path) -> str:
+    """What a page has outside of its blocks of code."""
+    return re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_a_readme_has_at_most_150_lines_and_10_kb() -> None:
+    long = {
+        str(page.relative_to(ROOT)): (len(page.read_text().splitlines()), page.stat().st_size)
+        for page in pages()
+        if page.name == "README.md"
+        and (
+            len(page.read_text().splitlines()) > README_LINES_MAX
+            or page.stat().st_size > README_BYTES_MAX
+        )
+    }
+    assert long == {}
+
+
+def test_a_link_of_a_page_leads_to_a_file_and_its_heading() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in pages()
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose(page))
+        if "://" not in link and not leads_somewhere(page, link)
+    ]
+    assert broken == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    file, _, heading = link.partition("#")
+    target = (page.parent / file).resolve() if file else page
+    return target.exists() and (not heading or heading in headings(target))
+
+
+def test_a_page_of_docs_is_named_by_the_readme_beside_it() -> None:
+    unnamed = [
+        str(page.relative_to(ROOT))
+        for page in pages()
+        if page.parent.name == "docs"
+        and f"(docs/{page.name})" not in (page.parents[1] / "README.md").read_text()
+    ]
+    assert unnamed == []
+
+
+def decisions(directory: Path) -> list[str]:
+    """The decisions of a directory, each with its number and all of its lines."""
+    text = (directory / "docs" / "decisions.md").read_text()
+    return re.split(r"\n(?=\d+\. )", text.rstrip())[1:]
+
+
+def numbers(directory: Path) -> list[int]:
+    return [int(decision.partition(".")[0]) for decision in decisions(directory)]
+
+
+def directories_with_decisions() -> list[Path]:
+    return [page.parents[1] for page in pages() if page.match("docs/decisions.md")]
+
+
+def test_every_directory_has_a_readme_and_its_decisions_on_a_page() -> None:
+    with_decisions = {str(path.relative_to(ROOT)) for path in directories_with_decisions()}
+    with_readme = {
+        str(page.parent.relative_to(ROOT)) for page in pages()[1:] if page.match("README.md")
+    }
+    assert with_decisions == with_readme
+    assert with_readme >= {*CODE_DIRECTORIES, "crds", "charts/queryable-state"}
+    assert [str(page) for page in pages() if "## Decisions" in prose(page)] == []
+
+
+@pytest.mark.parametrize("directory", directories_with_decisions(), ids=str)
+def test_decisions_are_numbered_dated_and_short(directory: Path) -> None:
+    assert numbers(directory) == sorted(set(numbers(directory)))
+    for decision in decisions(directory):
+        lines = decision.splitlines()
+        assert re.match(r"\d+\. \*\*2\d{3}-\d\d-\d\d, [^*]+\.\*\* ", decision), lines[0]
+        assert len(lines) <= DECISION_LINES_MAX, lines[0]
+        assert max(map(len, lines)) <= PROSE_COLUMNS_MAX, lines[0]
+
+
+def test_a_decision_that_is_cited_exists() -> None:
     missing = [
-        name
-        for name in ("operator", "store-pod", "spark-jobs", "crds", "tests")
-        if not (ROOT / name / "README.md").exists()
-        or "## Decisions" not in (ROOT / name / "README.md").read_text()
+        f"{path.relative_to(ROOT)}: {number} of {directory.relative_to(ROOT)}"
+        for path in (*modules(), *pages(), *configuration())
+        for directory, number in citations(path)
+        if number not in numbers(directory)
     ]
     assert missing == []
+
+
+def configuration() -> list[Path]:
+    suffixes = {".yaml", ".json", ".tpl", ".txt", ".sh"}
+    return [
+        path
+        for directory in (*CODE_DIRECTORIES, "crds", "charts")
+        for path in sorted((ROOT / directory).rglob("*"))
+        if path.suffix in suffixes
+    ]
+
+
+def citations(path: Path) -> Iterator[tuple[Path, int]]:
+    """Cited decisions: "Decision 7" is of the page it links, else of the nearest directory.
+
+    In the page of figures it is "(store-pod 7)"; on a page of decisions "(7)" is one of that page.
+    """
+    text = " ".join(path.read_text().split())
+    for cited, file in re.findall(r"\[Decisions? ([^\]]+)\]\(([^)]+)\)", text):
+        yield from ((Path(path.parent / file).resolve().parents[1], number) for number in of(cited))
+    for cited in re.findall(r"(?<!\[)\bDecisions? (\d+(?:(?:, | and )\d+)*)", text):
+        near = next(at for at in path.parents if (at / "docs" / "decisions.md").exists())
+        yield from ((near, number) for number in of(cited))
+    if path.name == "RESULTS.md":
+        names = "|".join(CITED_AS)
+        for name, cited in re.findall(rf"[(;,] ?({names}) (\d+)(?=[);])", text):
+            yield ROOT / CITED_AS[name], int(cited)
+    if path.match("docs/decisions.md"):
+        yield from ((path.parents[1], int(cited)) for cited in re.findall(r"\((\d{1,3})\)", text))
+
+
+def of(cited: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", cited)]

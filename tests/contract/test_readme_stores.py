@@ -1,4 +1,4 @@
-"""What the READMEs show of stores is what `qss up` takes, and says."""
+"""What the READMEs and pages show of stores is what `qss up` takes, and says."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,8 @@ def test_a_store_of_a_readme_works_on_one_machine(readme: str, tmp_path: Path) -
 
 def test_the_way_back_of_a_format_is_told_as_qss_up_tells_it() -> None:
     old, new = Format.TimestampedWithHeaders, Format.Timestamped
-    assert lossy_message(old, new, lost_between(old, new)) in (ROOT / "README.md").read_text()
+    page = (ROOT / "store-pod/docs/formats.md").read_text()
+    assert lossy_message(old, new, lost_between(old, new)) in page
 
 
 def test_examples_have_no_port_that_only_one_machine_had() -> None:
