@@ -29,6 +29,20 @@ def test_every_alert_has_a_section_of_the_runbook() -> None:
     assert [alert for alert in alerts if f"\n## {alert}\n" not in runbook] == []
 
 
+def test_the_package_leaves_the_pages_out() -> None:
+    ignored = {line.rstrip("/") for line in (CHART / ".helmignore").read_text().splitlines()}
+    packaged = {path.name for path in CHART.iterdir()} - ignored
+    assert packaged == {
+        ".helmignore",
+        "Chart.yaml",
+        "README.md",
+        "files",
+        "templates",
+        "values.schema.json",
+        "values.yaml",
+    }
+
+
 def test_every_value_is_explained_and_in_the_schema() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     schema = json.loads((CHART / "values.schema.json").read_text())
