@@ -11,7 +11,7 @@ from qss_core.model import PartitionId, StoreSettings
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.routing.admission import open_reading
 from qss_store.replicas.volume.kept_files import Volume
-from qss_store.replication.entries import Barrier
+from qss_store.transactions.commands import Barrier
 from qss_testing.faults.damage import SPOILT, spoil, spoilt_cluster
 from qss_testing.faults.rolled_back import values, write
 from qss_testing.pods.stores import configuration

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import CorruptionError
-from qss_store.replication.entries import Barrier
+from qss_store.transactions.commands import Barrier
 from qss_testing.faults.damage import SPOILT, spoilt_cluster
 from qss_testing.faults.rolled_back import accept, losses, write
 

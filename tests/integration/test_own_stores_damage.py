@@ -9,10 +9,10 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, PartitionId
 from qss_core.wire.losses import AcceptLossRequest
 from qss_store.replicas.pod import Pod
-from qss_store.replication.entries import Barrier
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.settings import Settings
 from qss_store.storage.rocksdb import RocksDbEngine
+from qss_store.transactions.commands import Barrier
 from qss_store.writes.loss_acceptance import LossAcceptance
 from qss_store.writes.sequence_comparison import Comparison
 from qss_testing.faults.faulty_engine import Faults, SpoiltWhenTold

@@ -16,8 +16,8 @@ from qss_core.model import Isolation, PartitionId, StoreType, WriterEpoch
 from qss_core.queries.parameters import ReadOptions as Options
 from qss_core.wire.messages import ChunkReference
 from qss_store.reads.routing.admission import prepare_reading
-from qss_store.replication.entries import Abort
 from qss_store.runtime.settings import Settings
+from qss_store.transactions.commands import Abort
 from qss_testing.clients.http import Api
 from qss_testing.clients.qss_command import Qss
 from qss_testing.pods.stores import Cluster, Put, commit_chunks, stage_rows

@@ -11,11 +11,12 @@ import pytest
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_core.model import Epoch, Ordinal, PartitionId
 from qss_core.wire.messages import partition_commit
-from qss_store.replication.entries import Commit, Entry, encode_entry, encode_offset
+from qss_store.replication.entries import encode_entry, encode_offset
 from qss_store.storage.apply.commit_writer import APPLYING
 from qss_store.storage.database_files import newest_log
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.transactions.commands import Commit, LoggedCommand, entry_of
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
 from qss_testing.pods.stores import open_memory, open_rocksdb
 from qss_testing.pods.write_cluster import Chunks, WriteCluster, Writer, decide, write_cluster
@@ -89,10 +90,10 @@ async def test_rows_that_are_missing_for_a_decided_commit_lose_only_their_partit
         assert coordinator.decision is not None
         replica = cluster.replica(SPOILT)
         part = partition_commit(coordinator.decision, PartitionId(SPOILT))
-        logged = Entry(Epoch(1), 0, 0, Commit(commit=part))
+        logged = LoggedCommand(Epoch(1), 0, Commit(commit=part))
         (chunk,) = replica.machine.participant.staged.values()
         batch = replica.engine.batch()  # A crash right after the commit was logged, and damage.
-        batch.put(CHANGELOG, encode_offset(replica.log.end), encode_entry(logged))
+        batch.put(CHANGELOG, encode_offset(replica.log.end), encode_entry(entry_of(logged, 0)))
         batch.delete(PAYLOAD, encode_offset(chunk.offset))
         replica.engine.write(batch)
         await cluster.stop_pod(0)

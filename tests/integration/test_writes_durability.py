@@ -20,8 +20,10 @@ from qss_core.wire.messages import (
     OpenWriterRequest,
     WriterOpened,
 )
-from qss_store.replication.entries import Abort, Barrier, Stage, decode_entry
-from qss_store.storage.engine import CHANGELOG, PAYLOAD, Batch, Engine
+from qss_store.replication.entries import decode_entry
+from qss_store.storage.apply.commit_writer import APPLYING
+from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
+from qss_store.transactions.commands import Abort, Barrier, Stage, command_of
 from qss_testing.fakes.set_clock import SetClock
 from qss_testing.faults.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
@@ -95,9 +97,11 @@ async def test_a_round_of_maintenance_cuts_no_rows_that_a_commit_still_reads(
             chunks[0] += staged[0]
         commit = asyncio.ensure_future(writer.commit(epoch, 0, chunks))  # type: ignore[arg-type]
         replica = cluster.replica(0)
-        await turns_until(lambda: replica.machine.participant.sequence == 1)
+        await turns_until(lambda: replica.engine.get(META, APPLYING) is not None)
         assert replica.view is not None
         assert replica.view.sequence == 0, "the commit's rows are still being written"
+        participant = replica.machine.participant
+        assert (participant.sequence, len(participant.staged)) == (0, 4), "the state moves behind"
         await cluster.pods[0].maintenance.round()
         (await commit).json()
         assert len(cluster.rows(0)) == 4 * len(rows)
@@ -187,7 +191,7 @@ async def test_a_new_epoch_begins_with_a_barrier_also_after_a_crash_before_it(
         replica = cluster.replica(0)
         assert replica.log.configuration.epoch == 2
         await wait_until_async(lambda: replica.log.end == 2)
-        entries = [decode_entry(data) for _, data in replica.engine.scan(CHANGELOG)]
+        entries = [command_of(decode_entry(data)) for _, data in replica.engine.scan(CHANGELOG)]
         assert [one.epoch for one in entries] == [1, 2]
         assert isinstance(entries[-1].command, Barrier)
 

@@ -11,8 +11,8 @@ from qss_client.chunks.chunk import encode_slice
 from qss_core.errors import CorruptionError, RolledBackError, StoreError
 from qss_core.model import WriterEpoch
 from qss_core.wire.messages import CommitRequest
-from qss_store.replication.entries import Decide
 from qss_store.storage.engine import PAYLOAD, Batch, Engine
+from qss_store.transactions.commands import Decide
 from qss_store.writes.commit_checks import references
 from qss_store.writes.commit_driver import active_coordinator
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine
@@ -321,12 +321,10 @@ async def test_a_drive_that_outlives_an_acceptance_goes_on_with_the_next_batch(
         await coordination.finish()
         replica, coordinator = active_coordinator(cluster.pods[0].pod)
         last = cluster.replica(2)
-        async with last.format_change.redefining(
-            last.definition
-        ):  # It applies the batch, and shows it later.
+        async with last.format_change.redefining(last.definition):  # It applies the batch later.
             await decided_with_its_rows(cluster, 1, {b"k": b"2"})
             coordination.go_on()
-            await wait_until_async(lambda: last.machine.participant.sequence == 2)
+            await wait_until_async(lambda: last.pending.has_commit)
             (driven,) = coordination._finisher.tasks
             # As an acceptance does that has heard of it.
             coordinator.completed = coordinator.decided

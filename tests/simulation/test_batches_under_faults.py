@@ -31,7 +31,7 @@ from qss_core.wire.messages import (
     WriterOpened,
     error_of,
 )
-from qss_store.replication.entries import Stage
+from qss_store.transactions.commands import Stage
 from qss_testing.faults.faulty_cluster import FaultyCluster, Services
 
 PARTITIONS = 4

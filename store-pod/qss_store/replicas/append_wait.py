@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from qss_core.errors import BatchInProgressError
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.views.decoded_rows import Batches
-from qss_store.replication.entries import Command
+from qss_store.transactions.commands import Command
 from qss_store.transactions.machine import Outcome
 
 APPLY_TIMEOUT_S = 20.0

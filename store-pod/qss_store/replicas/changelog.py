@@ -11,8 +11,6 @@ from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, Store
 from qss_core.wire.messages import decode, encode
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
-    Command,
-    Entry,
     decode_entry,
     decode_head,
     decode_offset,
@@ -22,6 +20,13 @@ from qss_store.replication.entries import (
 from qss_store.runtime.clock import Clock
 from qss_store.storage.apply.commit_writer import APPLIED
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Engine
+from qss_store.transactions.commands import (
+    Command,
+    LoggedCommand,
+    command_of,
+    entry_of,
+    payload_bytes_of,
+)
 
 _CUT_AFTER_BYTES = 16 * 1024 * 1024
 _CUT_AT_ONCE_MAX = 500
@@ -77,7 +82,8 @@ class Changelog:
         self._last_epoch = cut.epoch if cut else Epoch(0)
         if last is not None:
             entry = decode_entry(last[1])
-            self._bytes_total = entry.bytes_before + len(last[1]) + entry.payload_bytes
+            payload_bytes = payload_bytes_of(command_of(entry).command)
+            self._bytes_total = entry.bytes_before + len(last[1]) + payload_bytes
             self._last_epoch = entry.epoch
         self._bytes_when_cut = 0
         self.is_cut_owed = False
@@ -89,29 +95,28 @@ class Changelog:
         """Whether the next entry has to be a Barrier."""
         return logs.owes_barrier(self.log, self._last_epoch)
 
-    def append(self, command: Command, payload: bytes | memoryview) -> tuple[Offset, Entry]:
+    def append(self, command: Command, payload: bytes | memoryview) -> tuple[Offset, LoggedCommand]:
         """Writes an entry, not durably; DiskFullError, and no entry, where there is no space."""
-        entry = Entry(
-            self.log.configuration.epoch, self._clock.wall_ms(), self._bytes_total, command
-        )
+        logged = LoggedCommand(self.log.configuration.epoch, self._clock.wall_ms(), command)
+        payload_bytes = payload_bytes_of(command)
         log, offset = logs.append(self.log)
-        data = encode_entry(entry)
+        data = encode_entry(entry_of(logged, self._bytes_total))
         batch = self._engine.batch()
         batch.put(CHANGELOG, encode_offset(offset), data)
-        if entry.payload_bytes:
+        if payload_bytes:
             batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
         self._engine.write(batch)
         self.log = log
-        self._last_epoch = entry.epoch
-        self._bytes_total += len(data) + entry.payload_bytes
-        return offset, entry
+        self._last_epoch = logged.epoch
+        self._bytes_total += len(data) + payload_bytes
+        return offset, logged
 
-    def read(self, offset: Offset) -> Entry:
-        """An entry; CorruptionError where it is missing."""
+    def read(self, offset: Offset) -> LoggedCommand:
+        """The command of an entry; CorruptionError where it is missing."""
         data = self._engine.get(CHANGELOG, encode_offset(offset))
         if data is None:
             raise CorruptionError(f"entry {offset} is missing from the changelog")
-        return decode_entry(data)
+        return command_of(decode_entry(data))
 
     def digest(self, offset: Offset) -> int | None:
         """A checksum of an entry's bytes, without its rows; None where it is not here."""

@@ -8,14 +8,14 @@ from qss_core.errors import ChunkMismatchError, StoreError
 from qss_core.model import Offset
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
-from qss_store.replication.entries import Barrier, Command, Commit, Decide, Entry, Stage
+from qss_store.transactions.commands import Barrier, Command, Commit, Decide, LoggedCommand, Stage
 from qss_store.transactions.machine import Outcome
 
 _DECISION = "decision"
 
 
 class _Pending(NamedTuple):
-    entry: Entry
+    entry: LoggedCommand
     outcome: "asyncio.Future[Outcome]"
 
 
@@ -59,7 +59,7 @@ class PendingEntries:
         self._appended.set()
         return pending.outcome
 
-    def entry(self, offset: Offset) -> Entry | None:
+    def entry(self, offset: Offset) -> LoggedCommand | None:
         """The entry at an offset; None for one that an earlier process has logged."""
         pending = self._by_offset.get(offset)
         return None if pending is None else pending.entry
@@ -81,6 +81,11 @@ class PendingEntries:
                 "own id"
             )
         return pending.outcome
+
+    @property
+    def has_commit(self) -> bool:
+        """Whether a commit is logged and not applied yet."""
+        return any(isinstance(one.entry.command, Commit) for one in self._by_name.values())
 
     @property
     def decision(self) -> "asyncio.Future[Outcome] | None":

@@ -29,7 +29,7 @@ from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
 from qss_store.replicas.views.uncommitted import UncommittedRows
 from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication import log as logs
-from qss_store.replication.entries import Command, Commit, Entry, encode_offset
+from qss_store.replication.entries import encode_offset
 from qss_store.storage.apply.commit_writer import (
     APPLIED,
     APPLYING,
@@ -49,7 +49,7 @@ from qss_store.storage.replica_identity import (
     put_definition,
 )
 from qss_store.storage.views.read_view import ReadView
-from qss_store.transactions.commit_plan import CommitPlan
+from qss_store.transactions.commands import Command, Commit, LoggedCommand
 from qss_store.transactions.machine import Machine, Outcome
 
 _LOG = logging.getLogger(__name__)
@@ -108,10 +108,8 @@ class Replica:
 
     # --- Opening
 
-    @property
-    def _families(self) -> ColumnFamilies:
-        """Those of the rows as they are to be: a commit may still be on its way into them."""
-        generation = self.machine.participant.data_generation
+    def _families_of(self, generation: int) -> ColumnFamilies:
+        """Those of a generation of the data: a commit that replaces it begins another one."""
         return ColumnFamilies.of(self.definition, generation, self._surroundings.indexing)
 
     def shown_families(self) -> ColumnFamilies:
@@ -139,11 +137,11 @@ class Replica:
 
     async def _open(self) -> None:
         """Makes the database ready for rows; on a full disk it is called again."""
-        self.index_build.begin(self._families)
+        families = self._families_of(self.machine.participant.data_generation)
+        self.index_build.begin(families)
         if not is_kept(self.engine, self.definition, self.log.configuration, self.log.pod):
             self._write_configuration()
         await self._sync()  # What goes now is not needed by any state that could come back.
-        families = self._families
         families.open(self.engine)
         stream_time = self.machine.participant.stream_time
         is_applying = self.engine.get(META, APPLYING) is not None
@@ -162,7 +160,8 @@ class Replica:
         shown before it is finished.
         """
         moved, gate = self.migration.moved_below, self._surroundings.gate
-        await self.index_build.run(self._families, moved, gate, self._stall)
+        families = self._families_of(self.machine.participant.data_generation)
+        await self.index_build.run(families, moved, gate, self._stall)
         if self.view is None and self.engine.get(META, APPLYING) is None:
             self._show_state()
         await self._apply_all()
@@ -204,7 +203,6 @@ class Replica:
 
     @property
     def durable_end(self) -> Offset:
-        """Every entry below was synced."""
         return self._changelog.durable_end
 
     def digest_of(self, offset: Offset) -> int | None:
@@ -330,10 +328,9 @@ class Replica:
         if isinstance(self.failure, DiskFullError):
             self.failure = None
 
-    async def _apply(self, offset: Offset, entry: Entry) -> Outcome:
-        outcome = self.machine.apply(offset, entry)
-        # The state machine has moved: the rows follow, however long the disk is full.
-        while True:
+    async def _apply(self, offset: Offset, entry: LoggedCommand) -> Outcome:
+        outcome = self.machine.plan(offset, entry)
+        while True:  # However long the disk is full.
             try:
                 await self._persist(offset, outcome)
             except DiskFullError as error:
@@ -351,20 +348,24 @@ class Replica:
             self.engine.write(batch)
             if outcome.is_shown:
                 await self._sync()
+            self.machine.advance(outcome)
+            if outcome.is_shown:
                 self._show_state(applied=Offset(offset + 1))
             return
         started = self._surroundings.clock.monotonic()
         async with self._changing:
-            expired = await self._commit(offset, outcome.plan, batch)
+            expired = await self._commit(offset, outcome, batch)
         self._surroundings.metrics.committed(
             self._surroundings.clock.monotonic() - started, outcome.plan.records, expired
         )
 
-    async def _commit(self, offset: Offset, plan: CommitPlan, batch: Batch) -> int:
-        """Writes the rows, with `batch`, and shows them; how many have expired."""
+    async def _commit(self, offset: Offset, outcome: Outcome, batch: Batch) -> int:
+        """Writes the rows, with `batch`, advances and shows them; how many have expired."""
+        plan = outcome.plan
+        assert plan is not None, "a commit has one"
         if self.view:
             self.view.snapshot.pin()
-        families = self._families
+        families = self._families_of(plan.data_generation)
         if plan.replaces:
             await drop_families(self.engine, families.of_generation(self.engine.families()))
             families.open(self.engine)
@@ -372,8 +373,9 @@ class Replica:
         gate, limits = self._surroundings.gate, self._surroundings.limits
         writer = CommitWriter(self.engine, families, placing, gate, self._recent.take, limits)
         expired = await writer.write(offset, plan, batch)
-        self.dropped.keep(self.machine.participant.sequence, expired)
         await self._sync()
+        self.machine.advance(outcome)
+        self.dropped.keep(self.machine.participant.sequence, expired)
         self._show_state(applied=Offset(offset + 1))
         # The commit is done, and is not done again: what stays is dropped by the next one.
         with suppress(DiskFullError):

@@ -18,7 +18,7 @@ from qss_core.errors import (
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire.losses import BatchesHeld
 from qss_core.wire.messages import ChunkReference, Decision, OpenWriterRequest, decode, encode
-from qss_store.replication.entries import (
+from qss_store.transactions.commands import (
     CloseWriter,
     Complete,
     DeleteWriter,
@@ -26,7 +26,7 @@ from qss_store.replication.entries import (
     OpenWriter,
 )
 from qss_store.transactions.commit_plan import Changes, Rows
-from qss_store.transactions.coordinator_state import DECISION, STATE, WRITER, CoordinatorState
+from qss_store.transactions.state_rows import COORDINATOR, DECISION, WRITER, CoordinatorState
 from qss_store.transactions.writers import (
     DecidedBatch,
     Writer,
@@ -63,8 +63,8 @@ class Coordinator:
     def load(cls, rows: Rows) -> "Coordinator":
         """The state that meta rows hold."""
         coordinator = cls()
-        if STATE in rows:
-            state = decode(rows[STATE], CoordinatorState)
+        if COORDINATOR in rows:
+            state = decode(rows[COORDINATOR], CoordinatorState)
             coordinator.last_epoch = state.last_epoch
             coordinator.completed = state.completed
             coordinator.decision_offset = state.decision_offset
@@ -146,7 +146,7 @@ class Coordinator:
             return {}
         self.last_epoch = WriterEpoch(max(self.last_epoch, epoch * _EPOCH_STRIDE, entry.above) + 1)
         opened = self._opened(entry, wall_time_ms)
-        return self._keep(opened) | {STATE: self._state()}
+        return self._keep(opened) | {COORDINATOR: self._state()}
 
     def _opened(self, entry: OpenWriter, wall_time_ms: int) -> Writer:
         held = self.writers.get(entry.writer)
@@ -255,7 +255,7 @@ class Coordinator:
         self.decision, self.decision_offset = decision, offset
         self.deleted = tuple(name for name in self.deleted if name not in decision.forgotten)
         changes = self._keep(replaced(held, last_batch=decision.batch, batches=recent))
-        return changes | {DECISION: encode(decision), STATE: self._state()}
+        return changes | {DECISION: encode(decision), COORDINATOR: self._state()}
 
     def apply_complete(self, entry: Complete) -> Changes:
         """The batch has been applied everywhere; a repeat changes nothing."""
@@ -263,7 +263,7 @@ class Coordinator:
             return {}
         assert entry.sequence == self.decided, "only the last decision can be incomplete"
         self.completed = entry.sequence
-        return {STATE: self._state()}
+        return {COORDINATOR: self._state()}
 
     # --- Close, forget, resolve
 
@@ -304,7 +304,7 @@ class Coordinator:
         del self.writers[held.name]
         self.deleted = (*(name for name in self.deleted if name != held.name), held.name)
         self.deleted_generation = max(self.deleted_generation, held.generation)
-        return {WRITER + held.name.encode(): None, STATE: self._state()}
+        return {WRITER + held.name.encode(): None, COORDINATOR: self._state()}
 
     def forgotten_by(self, name: str) -> tuple[str, ...]:
         """The deleted writers that a decision of this one names: itself first, where it came back.
@@ -368,7 +368,7 @@ class Coordinator:
         known = (one.writer_epoch for one in held.last)
         self.last_epoch = WriterEpoch(max(self.last_epoch, middle, *known))
         self.lost_time_ms = max(self.lost_time_ms, *(one.wall_time_ms for one in held.last), 0)
-        changes: Changes = {STATE: self._state()}
+        changes: Changes = {COORDINATOR: self._state()}
         for one in (one for one in held.last if one.writer not in self.deleted):
             changes |= self._keep(with_last_batch(self.writers.get(one.writer), one))
         for writer in list(self.writers.values()):

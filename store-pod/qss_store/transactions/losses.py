@@ -7,7 +7,7 @@ from qss_core.positions import Position
 from qss_core.wire.losses import DataLoss, LastBatch
 from qss_core.wire.messages import Decision, PartitionCommit
 from qss_store.transactions.batch_positions import batch_topic
-from qss_store.transactions.participant_state import AppliedBatch
+from qss_store.transactions.state_rows import AppliedBatch
 
 LOSSES_MAX = 100
 

@@ -1,14 +1,17 @@
-"""One partition's state machine: takes the log's entries in order, answers what each one did.
+"""One partition's state machine: plans what the log's entries do, in order, and advances.
 
-Deterministic: equal entries give equal states on every replica. Partition 0 also coordinates.
+It advances when the shell has written what the plan changes: while a commit's rows are on their way
+to the disk, everybody sees the state before them. Deterministic: equal entries give equal states on
+every replica. Partition 0 also coordinates.
 """
 
-from dataclasses import dataclass, field
-from typing import assert_never
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar, assert_never
 
 from qss_core.errors import StoreError
 from qss_core.model import Offset, WriterEpoch
-from qss_store.replication.entries import (
+from qss_store.transactions.commands import (
     Abort,
     AcceptLoss,
     Barrier,
@@ -18,15 +21,18 @@ from qss_store.replication.entries import (
     Complete,
     Decide,
     DeleteWriter,
-    Entry,
     ForgetWriter,
+    LoggedCommand,
     OpenWriter,
     Stage,
 )
 from qss_store.transactions.commit_plan import Changes, CommitPlan, Rows
 from qss_store.transactions.coordinator import Coordinator
+from qss_store.transactions.inputs import InputsRead
 from qss_store.transactions.participant import Participant
 from qss_store.transactions.staged import newest_epoch
+
+State = TypeVar("State", Participant, Coordinator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,7 @@ class Outcome:
     failure: StoreError | None = None
     writer_epoch: WriterEpoch | None = None
     is_shown: bool = False  # Readers see another state, without new rows.
+    after: "Machine | None" = None  # The state then; none where nothing changes.
 
 
 @dataclass(slots=True)
@@ -68,14 +75,39 @@ class Machine:
         seen = newest_epoch(participant.staged.values(), participant.last.values())
         return max(allotted, seen)
 
-    def apply(self, offset: Offset, entry: Entry) -> Outcome:
-        """Takes the next entry. The state is changed at once; the shell makes `changes` durable."""
+    def plan(self, offset: Offset, entry: LoggedCommand) -> Outcome:
+        """What the next entry does. The shell makes `changes` durable, and then calls `advance`."""
+        after = self._draft(entry.command)
         try:
-            return self._apply(offset, entry, entry.command)
+            outcome = after.apply(offset, entry, entry.command)
         except StoreError as failure:
             return Outcome(failure=failure)
+        return replace(outcome, after=after)
 
-    def _apply(self, offset: Offset, entry: Entry, command: Command) -> Outcome:
+    def advance(self, outcome: Outcome) -> None:
+        """Takes the state behind a planned entry."""
+        if outcome.after is None:
+            return
+        participant, coordinator = outcome.after.participant, outcome.after.coordinator
+        if participant is not self.participant:
+            _become(self.participant, participant)
+        if self.coordinator is not None and coordinator is not None:
+            _become(self.coordinator, coordinator)
+
+    def _draft(self, command: Command) -> "Machine":
+        """A copy of what the command may change."""
+        participant, coordinator = self.participant, self.coordinator
+        if isinstance(command, Stage | Commit | Abort | AcceptLoss):
+            participant = copy(participant)
+            participant.staged, participant.last = {**participant.staged}, {**participant.last}
+            participant.inputs = InputsRead({**participant.inputs.by_writer})
+        if coordinator is not None and not isinstance(command, Stage | Commit | Abort | Barrier):
+            coordinator = copy(coordinator)
+            coordinator.writers = {**coordinator.writers}
+        return Machine(participant, coordinator)
+
+    def apply(self, offset: Offset, entry: LoggedCommand, command: Command) -> Outcome:
+        """Does what an entry says to this state at once; a StoreError may leave half of it done."""
         match command:
             case Stage():
                 return Outcome(self.participant.apply_stage(offset, entry.wall_time_ms, command))
@@ -110,7 +142,7 @@ class Machine:
         self,
         coordinator: Coordinator,
         offset: Offset,
-        entry: Entry,
+        entry: LoggedCommand,
         command: OpenWriter | Decide | Complete | CloseWriter | ForgetWriter | DeleteWriter,
     ) -> Outcome:
         match command:
@@ -131,3 +163,9 @@ class Machine:
                 return Outcome(coordinator.apply_delete(command))
             case _:
                 assert_never(command)
+
+
+def _become(held: State, after: State) -> None:
+    """Takes all members over: others hold the object."""
+    for one in fields(held):
+        setattr(held, one.name, getattr(after, one.name))

@@ -20,25 +20,17 @@ from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.positions import Position
 from qss_core.wire.losses import BatchesHeld, DataLoss, LastBatch
 from qss_core.wire.messages import CarriedRows, ChunkReference, PartitionCommit, decode, encode
-from qss_store.replication.entries import Abort, Stage
 from qss_store.transactions.batch_positions import (
     batch_topic,
     merged,
     only_batches,
     without_writers,
 )
+from qss_store.transactions.commands import Abort, Stage
 from qss_store.transactions.commit_plan import Changes, CommitPlan, Rows
 from qss_store.transactions.inputs import InputsRead
 from qss_store.transactions.losses import applied_batches, is_batch, losses_after, with_loss
-from qss_store.transactions.participant_state import (
-    LAST,
-    STATE,
-    AppliedBatch,
-    ParticipantState,
-    applied_batches_in,
-)
 from qss_store.transactions.staged import (
-    NOTHING_STAGED,
     Clocks,
     StagedChunk,
     Uncommitted,
@@ -48,6 +40,13 @@ from qss_store.transactions.staged import (
     staged_in,
     staged_key,
     visible_chunks,
+)
+from qss_store.transactions.state_rows import (
+    LAST,
+    PARTICIPANT,
+    AppliedBatch,
+    ParticipantState,
+    applied_batches_in,
 )
 
 ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
@@ -68,14 +67,13 @@ class Participant:
     losses: tuple[DataLoss, ...] = ()  # That a person accepted, since the rows were replaced.
     forgives: LastBatch | None = None  # The batch that may lack chunks.
     accepted_in: Epoch = field(default=Epoch(0))  # In which a person said so last.
-    # Before the last commit was taken in: readers see it until that one's rows are written.
-    before: Uncommitted = field(default=NOTHING_STAGED, compare=False)
     _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def load(cls, rows: Rows) -> "Participant":
         """The state that meta rows hold."""
-        state = decode(rows[STATE], ParticipantState) if STATE in rows else ParticipantState()
+        kept = rows.get(PARTICIPANT)
+        state = ParticipantState() if kept is None else decode(kept, ParticipantState)
         return cls(
             sequence=state.sequence,
             position=Position.from_json(state.position),
@@ -246,7 +244,6 @@ class Participant:
             for chunk in self.staged.values()
             if chunk.writer == commit.writer and chunk.ordinal <= ordinal
         ]
-        self.before = self.uncommitted()
         puts_before = self.puts
         # Rows that are replaced are gone, and the time that was true of them.
         stream_time_before = -1 if commit.replace else self.stream_time
@@ -257,7 +254,7 @@ class Participant:
         changes |= self._forget_one_offs()
         self.losses = losses_after(self.losses, commit, self.accepted_in, is_whole=is_whole)
         changes[LAST + commit.writer.encode()] = encode(self.last[commit.writer])
-        changes[STATE] = encode(self._state())
+        changes[PARTICIPANT] = encode(self._state())
         return CommitPlan(
             payloads=(*(chunk.offset for chunk in listed), *(offset for _ in carried)),
             default_timestamp_ms=commit.wall_time_ms,
@@ -363,7 +360,7 @@ class Participant:
             if is_salvaged and not is_told:
                 loss = DataLoss(first=first, last=self.sequence, epoch=epoch)
                 self.losses = with_loss(self.losses, loss)
-            return {STATE: encode(self._state())}
+            return {PARTICIPANT: encode(self._state())}
         changes: Changes = {LAST + writer.encode(): None for writer in self.last}
         changes |= self.inputs.take_over(held.inputs)
         loss = DataLoss(first=first, last=held.completed, epoch=epoch)
@@ -379,7 +376,7 @@ class Participant:
         ]
         changes |= self._drop(over)
         changes |= {LAST + writer.encode(): encode(last) for writer, last in self.last.items()}
-        return changes | {STATE: encode(self._state())}
+        return changes | {PARTICIPANT: encode(self._state())}
 
     # --- Abort and sweep
 

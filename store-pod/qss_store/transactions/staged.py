@@ -18,8 +18,8 @@ from qss_core.formats.timed_keys import SEQUENCE_MAX
 from qss_core.model import Offset, WriterEpoch
 from qss_core.wire.chunk_ids import decode_chunk_id
 from qss_core.wire.messages import CarriedRows, decode
-from qss_store.replication.entries import Abort, Stage
-from qss_store.transactions.participant_state import AppliedBatch
+from qss_store.transactions.commands import Abort, Stage
+from qss_store.transactions.state_rows import AppliedBatch
 
 _STAGED = b"staged/"  # By writer and chunk.
 
@@ -58,9 +58,6 @@ class Uncommitted(NamedTuple):
 
     chunks: tuple[StagedChunk, ...]
     clocks: Clocks
-
-
-NOTHING_STAGED = Uncommitted((), Clocks(-1, 0))
 
 
 def staged_key(chunk: StagedChunk) -> bytes:

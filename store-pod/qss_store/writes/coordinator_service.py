@@ -45,10 +45,10 @@ from qss_store.replicas.append_wait import AppendWait, outcome_of, settle
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication import log as logs
-from qss_store.replication.entries import CloseWriter, Decide, OpenWriter
 from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.request_memory import MemoryShare
 from qss_store.runtime.settings import Settings
+from qss_store.transactions.commands import CloseWriter, Decide, OpenWriter
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.position_limits import check_position
 from qss_store.transactions.writers import Writer

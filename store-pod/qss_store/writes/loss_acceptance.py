@@ -19,7 +19,7 @@ from qss_store.replicas.append_wait import outcome_of
 from qss_store.replicas.completion import Completion
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replication.entries import AcceptLoss
+from qss_store.transactions.commands import AcceptLoss
 from qss_store.transactions.losses import position_before, told_decision
 from qss_store.writes.sequence_comparison import Comparison
 

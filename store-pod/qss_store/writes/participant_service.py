@@ -39,8 +39,8 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.room import RESERVE_BYTES
 from qss_store.replication import log as logs
-from qss_store.replication.entries import Abort, Commit, Stage
 from qss_store.storage.apply.row_slices import INDEXED_LIMITS
+from qss_store.transactions.commands import Abort, Commit, Stage
 from qss_store.writes.row_validation import RowValidator
 
 _NO_ROWS: Mapping[PartitionId, Slice] = {}

@@ -156,7 +156,7 @@ class Comparison:
         if not _is_witness(replica):
             raise NotReadyError(f"partition {partition} is being opened by pod {self._pod.name}")
         participant, coordinator = replica.machine.participant, replica.machine.coordinator
-        if replica.view is None or replica.view.sequence != participant.sequence:
+        if replica.view is None or replica.pending.has_commit:
             raise NotReadyError(f"partition {partition} is applying a batch: ask again")
         unfinished = coordinator.unfinished if coordinator else None
         position = participant.position

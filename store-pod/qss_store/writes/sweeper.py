@@ -8,10 +8,10 @@ from qss_core.wire.messages import ResolveAnswer, ResolveRequest
 from qss_store.replicas.append_wait import outcome_of
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replication.entries import Abort
 from qss_store.runtime.loop_monitor import WORK_TICK_S, LoopMonitor
 from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.settings import Settings
+from qss_store.transactions.commands import Abort
 from qss_store.transactions.staged import StagedChunk
 from qss_store.writes.coordinator_service import CoordinatorService
 

@@ -5,8 +5,8 @@ from qss_core.model import WriterEpoch
 from qss_core.wire.writer_reports import WriterReport, WritersAnswer
 from qss_store.replicas.append_wait import outcome_of
 from qss_store.replicas.pod import Pod
-from qss_store.replication.entries import CloseWriter, DeleteWriter, ForgetWriter
 from qss_store.runtime.settings import Settings
+from qss_store.transactions.commands import CloseWriter, DeleteWriter, ForgetWriter
 from qss_store.transactions.coordinator import WRITERS_MAX
 from qss_store.transactions.writers import Writer
 from qss_store.writes.commit_driver import active_coordinator

@@ -54,6 +54,11 @@ PLANTS = (
                 "        if False:\n",
             ),
             Change(
+                f"{_STORE}/transactions/participant.py",
+                "min((chunk.offset for chunk in self.staged.values()), default=None)",
+                "None",
+            ),
+            Change(
                 f"{_STORE}/replicas/replica.py",
                 "        self._changelog.is_cut_owed = True\n        self._wake.set()\n",
                 "        while self._changelog.cut(self.settings, self.machine.open_floor):\n"
@@ -99,7 +104,7 @@ PLANTS = (
         "a run of a deleted store writes into the new one",
         (
             Change(
-                f"{_STORE}/http/internal/app.py",
+                f"{_STORE}/http/internal/handlers.py",
                 "        if named != held:\n",
                 "        if False:\n",
             ),

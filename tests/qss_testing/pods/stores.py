@@ -39,7 +39,6 @@ from qss_store.http.server import make_runner
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replication.entries import Commit, Stage
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
@@ -47,6 +46,7 @@ from qss_store.runtime.settings import Settings
 from qss_store.services import PodConfig, build_pod
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_store.transactions.commands import Commit, Stage
 from qss_store.writes.participant_service import with_slice
 from qss_testing.pods.ports import PortsByOrdinal
 

@@ -29,11 +29,11 @@ from qss_store.http.server import make_runner, port_of
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replication.entries import Decide
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.settings import Settings
 from qss_store.services import PodConfig, PodServices, build_pod
+from qss_store.transactions.commands import Decide
 from qss_store.writes.commit_driver import active_coordinator
 from qss_store.writes.coordinator_service import CoordinatorService
 from qss_store.writes.participant_service import ParticipantService

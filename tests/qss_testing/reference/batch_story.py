@@ -27,11 +27,11 @@ from qss_core.wire.messages import (
 )
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.replica import Replica
-from qss_store.replication.entries import Stage
 from qss_store.runtime.plugins import Extensions
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.views.read_view import ReadView
 from qss_store.storage.views.versioned import VersionedView
+from qss_store.transactions.commands import Stage
 from qss_testing.faults.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faults.faulty_engine import Crash, Faults, MemoryDisk, failing
 from qss_testing.reference.own_stores import check_index

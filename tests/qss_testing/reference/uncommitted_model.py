@@ -9,7 +9,7 @@ from qss_core.model import Sequence as BatchSequence
 from qss_core.model import StoreDefinition, StoreType, WriterEpoch
 from qss_core.wire.messages import ChunkReference, PartitionCommit
 from qss_store.replicas.replica import Replica
-from qss_store.replication.entries import Abort, Commit, Stage
+from qss_store.transactions.commands import Abort, Commit, Stage
 from qss_store.writes.participant_service import with_slice
 from qss_testing.pods.stores import Put, slice_of
 from qss_testing.reference.store_reference import Rows, visible_chunks

@@ -16,11 +16,12 @@ from qss_core.model import (
 )
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.views.decoded_rows import DecodedEntries, DecodedRows
-from qss_store.replication.entries import Abort, encode_offset
+from qss_store.replication.entries import EntryHead, decode_head, encode_offset
 from qss_store.storage import database_files as files
 from qss_store.storage.apply.commit_writer import APPLIED
 from qss_store.storage.engine import CHANGELOG, META, Engine
 from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.transactions.commands import Abort
 from qss_testing.fakes.set_clock import SetClock
 
 POD = Ordinal(0)
@@ -59,10 +60,17 @@ def test_an_empty_log_knows_its_end_its_bytes_and_the_epoch_of_its_last_entry() 
     assert not list(engine.scan(CHANGELOG))
     after = changelog(engine)
     assert (after.log.start, after.log.end) == (3, 3)
-    offset, entry = after.append(ABORT, b"")
+    offset, _ = after.append(ABORT, b"")
     assert offset == 3
-    assert entry.bytes_before > 0
-    assert entry.bytes_before == before.append(ABORT, b"")[1].bytes_before
+    bytes_before = head_of(engine, offset).bytes_before
+    assert bytes_before > 0
+    assert bytes_before == head_of(engine, before.append(ABORT, b"")[0]).bytes_before
+
+
+def head_of(engine: MemoryEngine, offset: Offset) -> EntryHead:
+    data = engine.get(CHANGELOG, encode_offset(offset))
+    assert data is not None
+    return decode_head(data)
 
 
 def test_an_empty_log_owes_a_barrier_in_a_newer_epoch_alone() -> None:

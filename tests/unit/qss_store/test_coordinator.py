@@ -13,7 +13,7 @@ from qss_core.errors import (
 )
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire.messages import ChunkReference, Decision, OpenWriterRequest
-from qss_store.replication.entries import (
+from qss_store.transactions.commands import (
     CloseWriter,
     Complete,
     DeleteWriter,

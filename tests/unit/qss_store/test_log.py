@@ -5,13 +5,14 @@ import pytest
 from qss_core.errors import CorruptionError, NotActiveError, StaleEpochError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, PartitionId, WriterEpoch
 from qss_store.replication import log as logs
-from qss_store.replication.entries import (
+from qss_store.replication.entries import decode_entry, encode_entry
+from qss_store.transactions.commands import (
     Abort,
     Barrier,
-    Entry,
+    LoggedCommand,
     Stage,
-    decode_entry,
-    encode_entry,
+    command_of,
+    entry_of,
 )
 
 A, B, C = Ordinal(0), Ordinal(1), Ordinal(2)
@@ -186,23 +187,25 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_entry_is_read_as_it_was_written(command: Barrier | Abort | Stage) -> None:
-    entry = Entry(Epoch(5), 1_700_000_000_000, 77, command)
-    assert decode_entry(encode_entry(entry)) == entry
+    logged = LoggedCommand(Epoch(5), 1_700_000_000_000, command)
+    entry = decode_entry(encode_entry(entry_of(logged, 77)))
+    assert command_of(entry) == logged
+    assert entry.bytes_before == 77
 
 
 def test_golden_bytes_of_an_entry() -> None:
-    data = encode_entry(Entry(Epoch(5), 1_700_000_000_000, 77, Barrier()))
+    data = encode_entry(entry_of(LoggedCommand(Epoch(5), 1_700_000_000_000, Barrier()), 77))
     assert data.hex() == "010400000000000000050000018bcfe56800000000000000004d7b7d"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_damaged_entry_is_refused_and_never_misread(command: Barrier | Abort | Stage) -> None:
-    data = encode_entry(Entry(Epoch(5), 1, 2, command))
+    data = encode_entry(entry_of(LoggedCommand(Epoch(5), 1, command), 2))
     for end in range(len(data)):
         with pytest.raises(CorruptionError):
-            decode_entry(data[:end])
+            command_of(decode_entry(data[:end]))
     for version in (0, 2, 255):
         with pytest.raises(CorruptionError):
-            decode_entry(bytes([version]) + data[1:])
+            command_of(decode_entry(bytes([version]) + data[1:]))
     with pytest.raises(CorruptionError):
-        decode_entry(data[:1] + b"\x63" + data[2:])
+        command_of(decode_entry(data[:1] + b"\x63" + data[2:]))

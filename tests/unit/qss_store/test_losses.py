@@ -9,7 +9,7 @@ from qss_core.errors import SequenceTakenError
 from qss_core.model import Epoch, Offset, Sequence, WriterEpoch
 from qss_core.wire.losses import BatchesHeld, DataLoss, LastBatch
 from qss_core.wire.messages import PartitionCommit
-from qss_store.replication.entries import DeleteWriter, OpenWriter
+from qss_store.transactions.commands import DeleteWriter, OpenWriter
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.transactions.losses import LOSSES_MAX, told_batches, with_loss
 from qss_store.transactions.participant import Participant

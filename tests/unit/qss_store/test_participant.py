@@ -13,7 +13,7 @@ from qss_core.errors import (
 from qss_core.model import Offset, Sequence, WriterEpoch
 from qss_core.positions import PositionJson
 from qss_core.wire.messages import ChunkReference, PartitionCommit
-from qss_store.replication.entries import Abort, Stage
+from qss_store.transactions.commands import Abort, Stage
 from qss_store.transactions.commit_plan import Changes, CommitPlan
 from qss_store.transactions.participant import ONE_OFFS_MAX, Participant
 

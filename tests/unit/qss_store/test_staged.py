@@ -2,7 +2,7 @@
 
 from qss_core.model import Offset, Sequence, WriterEpoch
 from qss_core.wire.messages import ChunkReference, PartitionCommit
-from qss_store.replication.entries import Abort, Stage
+from qss_store.transactions.commands import Abort, Stage
 from qss_store.transactions.participant import Participant
 from qss_store.transactions.staged import Clocks, StagedChunk, visible_chunks
 

@@ -4,7 +4,7 @@ import msgspec
 
 from qss_core.model import Epoch, WriterEpoch
 from qss_core.wire.messages import decode, encode
-from qss_store.replication.entries import OpenWriter
+from qss_store.transactions.commands import OpenWriter
 from qss_store.transactions.coordinator import Coordinator
 
 

@@ -39,9 +39,9 @@ from qss_store.http.middleware import (
     read_body,
     read_json,
 )
-from qss_store.replication.entries import Stage
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.services import PodServices
+from qss_store.transactions.commands import Stage
 from qss_store.transactions.position_limits import (
     LESS_POSITION,
     check_position_json,

@@ -145,10 +145,7 @@ class UncommittedRows:
         return not state.chunks or (self._made is not None and _is_same(self._made.state, state))
 
     def _state(self, view: ReadView) -> _State:
-        participant = self._replica.machine.participant
-        # While a commit's rows are written, the state machine is ahead of what readers see.
-        is_ahead = participant.sequence != view.sequence
-        chunks, clocks = participant.before if is_ahead else participant.uncommitted()
+        chunks, clocks = self._replica.machine.participant.uncommitted()
         return _State(view.applied, view.format, clocks, chunks)
 
     # --- Making them

@@ -1,16 +1,19 @@
-"""How a participant's state lies in the meta family."""
+"""How the state of a participant, and of a coordinator, lies in the meta family."""
 
 from collections.abc import Mapping
 
 import msgspec
 
-from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
+from qss_core.model import Epoch, Offset, Sequence, Wire, WriterEpoch
 from qss_core.positions import PositionJson
 from qss_core.wire.losses import DataLoss, LastBatch
 from qss_core.wire.messages import decode
 
-STATE = b"participant"
+PARTICIPANT = b"participant"
 LAST = b"last/"  # By writer.
+COORDINATOR = b"coordinator"
+WRITER = b"writer/"  # By name.
+DECISION = b"decision"
 
 
 class AppliedBatch(Wire, frozen=True, kw_only=True):
@@ -44,3 +47,15 @@ def applied_batches_in(rows: Mapping[bytes, bytes]) -> dict[str, AppliedBatch]:
         for key, value in rows.items()
         if key.startswith(LAST)
     }
+
+
+class CoordinatorState(Wire, frozen=True, kw_only=True):
+    """What is neither of one writer nor the last decision."""
+
+    last_epoch: WriterEpoch
+    decided: Sequence
+    completed: Sequence
+    decision_offset: Offset | None = None
+    deleted: tuple[str, ...] = ()
+    deleted_generation: int = 0
+    lost_time_ms: int = 0
