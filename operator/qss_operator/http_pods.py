@@ -80,7 +80,7 @@ class HttpPods:
         """What a pod holds; None if it does not answer in time, or does not say so."""
         asked_at_s = self._monotonic_s()
         try:
-            report = await self._call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
+            report = await self.call(pod, "GET", "/control/replicas", _REPORT_TIMEOUT_S)
         except StoreError as error:
             self._note(pod, error, asked_at_s)
             return None
@@ -120,14 +120,14 @@ class HttpPods:
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
         body = encode(assignment)
-        return await self._call(pod, "PUT", "/control/assignment", _ASSIGN_TIMEOUT_S, body)
+        return await self.call(pod, "PUT", "/control/assignment", _ASSIGN_TIMEOUT_S, body)
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         """Have a partition go on without what it lost; raises a StoreError as `assign` does."""
         path = "/control/accept-data-loss"
-        return await self._call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
+        return await self.call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
 
-    async def _call(
+    async def call(
         self,
         pod: PodAddress,
         method: str,

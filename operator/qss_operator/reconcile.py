@@ -77,7 +77,7 @@ class StoreReconciler:
         self._clock = clock
         self._intervals = intervals or Intervals()
         self._sent: dict[Ordinal, SentAssignment] = {}
-        self._published_at_s: float | None = None
+        self.published_at_s: float | None = None
         self._attempts = Backoff()
         self._completed: Sequence | None = None  # As of the last round.
         self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
@@ -271,12 +271,12 @@ class StoreReconciler:
             return is_quiet and status.assigned == _all_of(status.assigned)
         now_s = self._clock.monotonic_s()
         if (
-            self._published_at_s is not None
-            and now_s - self._published_at_s < self._intervals.publish_s
+            self.published_at_s is not None
+            and now_s - self.published_at_s < self._intervals.publish_s
         ):
             return False
         await self._publish(observation.resource, status)
-        self._published_at_s = now_s
+        self.published_at_s = now_s
         return False
 
     async def _publish(self, resource: StoreResource, status: StoreStatus) -> None:

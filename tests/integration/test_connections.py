@@ -124,7 +124,7 @@ async def test_those_whose_requests_are_under_way_stay_and_newcomers_are_told_so
     server = await start(most=2)
     busy = await server.connect()
     busy[1].write(GET.replace(b"small", b"waits"))
-    await wait_until_async(lambda: bool(server.connections()[0]._current_request))
+    await wait_until_async(lambda: not server.connections()[0].is_waiting)
     assert b"429" in await answer(await server.connect())
     server.go_on.set()
     assert b"200" in await busy[0].readline()
@@ -135,7 +135,8 @@ async def test_who_is_still_taking_an_answer_stays(start: Start) -> None:
     reader, writer = await server.connect()
     writer.write(GET.replace(b"small", b"large"))
     await reader.readuntil(b"\r\n\r\n")
-    await wait_until_async(lambda: server.connections()[0]._current_request is None)
+    # The handler has ended.
+    await wait_until_async(lambda: server.connections()[0]._current_request is None)  # noqa: SLF001
     for _ in range(6):
         assert b"200" in await answer(await server.connect())
     assert len(await reader.readexactly(LARGE)) == LARGE
@@ -147,7 +148,7 @@ async def test_who_has_just_been_answered_is_not_the_one_that_was_silent_longest
     server = await start(most=4)
     answered, silent = await server.connect(), await server.connect()
     answered[1].write(GET.replace(b"small", b"waits"))
-    await wait_until_async(lambda: any(one._current_request for one in server.connections()))
+    await wait_until_async(lambda: not all(one.is_waiting for one in server.connections()))
     assert b"200" in await answer(silent)
     server.go_on.set()
     assert b"200" in await answered[0].readline()

@@ -276,10 +276,10 @@ async def test_a_connection_lives_on_by_answers_of_the_lane(
     await connection.send(POINT)
     await connection.answer()
     handler = only_connection(cluster)
-    closes_at = handler._next_keepalive_close_time
+    closes_at = handler._next_keepalive_close_time  # noqa: SLF001 aiohttp's.
     await connection.send(POINT)
     await connection.answer()
-    assert handler._next_keepalive_close_time > closes_at
+    assert handler._next_keepalive_close_time > closes_at  # noqa: SLF001
     assert answered == [True, True]
 
 

@@ -56,7 +56,7 @@ def stage2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage2]:
     with ExitStack() as stack:
         small = cluster.pods[1]
         disk = stack.enter_context(SmallDisk(small.volume, 160 * MIB))
-        small._prefix = disk.command
+        small.prefix = disk.command
         gates = [stack.enter_context(Gate(pod.ports[1])) for pod in cluster.pods]
         put_gates(cluster, gates)
         stack.enter_context(cluster)

@@ -26,7 +26,7 @@ def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_aga
     pod = cluster.pods[0]
     with ExitStack() as stack:
         disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
-        pod._prefix = disk.command
+        pod.prefix = disk.command
         stack.enter_context(cluster)
 
         def is_full() -> bool:
@@ -73,7 +73,7 @@ def test_a_partition_that_nothing_free_keeps_from_being_opened_is_told_and_comes
     pod = cluster.pods[0]
     with ExitStack() as stack:
         disk = stack.enter_context(SmallDisk(pod.volume, 160 * MIB))
-        pod._prefix = disk.command
+        pod.prefix = disk.command
         stack.enter_context(cluster)
         write_values(cluster.url, cluster.store, {"a": 1})
         pod.kill()

@@ -105,7 +105,7 @@ def leadership(api: KubernetesApi, identity: str, lost: list[str]) -> Leadership
     return Leadership(
         api,
         lease_settings(identity),
-        clock=api._clock,
+        clock=api.clock,
         sleep=asyncio.sleep,
         chance=lambda: 0.5,
         on_lost=lost.append,
@@ -139,7 +139,7 @@ async def test_requests_that_hang_lose_the_lease_in_time(
     server.next_hangs("PUT", times=99)
     await first.hold()
     assert lost == ["was not renewed in time"]
-    assert api._clock.monotonic_s() < held_until_s + 0.3
+    assert api.clock.monotonic_s() < held_until_s + 0.3
     assert not first.is_held
     server.forget()
     server.release()
@@ -151,7 +151,7 @@ async def test_an_event_is_one_object_however_often_it_comes(
     server: ToyApiServer, api: KubernetesApi
 ) -> None:
     tokens = iter("ab")
-    events = Events(api, reporter="one", clock=api._clock, token=lambda: next(tokens))
+    events = Events(api, reporter="one", clock=api.clock, token=lambda: next(tokens))
     subject = Subject(kind=STORES, namespace="shop", name="words", uid="u1")
     running = asyncio.create_task(events.run())
     for _ in range(3):

@@ -276,7 +276,7 @@ async def test_a_server_that_asks_to_wait_is_not_asked_before(
 
     kubeconfig = server.write_kubeconfig(tmp_path / "config")
     async with connect(str(kubeconfig)) as api:
-        api._sleep = sleep
+        api.sleep = sleep
         server.next_answer(429, "TooManyRequests", headers={"Retry-After": "3"})
         server.next_answer(503, "ServerTimeout", retryAfterSeconds=5)
         # Also what may not be sent twice: the server did nothing with it.

@@ -217,7 +217,7 @@ def test_a_row_that_the_type_cannot_take_is_refused_before_it_is_written(
     with Writer(cluster.pods[1].internal, cluster.store) as writer:
         rows: dict[str, Any] = {"bad": ["no member"]}
         bad = slices(cluster.assignment.definition, records({"good": {}, **rows}))
-        run = writer._http, writer._run, writer._batch
+        run = writer.http, writer.run, writer.batch
         write_small = partial(write_batch, *run, bad, position={}, fingerprint="small")
         write = write_small if is_small else partial(writer.write, records(rows))
         with pytest.raises(MalformedRequestError) as told:
@@ -296,7 +296,7 @@ def test_a_package_that_fails_at_a_commit_stops_its_partition_until_it_is_mended
         pod, partitions = cluster.pods[0], cluster.assignment.definition.partitions
         with Writer(pod.internal, cluster.store) as writer:
             writer.write(records(before))
-            run = writer._http, writer._run, writer._batch
+            run = writer.http, writer.run, writer.batch
             staged = stage(*run, "t0a0-0", slices(cluster.assignment.definition, records(after)))
             pod.kill()
             install_guide(tmp_path / "site", {fault: f"{fault}; 1 / (member != 'LGA')"})
@@ -358,7 +358,7 @@ def test_an_isolation_that_sees_staged_rows_finds_them_by_the_index(tmp_path: Pa
         writer.write(records({"N1": {"origin": "EWR"}, "N2": {"origin": "JFK"}}))
         rows = records({"N1": {"origin": "LGA"}, "N3": {"origin": "JFK"}})
         staged = slices(cluster.assignment.definition, rows)
-        stage(writer._http, writer._run, writer._batch, "t0a0-0", staged)
+        stage(writer.http, writer.run, writer.batch, "t0a0-0", staged)
         seen = {(row.index_key, row.key) for row in store.range(index="by-origin")}
         assert seen == {("LGA", "N1"), ("JFK", "N2"), ("JFK", "N3")}
         committed = ReadOptions(isolation=Isolation.READ_COMMITTED)

@@ -283,7 +283,7 @@ async def test_a_replica_that_is_being_opened_is_not_ready(
 ) -> None:
     cluster = await replicated(start_cluster)
     opening = cluster.nodes[1].pod.replicas[PartitionId(0)]
-    view, opening._shown.view = opening._shown.view, None
+    view, opening.current_view.view = opening.current_view.view, None
     opening.failure = CorruptionError("block 7 is damaged")
     standby = api(cluster, 1)
     problem = (await standby.get(f"{SCAN}/k01?scope=local")).problem(503, "NOT_READY")
@@ -291,7 +291,7 @@ async def test_a_replica_that_is_being_opened_is_not_ready(
     scan = (await standby.get(f"{SCAN}?scope=local")).json()
     assert reasons(scan["partitions"]) == {"0": "NOT_READY"}
     assert await served_by(standby, f"{SCAN}/k01") == "words-0", "another replica answers"
-    opening._shown.view = view
+    opening.current_view.view = view
 
 
 # --- Routes that have changed

@@ -155,5 +155,5 @@ async def test_a_refused_assignment_keeps_its_kind() -> None:
     problem = Problem(title="t", status=409, code="STALE_EPOCH", detail="older")
     async with pod_that(always(encode(problem), 409)) as url, aiohttp.ClientSession() as session:
         with pytest.raises(StoreError, match="older") as raised:
-            await HttpPods(session)._call(address(url), "PUT", "/control/assignment", 5.0, b"{}")
+            await HttpPods(session).call(address(url), "PUT", "/control/assignment", 5.0, b"{}")
         assert raised.value.code == "STALE_EPOCH"

@@ -17,7 +17,7 @@ def test_a_drivers_jvm_maps_the_archive(spark: SparkSession) -> None:
     archive = class_archive(home)
     is_made = takes_archives(home)
     assert archive.spark.is_file() is is_made, "made before Spark starts: make .venv/.archived"
-    jvm = spark._jvm
+    jvm = spark._jvm  # noqa: SLF001 PySpark has no other door to its Java.
     assert jvm is not None
     with open(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/maps") as maps:
         assert (str(archive.spark) in maps.read()) is is_made

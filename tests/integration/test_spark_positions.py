@@ -168,4 +168,4 @@ def test_the_offset_log_is_the_same_through_hadoop(
         str(stream.checkpoint),
     ):
         assert OffsetLog(spark, root).raw(0) == written
-    assert OffsetLog(spark, f"file:{stream.checkpoint}")._through_hadoop(0) == written
+    assert OffsetLog(spark, f"file:{stream.checkpoint}").read_through_hadoop(0) == written

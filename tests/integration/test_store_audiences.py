@@ -139,10 +139,10 @@ async def test_a_token_that_is_refused_is_told_and_no_other_one_is_shown(
 async def test_a_store_that_is_gone_has_no_token_left(cluster: ToyCluster) -> None:
     cluster.make_store(access=CHECKED)
     await cluster.settle()
-    assert cluster.keeper._access is not None
+    assert cluster.keeper.access is not None
     cluster.delete(STORES, STORE)
     await cluster.settle()
-    assert cluster.keeper._access is None
+    assert cluster.keeper.access is None
 
 
 # --- Stores of before

@@ -63,7 +63,7 @@ async def test_a_damaged_block_loses_only_its_partition(tmp_path: Path, family: 
         assert isinstance(engine, RocksDbEngine)
         directory = tmp_path / "0" / "partitions" / str(SPOILT)
         before = set(directory.glob("*.sst"))
-        engine._families[family].flush()
+        engine.column_families[family].flush()
         (made,) = set(directory.glob("*.sst")) - before
         shutil.copytree(directory, tmp_path / "copy")  # As the power went.
         await cluster.stop_pod(0)

@@ -177,7 +177,7 @@ def flip_in_a_block(database: Path, family: str) -> None:
     budget = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
     engine = RocksDbEngine(database, budget)
     before = set(database.glob("*.sst"))
-    engine._families[family].compact_range(None, None)
+    engine.column_families[family].compact_range(None, None)
     engine.close()
     held = set(database.glob("*.sst")) - before or before
     for table in held:

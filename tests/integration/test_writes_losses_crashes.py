@@ -210,7 +210,7 @@ async def decided_with_its_rows(cluster: WriteCluster, batch: int, rows: Rows) -
         position={"flights": {"0": batch}},
         fingerprint=f"batch-{batch}",
     )
-    decision = coordination._decision(
+    decision = coordination.make_decision(
         coordinator, coordinator.writer("job"), batch, request, carries_rows=True
     )
     payload = b"".join(bytes(one.data) for one in slices)
@@ -325,12 +325,12 @@ async def test_a_drive_that_outlives_an_acceptance_goes_on_with_the_next_batch(
             await decided_with_its_rows(cluster, 1, {b"k": b"2"})
             coordination.go_on()
             await wait_until_async(lambda: last.pending.has_commit)
-            (driven,) = coordination._finisher.tasks
+            (driven,) = coordination.driver.tasks
             # As an acceptance does that has heard of it.
             coordinator.completed = coordinator.decided
             await decided_with_its_rows(cluster, 2, {b"k": b"3"})
             coordination.go_on()
-            assert coordination._finisher.tasks == [driven]
+            assert coordination.driver.tasks == [driven]
         await wait_until_async(lambda: values(cluster) == [b"3"] * 3)
         await wait_until_async(lambda: coordinator.unfinished is None)
         assert replica.log.end < 30

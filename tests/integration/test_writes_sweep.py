@@ -161,12 +161,12 @@ async def test_a_run_that_only_renews_is_not_closed_and_one_of_another_writer_is
     await sweep(cluster)
     assert not coordinator(cluster).writer("kept").closed
     assert coordinator(cluster).writer("lost").closed
-    assert set(cluster.pods[0].coordination.writers._heard) == {
+    assert set(cluster.pods[0].coordination.writers.last_heard) == {
         ("kept", epoch),
         ("lost", epoch + 1),
     }
     await sweep(cluster)
-    assert set(cluster.pods[0].coordination.writers._heard) == {("kept", epoch)}
+    assert set(cluster.pods[0].coordination.writers.last_heard) == {("kept", epoch)}
 
 
 async def test_one_off_writers_are_forgotten_and_streaming_ones_never(

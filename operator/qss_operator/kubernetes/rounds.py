@@ -42,13 +42,13 @@ class Rounds:
         self._all = asyncio.Semaphore(most)
         self._of_one = max(1, most // 2)
         self._health = health
-        self._namespaces: dict[str, asyncio.Semaphore] = {}
+        self.namespaces: dict[str, asyncio.Semaphore] = {}
         self._users: Counter[str] = Counter()
 
     @asynccontextmanager
     async def of(self, namespace: str, title: str) -> AsyncIterator[None]:
         """A slot for a round of the store `title`, for as long as the block runs."""
-        own = self._namespaces.setdefault(namespace, asyncio.Semaphore(self._of_one))
+        own = self.namespaces.setdefault(namespace, asyncio.Semaphore(self._of_one))
         self._users[namespace] += 1
         try:
             if own.locked():
@@ -60,4 +60,4 @@ class Rounds:
         finally:
             self._users[namespace] -= 1
             if self._users[namespace] == 0:
-                del self._users[namespace], self._namespaces[namespace]
+                del self._users[namespace], self.namespaces[namespace]

@@ -90,8 +90,8 @@ class StoreLoop:
         self._resources = KubernetesResources(shared.api, self._live, self._announce)
         self._deletion = Deletion(shared.api, self._live, self.names, shared.clock.monotonic_s)
         self._made_of: tuple[bool, str] | None = None
-        self._access: PodAccess | None = None
-        self._reconciler: StoreReconciler | None = None
+        self.access: PodAccess | None = None
+        self.reconciler: StoreReconciler | None = None
         self._woken = asyncio.Event()
         self._woken_at_s: float | None = None
         self._failures = 0
@@ -186,7 +186,7 @@ class StoreLoop:
             return False
         store = await self._live.store()
         if store is None:
-            self._reconciler = self._access = None
+            self.reconciler = self.access = None
             return None if await self._deletion.clean_up() else False
         metadata = store["metadata"]
         self._subject = Subject(
@@ -224,17 +224,17 @@ class StoreLoop:
         """The loop's body; made anew where what it was made of changes."""
         spec = decode_spec(without_nulls(store["spec"]))
         made_of = (spec.access.tls_secret_name is None, spec.topology.spread_key)
-        if self._reconciler is None or made_of != self._made_of:
+        if self.reconciler is None or made_of != self._made_of:
             self._made_of = made_of
-            self._reconciler = self._make_reconciler(spec)
-        assert self._access is not None, "made with it"
-        await self._access.refresh_tokens(
+            self.reconciler = self._make_reconciler(spec)
+        assert self.access is not None, "made with it"
+        await self.access.refresh_tokens(
             await self._live.children(PODS),
             (await self._live.children(STATEFUL_SETS)).get(self.names.store),
             checks_callers=spec.access.checks_callers,
         )
-        await self._access.refresh(self._shared.api, spec.access.tls_secret_name)
-        return self._reconciler
+        await self.access.refresh(self._shared.api, spec.access.tls_secret_name)
+        return self.reconciler
 
     def _make_reconciler(self, spec: StoreSpec) -> StoreReconciler:
         shared, live = self._shared, self._live
@@ -246,7 +246,7 @@ class StoreLoop:
         )
         defaults = shared.defaults
         tokens = StoreTokens(shared.api, defaults.operator_service_account, monotonic_s)
-        self._access = PodAccess(names, tokens, defaults.token_audience, monotonic_s)
+        self.access = PodAccess(names, tokens, defaults.token_audience, monotonic_s)
         upkeep = Upkeep(shared.api, live, names, shared.defaults, self._tell, monotonic_s)
         zones = Zones(shared.api, spec.topology.spread_key, may_read=shared.may_read_nodes)
         missing = MissingPods(shared.api, names, monotonic_s)
@@ -254,9 +254,9 @@ class StoreLoop:
             names.store,
             resources=self._resources,
             cluster=KubernetesCluster(
-                names, live, upkeep, zones, missing, Waits(monotonic_s), self._access
+                names, live, upkeep, zones, missing, Waits(monotonic_s), self.access
             ),
-            pods=shared.pods_of(self._access),
+            pods=shared.pods_of(self.access),
             clock=shared.clock,
             intervals=INTERVALS,
         )

@@ -70,9 +70,9 @@ class OffsetLog:
                     f"batch {batch} is not in the offset log: {error}; asynchronous progress "
                     "tracking cannot be used with a store"
                 ) from error
-        return self._through_hadoop(batch)
+        return self.read_through_hadoop(batch)
 
-    def _through_hadoop(self, batch: int) -> bytes:
+    def read_through_hadoop(self, batch: int) -> bytes:
         jvm: Any = self._session._jvm  # noqa: SLF001
         path = jvm.org.apache.hadoop.fs.Path(f"{self._root}/offsets/{batch}")
         state = self._session._jsparkSession.sessionState()  # noqa: SLF001

@@ -29,7 +29,7 @@ class ReviewPlaces:
     """Who has a place; times are seconds of a clock that only grows."""
 
     def __init__(self) -> None:
-        self._addresses: OrderedDict[str, _Address] = OrderedDict()
+        self.addresses: OrderedDict[str, _Address] = OrderedDict()
         self._under_way = 0
 
     def take(self, address: str, now: float) -> bool:
@@ -56,11 +56,11 @@ class ReviewPlaces:
         self._of(address, now).good_until = now + _GOOD_FOR_S
 
     def _of(self, address: str, now: float) -> _Address:
-        found = self._addresses.get(address)
+        found = self.addresses.get(address)
         if found is None:
-            found = self._addresses[address] = _Address(at=now)
+            found = self.addresses[address] = _Address(at=now)
             self._forget()
-        self._addresses.move_to_end(address)
+        self.addresses.move_to_end(address)
         found.refused = max(0.0, found.refused - (now - found.at) * REFUSED_PER_S)
         found.at = now
         return found
@@ -68,10 +68,10 @@ class ReviewPlaces:
     def _forget(self) -> None:
         """Drops the addresses that were seen the longest ago, but those that wait for a review."""
         for _ in range(AT_ONCE_MAX + 1):
-            if len(self._addresses) <= _ADDRESSES_MAX:
+            if len(self.addresses) <= _ADDRESSES_MAX:
                 return
-            oldest = next(iter(self._addresses))
-            if self._addresses[oldest].under_way:
-                self._addresses.move_to_end(oldest)
+            oldest = next(iter(self.addresses))
+            if self.addresses[oldest].under_way:
+                self.addresses.move_to_end(oldest)
             else:
-                del self._addresses[oldest]
+                del self.addresses[oldest]

@@ -83,11 +83,11 @@ class Replica:
         configuration = newest_configuration(meta, definition, configuration, surroundings.pod)
         self.machine = Machine.load(configuration.partition, meta)
         self.migration = Migration(engine, meta)
-        self._shown = CurrentView()
+        self.current_view = CurrentView()
         self.dropped = DroppedRows[int]()
         self._showing = ViewMaker(
             definition,
-            self._shown,
+            self.current_view,
             engine,
             self.migration,
             surroundings.indexing,
@@ -184,7 +184,7 @@ class Replica:
             await asyncio.gather(self._task, return_exceptions=True)
         self.pending.cancel()
         self.uncommitted.forget()
-        self._shown.close()
+        self.current_view.close()
         self.engine.close()
 
     # --- What it is
@@ -195,7 +195,7 @@ class Replica:
 
     @property
     def view(self) -> ReadView | None:
-        return self._shown.view
+        return self.current_view.view
 
     @property
     def log(self) -> logs.Log:
@@ -305,7 +305,7 @@ class Replica:
         unexpected = StoreError("the replica failed: see its log")
         self.failure = error if isinstance(error, StoreError) else unexpected
         self.pending.fail(self.failure)
-        self._shown.wake()
+        self.current_view.wake()
         is_damage = isinstance(error, CorruptionError) and self.view is None
         if is_damage or isinstance(error, PassingError):
             self._surroundings.take_out(self.partition)
@@ -392,7 +392,7 @@ class Replica:
 
     async def wait_until_shown(self, sequence: Sequence) -> None:
         """Waits until readers see that batch, durable; raises what stopped the replica."""
-        await self._shown.reaches(sequence, lambda: self.failure)
+        await self.current_view.reaches(sequence, lambda: self.failure)
 
     def cut_soon(self) -> None:
         """Has what the changelog's retention no longer asks for deleted, in turns."""

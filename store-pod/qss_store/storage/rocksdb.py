@@ -220,7 +220,7 @@ class RocksDbEngine:
                 self._options(_DEFAULT_FAMILY),
                 column_families={name: self._options(name) for name in named},
             )
-            self._families = {name: self._db.get_column_family(name) for name in named}
+            self.column_families = {name: self._db.get_column_family(name) for name in named}
             self._handles = {name: self._db.get_column_family_handle(name) for name in named}
         except Exception as error:
             failure = translated(error)
@@ -259,7 +259,7 @@ class RocksDbEngine:
         return options
 
     def _assert_options_took_effect(self) -> None:
-        for name, family in self._families.items():
+        for name, family in self.column_families.items():
             capacity = family.property_int_value("rocksdb.block-cache-capacity")
             assert capacity == self._budget.cache_bytes, f"the options of {name} were not taken"
 
@@ -294,7 +294,7 @@ class RocksDbEngine:
     def get(self, family: str, key: bytes) -> bytes | None:
         """The newest value, or None."""
         try:
-            value: bytes | None = self._families[family].get(key)
+            value: bytes | None = self.column_families[family].get(key)
         except Exception as error:
             raise translated(error) from error
         return value
@@ -303,30 +303,32 @@ class RocksDbEngine:
         self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper, as of the call."""
-        rows = self._families[family]
+        rows = self.column_families[family]
         return forward((rows.iter(), rows), lower, upper)
 
     def snapshot(self, family: str) -> RocksDbFamilyView:
         """The family as of now."""
-        return RocksDbFamilyView(self._families[family])
+        return RocksDbFamilyView(self.column_families[family])
 
     def families(self) -> frozenset[str]:
         """The names of all families but RocksDB's own default one."""
-        return frozenset(self._families) - {_DEFAULT_FAMILY}
+        return frozenset(self.column_families) - {_DEFAULT_FAMILY}
 
     def create_family(self, family: str) -> None:
-        if family in self._families:
+        if family in self.column_families:
             return
         self._budget.room.check(self._path, 0)
         try:
-            self._families[family] = self._db.create_column_family(family, self._options(family))
+            self.column_families[family] = self._db.create_column_family(
+                family, self._options(family)
+            )
         except Exception as error:
             raise translated(error) from error
         self._handles[family] = self._db.get_column_family_handle(family)
 
     def drop_family(self, family: str) -> None:
         """Removes a family and its rows; releases the interpreter's lock."""
-        if self._families.pop(family, None) is None:
+        if self.column_families.pop(family, None) is None:
             return
         del self._handles[family]
         with self._syncing:
@@ -342,24 +344,24 @@ class RocksDbEngine:
         how.set_bottommost_level_compaction(BottommostLevelCompaction.force())
         how.set_exclusive_manual_compaction(False)
         with self._compacting:
-            if rows := self._families.get(family):
+            if rows := self.column_families.get(family):
                 rows.compact_range(None, below, how)
 
     def flush(self) -> None:
         """Writes all memtables to files; releases the interpreter's lock."""
-        for family in self._families.values():
+        for family in self.column_families.values():
             family.flush()
 
     def approximate_count(self, family: str) -> int:
         """RocksDB's estimate; far off where rows are overwritten often."""
-        return self._families[family].property_int_value("rocksdb.estimate-num-keys") or 0
+        return self.column_families[family].property_int_value("rocksdb.estimate-num-keys") or 0
 
     def size_bytes(self) -> int:
         """Bytes of all live files and memtables."""
         names = ("rocksdb.total-sst-files-size", "rocksdb.size-all-mem-tables")
         return sum(
             family.property_int_value(name) or 0
-            for family in [*self._families.values()]
+            for family in [*self.column_families.values()]
             for name in names
         )
 
@@ -369,7 +371,7 @@ class RocksDbEngine:
         That is a sync, or a compaction. What was synced stays also where the close fails.
         """
         with self._compacting, self._syncing:
-            self._families.clear()
+            self.column_families.clear()
             self._handles.clear()
             try:
                 self._db.close()

@@ -69,7 +69,7 @@ class CoordinatorService:
         self._pod = pod
         self.writers = WriterRegistry(pod, settings)
         self._participants = ParticipantClient(pod, own, peers, settings)
-        self._finisher = CommitDriver(pod, own, self._participants, settings)
+        self.driver = CommitDriver(pod, own, self._participants, settings)
         self._settings = settings
         self._deciding = asyncio.Lock()
         self._under_way = UnderWay()
@@ -236,13 +236,15 @@ class CoordinatorService:
             self._check_position(replica, held, batch, request)
             sequence = Sequence(coordinator.decided + 1)
             await self._prepare(sequence, held, batch, request, rows)
-            decision = self._decision(coordinator, held, batch, request, carries_rows=bool(rows))
+            decision = self.make_decision(
+                coordinator, held, batch, request, carries_rows=bool(rows)
+            )
             payload = b"".join(one.data for one in rows)
-            self._finisher.carries(decision, rows)
+            self.driver.carries(decision, rows)
             await outcome_of(
                 replica, Decide(decision=decision, payload_bytes=len(payload)), payload
             )
-            await self._finisher.apply()
+            await self.driver.apply()
         return self._answer(replica, decision.sequence, already_applied=False)
 
     async def _logged_decision(self, replica: Replica) -> None:
@@ -276,7 +278,7 @@ class CoordinatorService:
         )
         check_position(participant.position, after)
 
-    def _decision(
+    def make_decision(
         self,
         coordinator: Coordinator,
         held: Writer,
@@ -309,7 +311,7 @@ class CoordinatorService:
             sequence=sequence,
             already_applied=already_applied,
             position=position.to_json(),
-            dropped=dict(self._finisher.dropped.of(sequence) or {}),
+            dropped=dict(self.driver.dropped.of(sequence) or {}),
         )
 
     async def _prepare(
@@ -387,12 +389,12 @@ class CoordinatorService:
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
         """What runs on its own; whoever stops the pod cancels it."""
-        return [*self._under_way.tasks, *self._finisher.tasks]
+        return [*self._under_way.tasks, *self.driver.tasks]
 
     def go_on(self) -> None:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""
-        self._finisher.go_on()
+        self.driver.go_on()
 
     async def finish(self) -> None:
         """Waits until all that was decided is complete; BatchInProgressError if that takes long."""
-        await self._finisher.finish()
+        await self.driver.finish()

@@ -19,11 +19,11 @@ class WriterRegistry:
         """Holds only who was heard of when; a pod that starts has heard of all of them now."""
         self._pod = pod
         self._settings = settings
-        self._heard: dict[tuple[str, WriterEpoch], float] = {}
+        self.last_heard: dict[tuple[str, WriterEpoch], float] = {}
 
     def hear(self, writer: Writer) -> None:
         """Its open run has asked for something."""
-        self._heard[writer.name, writer.writer_epoch] = self._pod.clock.monotonic()
+        self.last_heard[writer.name, writer.writer_epoch] = self._pod.clock.monotonic()
 
     def renew(self, name: str, writer_epoch: WriterEpoch) -> None:
         """Keeps a run open; StaleWriterError where it is not."""
@@ -49,7 +49,7 @@ class WriterRegistry:
 
     def _silent_s(self, writer: Writer) -> float:
         now = self._pod.clock.monotonic()
-        return now - self._heard.setdefault((writer.name, writer.writer_epoch), now)
+        return now - self.last_heard.setdefault((writer.name, writer.writer_epoch), now)
 
     def longest_silence_s(self) -> float:
         """Of the open runs of writers that write again and again; 0 where there is none."""
@@ -93,7 +93,7 @@ class WriterRegistry:
         replica, coordinator = active_coordinator(self._pod)
         open_ones = [writer for writer in coordinator.writers.values() if not writer.closed]
         runs = {(writer.name, writer.writer_epoch) for writer in open_ones}
-        self._heard = {run: at for run, at in self._heard.items() if run in runs}
+        self.last_heard = {run: at for run, at in self.last_heard.items() if run in runs}
         for writer in open_ones:
             if self._silent_s(writer) > self._settings.open_batch_timeout_s:
                 close = CloseWriter(writer=writer.name, writer_epoch=writer.writer_epoch)

@@ -240,9 +240,9 @@ class ToyCluster:
 
     def forget_publish_pace(self) -> None:
         """A status may be published each second: the next round is a second later."""
-        reconciler = self.keeper._reconciler
+        reconciler = self.keeper.reconciler
         if reconciler is not None:
-            reconciler._published_at_s = None
+            reconciler.published_at_s = None
 
 
 @asynccontextmanager

@@ -59,7 +59,7 @@ class PodProcess:
         self.process: subprocess.Popen[bytes] | ForkedPod | None = None
         self._store = store
         self.environment = {**os.environ, **environment}
-        self._prefix = command
+        self.prefix = command
         self._arguments = arguments
         self._operator = operator or {}
 
@@ -89,12 +89,12 @@ class PodProcess:
             *self._arguments,
         ]
         path = self.volume.parent / f"pod-{self.ordinal}.log"
-        if not self._prefix:
+        if not self.prefix:
             self.process = forge().start(arguments, self.environment, path)
             return
         with path.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self._prefix, sys.executable, "-m", "qss_store", *arguments],
+                [*self.prefix, sys.executable, "-m", "qss_store", *arguments],
                 stdout=log,
                 stderr=log,
                 env=self.environment,

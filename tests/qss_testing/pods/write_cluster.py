@@ -320,6 +320,6 @@ async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chun
         fingerprint=f"batch-{batch}",
     )
     held = coordinator.writer(writer.name)
-    decision = coordination._decision(coordinator, held, batch, request, carries_rows=False)
+    decision = coordination.make_decision(coordinator, held, batch, request, carries_rows=False)
     await replica.append(Decide(decision=decision))
     assert coordinator.unfinished is not None

@@ -37,38 +37,38 @@ class Writer:
     """An opened writer of one store; each `write` is a batch. `http` is what SyncHttp takes."""
 
     def __init__(self, url: str, store: str, name: str = "test", **http: Any) -> None:
-        self._http = SyncHttp(**http)
-        metadata = discover(self._http, url, store, WRITE_LIMITS)
+        self.http = SyncHttp(**http)
+        metadata = discover(self.http, url, store, WRITE_LIMITS)
         self._definition = metadata.definition
-        self._run: Run = open_writer(
-            self._http, metadata, name, query_id=name, run_id=name, take_over=True
+        self.run: Run = open_writer(
+            self.http, metadata, name, query_id=name, run_id=name, take_over=True
         )
-        last = self._run.opened.last_batch
-        self._batch = 0 if last is None else last + 1
+        last = self.run.opened.last_batch
+        self.batch = 0 if last is None else last + 1
 
     def __enter__(self) -> "Writer":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.close()
+        self.http.close()
 
     def write(
         self, rows: Iterable[Record], *, position: PositionJson | None = None, replace: bool = False
     ) -> None:
         """One batch."""
         staged = stage(
-            self._http, self._run, self._batch, f"b{self._batch}", slices(self._definition, rows)
+            self.http, self.run, self.batch, f"b{self.batch}", slices(self._definition, rows)
         )
         commit(
-            self._http,
-            self._run,
-            self._batch,
+            self.http,
+            self.run,
+            self.batch,
             staged,
             position=position or {},
-            fingerprint=str(self._batch),
+            fingerprint=str(self.batch),
             replace=replace,
         )
-        self._batch += 1
+        self.batch += 1
 
 
 def write_values(url: str, store: str, values: dict[Any, Any]) -> None:

@@ -59,10 +59,10 @@ def test_a_block_that_does_not_end_is_none() -> None:
 
 def test_what_is_asked_once_only_is_not_remembered() -> None:
     allowed = ("cursor", "limit")
-    before = timed._remembered.cache_info().currsize
+    before = timed.remembered.cache_info().currsize
     for number in range(50):
-        asked, _ = timed._asked(f"cursor={'x' * 300}{number}", allowed)
+        asked, _ = timed.asked(f"cursor={'x' * 300}{number}", allowed)
         assert asked["cursor"].endswith(str(number))
-    assert timed._remembered.cache_info().currsize == before
-    first = timed._asked("limit=17", allowed)
-    assert timed._asked("limit=17", allowed) is first
+    assert timed.remembered.cache_info().currsize == before
+    first = timed.asked("limit=17", allowed)
+    assert timed.asked("limit=17", allowed) is first

@@ -37,7 +37,7 @@ def test_rows_are_kept_to_twice_the_page() -> None:
     page: TimePage[int] = TimePage(5, 1000, reverse=False)
     for number in range(10_000, 0, -1):
         page.add(order(number), 1, number)
-        assert len(page._kept) < 10
+        assert len(page.kept) < 10
     assert [number for _, number in page.rows()] == [1, 2, 3, 4, 5]
 
 
@@ -45,7 +45,7 @@ def test_bytes_are_kept_to_twice_the_page_and_a_row() -> None:
     page: TimePage[int] = TimePage(1000, 100, reverse=True)
     for number in range(1000):
         page.add(order(number), 30, number)
-        assert page._bytes < 200
+        assert page.bytes_kept < 200
     assert [number for _, number in page.rows()] == [999, 998, 997]
 
 

@@ -63,8 +63,8 @@ class KubernetesApi:
     ) -> None:
         """`chance` draws from 0 to 1; `on_request` hears of every try."""
         self._connection = connection
-        self._clock = clock
-        self._sleep = sleep
+        self.clock = clock
+        self.sleep = sleep
         self._chance = chance
         self._patience = patience or RetryLimits()
         self._on_request = on_request
@@ -202,13 +202,13 @@ class KubernetesApi:
 
     async def _send(self, request: ApiRequest) -> Object:
         """Tries until it succeeds, cannot, or the time is up."""
-        deadline_s = self._clock.monotonic_s() + self._patience.total_s
+        deadline_s = self.clock.monotonic_s() + self._patience.total_s
         tries = 0
         is_renewed = False
         while True:
             tries += 1
             try:
-                left_s = deadline_s - self._clock.monotonic_s()
+                left_s = deadline_s - self.clock.monotonic_s()
                 return await self._try(request, max(0.0, min(self._patience.try_s, left_s)))
             except UnauthorizedError:
                 # The token was replaced; the server did nothing, so any request may go again.
@@ -218,25 +218,25 @@ class KubernetesApi:
                 await self._renew_credentials(request, deadline_s)
                 continue
             except StoreError as error:
-                left_s = deadline_s - self._clock.monotonic_s()
+                left_s = deadline_s - self.clock.monotonic_s()
                 failure = Failure(error=error, tries=tries, left_s=left_s)
                 pause_s = pause_before_retry(failure, request, self._patience, self._chance())
                 if pause_s is None:
                     raise _last(error, tries) from error.__cause__
                 logger.debug("again in %.3f s: %s", pause_s, error.message)
-            await self._sleep(pause_s)
+            await self.sleep(pause_s)
 
     async def _renew_credentials(self, request: ApiRequest, deadline_s: float) -> None:
         """A kubeconfig's credentials may come from a program, which takes its time."""
         try:
-            async with asyncio.timeout(max(0.0, deadline_s - self._clock.monotonic_s())):
+            async with asyncio.timeout(max(0.0, deadline_s - self.clock.monotonic_s())):
                 await self._connection.renew_credentials()
         except TimeoutError as error:
             message = f"{request}: no new credentials in time"
             raise ApiUnavailableError(message, is_untouched=True) from error
 
     async def _try(self, request: ApiRequest, timeout_s: float) -> Object:
-        started_s = self._clock.monotonic_s()
+        started_s = self.clock.monotonic_s()
         code = "unreachable"
         try:
             async with asyncio.timeout(timeout_s):
@@ -248,7 +248,7 @@ class KubernetesApi:
             raise ApiUnavailableError(message) from error
         finally:
             if self._on_request is not None:
-                seconds = self._clock.monotonic_s() - started_s
+                seconds = self.clock.monotonic_s() - started_s
                 self._on_request(request.verb, request.kind.plural, code, seconds)
         return _object_of(answer, request)
 

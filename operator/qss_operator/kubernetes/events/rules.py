@@ -82,12 +82,12 @@ class EventMemory:
 
     def __init__(self, limits: EventLimits) -> None:
         self._limits = limits
-        self._posted: OrderedDict[tuple[str, str, str, str], Posted] = OrderedDict()
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self.posted: OrderedDict[tuple[str, str, str, str], Posted] = OrderedDict()
+        self.buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def again(self, happening: Happening, now_s: float) -> Posted | None:
         """The event that this is once more, counted; None if it is a new one."""
-        posted = self._posted.get(happening.key)
+        posted = self.posted.get(happening.key)
         if posted is None or now_s - posted.last_s > self._limits.same_within_s:
             return None
         counted = replace(posted, count=posted.count + 1, last_s=now_s)
@@ -100,17 +100,17 @@ class EventMemory:
 
     def forget(self, happening: Happening) -> None:
         """The API server has it no longer: events live for an hour there."""
-        self._posted.pop(happening.key, None)
+        self.posted.pop(happening.key, None)
 
     def may_post(self, subject: Subject, now_s: float) -> bool:
         """Takes one of the object's tokens, which come back evenly within a minute."""
         full = float(self._limits.a_minute)
-        bucket = self._buckets.get(subject.uid)
+        bucket = self.buckets.get(subject.uid)
         if bucket is None:
-            bucket = self._buckets[subject.uid] = _Bucket(full, now_s)
-        self._buckets.move_to_end(subject.uid)
-        while len(self._buckets) > self._limits.objects_max:
-            self._buckets.popitem(last=False)
+            bucket = self.buckets[subject.uid] = _Bucket(full, now_s)
+        self.buckets.move_to_end(subject.uid)
+        while len(self.buckets) > self._limits.objects_max:
+            self.buckets.popitem(last=False)
         bucket.tokens = min(full, bucket.tokens + (now_s - bucket.filled_s) * full / 60)
         bucket.filled_s = now_s
         if bucket.tokens < 1:
@@ -119,10 +119,10 @@ class EventMemory:
         return True
 
     def _remember(self, happening: Happening, posted: Posted) -> None:
-        self._posted[happening.key] = posted
-        self._posted.move_to_end(happening.key)
-        while len(self._posted) > self._limits.remembered_max:
-            self._posted.popitem(last=False)
+        self.posted[happening.key] = posted
+        self.posted.move_to_end(happening.key)
+        while len(self.posted) > self._limits.remembered_max:
+            self.posted.popitem(last=False)
 
 
 def event_of(happening: Happening, token: str, reporter: str, now: datetime) -> Object:

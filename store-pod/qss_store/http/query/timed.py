@@ -127,7 +127,7 @@ class TimedApi:
         """The JSON of many rows of a key, where they are here; None: the ordinary way has to."""
         kind = _KINDS[what]
         codec = self._checked(store, kind)
-        parameters, options = _asked(query, kind.key_parameters)
+        parameters, options = asked(query, kind.key_parameters)
         if kind.exact & parameters.keys() or "cursor" in parameters:
             return None
         key = key_of_text(key_text, codec)
@@ -140,7 +140,7 @@ class TimedApi:
         self, request: web.Request, kind: _Kind, allowed: tuple[str, ...]
     ) -> tuple[Codec, dict[str, str], ReadOptions]:
         codec = self._checked(request.match_info["store"], kind)
-        parameters, options = _asked(request.rel_url.raw_query_string, allowed)
+        parameters, options = asked(request.rel_url.raw_query_string, allowed)
         return codec, parameters, options
 
     def _checked(self, store: str, kind: _Kind) -> Codec:
@@ -215,9 +215,9 @@ class TimedApi:
             )
 
 
-def _asked(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
+def asked(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
     """What a query string asks for, not to be changed: clients ask the same of many keys."""
-    ask = _remembered if len(query) <= _ASKED_CHARACTERS_MAX else _parsed
+    ask = remembered if len(query) <= _ASKED_CHARACTERS_MAX else _parsed
     return ask(query, allowed)
 
 
@@ -226,7 +226,7 @@ def _parsed(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadO
     return parameters, options_of(parameters)
 
 
-_remembered = lru_cache(maxsize=_ASKED_MAX)(_parsed)
+remembered = lru_cache(maxsize=_ASKED_MAX)(_parsed)
 
 
 def _point(

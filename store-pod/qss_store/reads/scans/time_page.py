@@ -19,8 +19,8 @@ class TimePage(Generic[Payload]):
         self._rows_max = rows_max
         self._bytes_max = bytes_max
         self._reverse = reverse
-        self._kept: list[tuple[TimeOrder, int, Payload]] = []
-        self._bytes = 0
+        self.kept: list[tuple[TimeOrder, int, Payload]] = []
+        self.bytes_kept = 0
         self._fence: TimeOrder | None = None  # What lies behind it cannot be in the page.
         self.is_cut = False  # Whether anything was left out.
 
@@ -36,35 +36,35 @@ class TimePage(Generic[Payload]):
         if not self.wants(order):
             self.is_cut = True
             return
-        self._kept.append((order, size, payload))
-        self._bytes += size
-        if len(self._kept) >= 2 * self._rows_max or self._bytes >= 2 * self._bytes_max:
+        self.kept.append((order, size, payload))
+        self.bytes_kept += size
+        if len(self.kept) >= 2 * self._rows_max or self.bytes_kept >= 2 * self._bytes_max:
             self._cut()
 
     def end_at(self, order: TimeOrder) -> None:
         """Nothing behind `order` may be given: what lies there is not known whole."""
-        inside = [one for one in self._kept if not self._is_behind(one[0], order)]
-        self.is_cut = self.is_cut or len(inside) < len(self._kept)
-        self._kept = inside
-        self._bytes = sum(size for _, size, _ in inside)
+        inside = [one for one in self.kept if not self._is_behind(one[0], order)]
+        self.is_cut = self.is_cut or len(inside) < len(self.kept)
+        self.kept = inside
+        self.bytes_kept = sum(size for _, size, _ in inside)
 
     def rows(self) -> list[tuple[TimeOrder, Payload]]:
         self._cut()
-        return [(order, payload) for order, _, payload in self._kept]
+        return [(order, payload) for order, _, payload in self.kept]
 
     def _is_behind(self, order: TimeOrder, other: TimeOrder) -> bool:
         return order < other if self._reverse else order > other
 
     def _cut(self) -> None:
-        self._kept.sort(key=lambda one: one[0], reverse=self._reverse)
+        self.kept.sort(key=lambda one: one[0], reverse=self._reverse)
         count = total = 0
-        for _, size, _ in self._kept:
+        for _, size, _ in self.kept:
             # One row at least: a page that gives nothing would never go on.
             if count and (count >= self._rows_max or total + size > self._bytes_max):
                 break
             count, total = count + 1, total + size
-        if count < len(self._kept):
+        if count < len(self.kept):
             self.is_cut = True
-            del self._kept[count:]
-            self._fence = self._kept[-1][0]
-        self._bytes = total
+            del self.kept[count:]
+            self._fence = self.kept[-1][0]
+        self.bytes_kept = total

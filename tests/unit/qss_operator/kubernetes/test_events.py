@@ -192,7 +192,7 @@ def test_a_flood_has_bounded_memory() -> None:
         happening = Happening(subject=subject, type=NORMAL, reason="R", message="m")
         assert memory.may_post(subject, 0.0)
         memory.made(happening, "name", 0.0)
-    assert (len(memory._posted), len(memory._buckets)) == (10, 5)
+    assert (len(memory.posted), len(memory.buckets)) == (10, 5)
 
 
 @pytest.mark.parametrize("reason", ["", "pods starting", "podsStarting", "Pods-Starting", "Ä"])

@@ -50,7 +50,7 @@ async def test_slow_pods_of_one_namespace_hold_up_no_other_one_nor_end_the_opera
         assert all("runs for 301 s" in one for one in told)
         may_end.set()
     assert len(begun) == 9
-    assert rounds._namespaces == {}
+    assert rounds.namespaces == {}
 
 
 async def test_a_store_that_waits_for_a_free_slot_is_told() -> None:

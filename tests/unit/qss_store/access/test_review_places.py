@@ -55,5 +55,5 @@ def test_addresses_are_forgotten_but_those_that_wait() -> None:
     for number in range(10_000):
         assert places.take(f"b{number}", 0.0)
         places.give(f"b{number}", 0.0, was_refused=True)
-    assert len(places._addresses) <= 4096
+    assert len(places.addresses) <= 4096
     assert taken(places, "waits", 100) == OF_ADDRESS_MAX - 1
