@@ -65,13 +65,13 @@ test: install ## Lint, then all tests
 	@$(MAKE) --jobs 2 --no-print-directory lint $(ARCHIVED)
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
 
-fuzz: install ## Many requests, other ones in each run: to the fast path in all pieces (LANE_SEED, LANE_SECONDS), then by the OpenAPI document to every type of store (EXAMPLES)
-	QSS_LANE_SEED=$(or $(LANE_SEED),$$(date +%s)) QSS_LANE_SECONDS=$(or $(LANE_SECONDS),60) $(BIN)/pytest --capture=no tests/integration/test_lane_fuzz.py
+fuzz: install ## Many requests, other ones in each run: to the fast path in all pieces (FAST_PATH_SEED, FAST_PATH_SECONDS), then by the OpenAPI document to every type of store (EXAMPLES)
+	QSS_FAST_PATH_SEED=$(or $(FAST_PATH_SEED),$$(date +%s)) QSS_FAST_PATH_SECONDS=$(or $(FAST_PATH_SECONDS),60) $(BIN)/pytest --capture=no tests/integration/test_fast_path_fuzz.py
 	QSS_FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest --numprocesses $$(nproc) --dist loadscope tests/integration/test_openapi_fuzz.py
 
 planted: install ## Take each mend of a proven bug out, and damage the fast path: see that a test fails
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted
-	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted_lane
+	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted_fast_path
 
 bench: $(ARCHIVED) ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench

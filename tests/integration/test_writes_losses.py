@@ -51,7 +51,7 @@ async def test_what_a_partition_knows_of_batches_is_not_told_in_the_middle_of_on
             replica.definition
         ):  # A batch waits to be applied.
             commit = asyncio.ensure_future(write(cluster, 1, b"2", "run-2"))
-            await wait_until_async(lambda: replica.pending.has_commit)
+            await wait_until_async(lambda: replica.pending.commits)
             with pytest.raises(NotReadyError, match="is applying a batch"):
                 comparison.held(PartitionId(1))
         (await commit).json()

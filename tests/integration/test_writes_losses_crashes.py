@@ -324,7 +324,7 @@ async def test_a_drive_that_outlives_an_acceptance_goes_on_with_the_next_batch(
         async with last.format_change.redefining(last.definition):  # It applies the batch later.
             await decided_with_its_rows(cluster, 1, {b"k": b"2"})
             coordination.go_on()
-            await wait_until_async(lambda: last.pending.has_commit)
+            await wait_until_async(lambda: last.pending.commits)
             (driven,) = coordination.driver.tasks
             # As an acceptance does that has heard of it.
             coordinator.completed = coordinator.decided

@@ -75,11 +75,14 @@ def _not_too_small(parts: Sequence[bytes]) -> Iterator[bytes]:
     small: list[bytes] = []
     size = 0
     for part in parts:
-        small.append(part)
-        size += len(part)
-        if size >= _SLICE_BYTES:
-            yield part if len(small) == 1 else b"".join(small)
+        if len(part) < _SLICE_BYTES:
+            small.append(part)
+            size += len(part)
+        if size and (size >= _SLICE_BYTES or len(part) >= _SLICE_BYTES):
+            yield b"".join(small)
             small, size = [], 0
+        if len(part) >= _SLICE_BYTES:
+            yield part  # As it is: to copy a large one takes long.
     if size:
         yield b"".join(small)
 

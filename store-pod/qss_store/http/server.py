@@ -25,7 +25,7 @@ _REST_S = 1.0
 _BACKLOG = 1024
 
 CONNECTIONS_MAX = 4096
-LANE = web.AppKey("LANE", FastPath)
+FAST_PATH = web.AppKey("FAST_PATH", FastPath)
 
 
 class _Admission(asyncio.Protocol):
@@ -206,7 +206,7 @@ def address_of(peer: object) -> str:
 class _Site(web.BaseSite):
     """A listening address with a limit of connections."""
 
-    __slots__ = ("_host", "_lane", "_limits", "_places", "_port", "_tls")
+    __slots__ = ("_fast_path", "_host", "_limits", "_places", "_port", "_tls")
 
     def __init__(
         self,
@@ -216,10 +216,10 @@ class _Site(web.BaseSite):
         places: ConnectionPlaces,
         limits: ListenerLimits,
         tls: ssl.SSLContext | None,
-        lane: FastPath | None,
+        fast_path: FastPath | None,
     ) -> None:
         super().__init__(runner)
-        self._lane = lane
+        self._fast_path = fast_path
         self._tls = tls
         self._host = host
         self._port = port
@@ -253,7 +253,7 @@ class _Site(web.BaseSite):
         assert server is not None, "the runner was set up before"
         return Connection(
             server,
-            self._lane,
+            self._fast_path,
             self._places,
             self._limits,
             loop=asyncio.get_running_loop(),
@@ -272,7 +272,7 @@ async def make_runner(
 ) -> web.AppRunner:
     """Listens, and serves until its maker calls `cleanup`; for port 0 the system chooses one.
 
-    With `tls` it speaks https. What serves is not told: the lane sends no `Server` either.
+    With `tls` it speaks https. What serves is not told: the fast path sends no `Server` either.
     """
     app.on_response_prepare.append(_without_server)
     runner = web.AppRunner(
@@ -281,7 +281,7 @@ async def make_runner(
     await runner.setup()
     places = ConnectionPlaces(min(connections_max, limits.connections_max))
     try:
-        await _Site(runner, host, port, places, limits, tls, app.get(LANE)).start()
+        await _Site(runner, host, port, places, limits, tls, app.get(FAST_PATH)).start()
     except BaseException:
         await runner.cleanup()
         raise

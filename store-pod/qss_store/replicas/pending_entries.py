@@ -1,15 +1,17 @@
 """Entries that are logged and not applied yet, and the futures that tell what each one did."""
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
-from qss_core.errors import ChunkMismatchError, StoreError
+from qss_core.errors import BatchClosedError, ChunkMismatchError, StoreError
 from qss_core.model import Offset
+from qss_core.wire.messages import PartitionCommit
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
 from qss_store.transactions.commands import Barrier, Command, Commit, Decide, LoggedCommand, Stage
 from qss_store.transactions.machine import Outcome
+from qss_store.transactions.staged import StagedChunk, is_closed_by
 
 _DECISION = "decision"
 
@@ -83,9 +85,30 @@ class PendingEntries:
         return pending.outcome
 
     @property
-    def has_commit(self) -> bool:
-        """Whether a commit is logged and not applied yet."""
-        return any(isinstance(one.entry.command, Commit) for one in self._by_name.values())
+    def commits(self) -> list[PartitionCommit]:
+        """The commits that are logged and not applied yet: the state is still that before them."""
+        commands = (pending.entry.command for pending in self._by_name.values())
+        return [command.commit for command in commands if isinstance(command, Commit)]
+
+    def bytes_beside(self, chunks: Iterable[StagedChunk]) -> int:
+        """Bytes of the payloads that none of these commits is about to take."""
+        commits = self.commits
+        return sum(
+            chunk.payload_bytes
+            for chunk in chunks
+            if not any(is_closed_by(commit, chunk.writer, chunk.ordinal) for commit in commits)
+        )
+
+    def check_stage(self, stage: Stage) -> None:
+        """Refuses a chunk of a batch whose commit is logged: it comes too late."""
+        for commit in self.commits:
+            if is_closed_by(commit, stage.writer, (stage.generation, stage.batch)):
+                raise BatchClosedError(
+                    f"batch {stage.batch} of writer {stage.writer} is being applied: ask the "
+                    "coordinator",
+                    batch=commit.batch,
+                    generation=commit.generation,
+                )
 
     @property
     def decision(self) -> "asyncio.Future[Outcome] | None":

@@ -219,7 +219,7 @@ class Replica:
 
     @property
     def staged_bytes(self) -> int:
-        return self.machine.participant.staged_bytes
+        return self.pending.bytes_beside(self.machine.participant.staged.values())
 
     def approximate_count(self) -> int:
         """About how many rows readers see; 0 where they see none."""

@@ -89,11 +89,6 @@ class Participant:
         )
 
     @property
-    def staged_bytes(self) -> int:
-        """Bytes of all payloads that no commit has taken."""
-        return sum(chunk.payload_bytes for chunk in self.staged.values())
-
-    @property
     def clocks(self) -> Clocks:
         """Those of the applied batches."""
         return Clocks(self.stream_time, self.puts)

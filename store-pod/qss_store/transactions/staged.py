@@ -17,7 +17,7 @@ from qss_core.errors import StaleWriterError
 from qss_core.formats.timed_keys import SEQUENCE_MAX
 from qss_core.model import Offset, WriterEpoch
 from qss_core.wire.chunk_ids import decode_chunk_id
-from qss_core.wire.messages import CarriedRows, decode
+from qss_core.wire.messages import CarriedRows, PartitionCommit, decode
 from qss_store.transactions.commands import Abort, Stage
 from qss_store.transactions.state_rows import AppliedBatch
 
@@ -63,6 +63,11 @@ class Uncommitted(NamedTuple):
 def staged_key(chunk: StagedChunk) -> bytes:
     """The meta row of a chunk."""
     return _STAGED + msgspec.json.encode([chunk.writer, chunk.chunk])
+
+
+def is_closed_by(commit: PartitionCommit, writer: str, ordinal: tuple[int, int]) -> bool:
+    """Whether a commit takes or drops the chunks of a (generation, batch)."""
+    return writer == commit.writer and ordinal <= (commit.generation, commit.batch)
 
 
 def staged_in(rows: Mapping[bytes, bytes]) -> dict[tuple[str, str], StagedChunk]:

@@ -16,6 +16,7 @@ from qss_core.errors import (
     ChunkMissingError,
     DiskFullError,
     MalformedRequestError,
+    NotReadyError,
     StoreError,
     WrongStoreError,
 )
@@ -80,6 +81,7 @@ class ParticipantService:
         try:
             replica = self._pod.local(one.partition)
             logs.check_active(replica.log)
+            replica.pending.check_stage(command)
             # A copy that is applied already is under the watermark: nothing more to log.
             if not replica.machine.participant.check_stage(command):
                 return None
@@ -190,7 +192,12 @@ class ParticipantService:
         return msgspec.structs.replace(answer, writer_epoch=newest)
 
     def _check_sequence(self, replica: Replica, decided_next: Sequence) -> None:
-        """Refuses a decision that does not follow what is applied here: a volume went back."""
+        """Refuses a decision that does not follow what is applied here: a volume went back.
+
+        While a commit is on its way, or the log's tail, what is applied says too little.
+        """
+        if replica.pending.commits or not replica.is_recovered:
+            raise NotReadyError(f"partition {replica.partition} is applying a batch: ask again")
         held, before = replica.machine.participant.sequence, Sequence(decided_next - 1)
         if held > before:
             raise rolled_back(0, before, held)

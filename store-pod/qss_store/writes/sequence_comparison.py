@@ -9,6 +9,7 @@ import logging
 
 from qss_core.errors import (
     CorruptionError,
+    DiskFullError,
     NotReadyError,
     RolledBackError,
     StoreError,
@@ -156,7 +157,8 @@ class Comparison:
         if not _is_witness(replica):
             raise NotReadyError(f"partition {partition} is being opened by pod {self._pod.name}")
         participant, coordinator = replica.machine.participant, replica.machine.coordinator
-        if replica.view is None or replica.pending.has_commit:
+        failed = replica.failure is not None and not isinstance(replica.failure, DiskFullError)
+        if replica.view is None or replica.pending.commits or failed:
             raise NotReadyError(f"partition {partition} is applying a batch: ask again")
         unfinished = coordinator.unfinished if coordinator else None
         position = participant.position

@@ -50,10 +50,10 @@ OPS_LIMITS = ListenerLimits(connections_max=128, keepalive_timeout_s=5.0)
 
 
 class FastPath(Protocol):
-    """What answers plain requests at once; whoever fills LANE has one."""
+    """What answers plain requests at once; whoever fills FAST_PATH has one."""
 
     def frame(self, data: bytes) -> Any:
-        """The request in `data`, if it is one of the lane's, whole, with nothing behind it."""
+        """The request in `data`, if it is one of the fast path's, whole, with nothing behind it."""
 
     def answer(self, frame: Any) -> bytes | None:
         """All bytes of the answer; None where the ordinary way has to give it."""
@@ -62,16 +62,16 @@ class FastPath(Protocol):
 class Connection(web.RequestHandler):
     """One connection. What cannot be parsed as HTTP is answered like any other failure.
 
-    With a lane, requests that it takes are answered before aiohttp sees them, which is sound only
-    between two requests: when everything that came before was parsed to its end, and answered.
+    With a fast path, requests that it takes are answered before aiohttp sees them. That is sound
+    between two requests only: when everything that came before was parsed to its end, and answered.
     """
 
     __slots__ = (
+        "_fast_path",
         "_head_bytes",
         "_head_handle",
         "_is_parsed",
         "_is_refused",
-        "_lane",
         "_last_body",
         "_limits",
         "_out",
@@ -85,7 +85,7 @@ class Connection(web.RequestHandler):
     def __init__(
         self,
         server: web.Server,
-        lane: FastPath | None,
+        fast_path: FastPath | None,
         places: ConnectionPlaces,
         limits: ListenerLimits,
         **options: Any,
@@ -102,7 +102,7 @@ class Connection(web.RequestHandler):
             **options,
         )
         self.address = ""
-        self._lane = lane
+        self._fast_path = fast_path
         self._places = places
         self._limits = limits
         self._is_parsed = True  # Whether aiohttp's parser stands before a request's first byte.
@@ -153,17 +153,17 @@ class Connection(web.RequestHandler):
     # --- Requests
 
     def data_received(self, data: bytes) -> None:
-        """Answers by the lane, or hands over to aiohttp."""
+        """Answers by the fast path, or hands over to aiohttp."""
         if not data:  # aiohttp calls itself with nothing.
             super().data_received(data)
             return
         if self._is_refused:
             return
         self._places.heard(self)
-        lane = self._lane
-        frame = None if lane is None else lane.frame(data)
-        if lane is not None and frame is not None and self._is_parsed and self._is_idle():
-            answer = lane.answer(frame)
+        fast_path = self._fast_path
+        frame = None if fast_path is None else fast_path.frame(data)
+        if fast_path is not None and frame is not None and self._is_parsed and self._is_idle():
+            answer = fast_path.answer(frame)
             if answer is not None:
                 self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
                 assert self.transport is not None, "data came from it"

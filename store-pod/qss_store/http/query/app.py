@@ -17,7 +17,7 @@ from qss_store.http.query.scans import ScanApi
 from qss_store.http.query.timed import TimedApi
 from qss_store.http.query.versions import VersionApi
 from qss_store.http.routes import add_routes, callers_by_path
-from qss_store.http.server import LANE
+from qss_store.http.server import FAST_PATH
 from qss_store.reads.context import ReadContext
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.runtime.peer_client import PeerSession
@@ -53,6 +53,6 @@ def make_query_app(
             *access_middlewares(guard, callers_by_path(QUERY_ROUTES)),
         ]
     )
-    app[LANE] = QueryFastPath(reader, guard, pod.metrics.requests, handlers.timed, callers)
+    app[FAST_PATH] = QueryFastPath(reader, guard, pod.metrics.requests, handlers.timed, callers)
     add_routes(app, handlers, QUERY_ROUTES)
     return app

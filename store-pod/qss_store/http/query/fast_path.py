@@ -1,8 +1,9 @@
-"""The fast lane: plain requests are answered from their bytes, without a task and a parser between.
+"""The fast path: plain requests are answered from their bytes, without a task and a parser between.
 
 Only what is understood at a glance is answered here: one whole HTTP/1.1 request with headers that
 ask for nothing unusual, whose rows are all in this pod. Everything else, and everything that fails,
-goes the ordinary way, which decides anew: the lane never refuses, so it has no answers of its own.
+goes the ordinary way, which decides anew: the fast path never refuses, so it has no answers of its
+own.
 """
 
 import time
@@ -62,7 +63,7 @@ _FEW_KEYS = 128  # They take less time than the ordinary way adds: they wait for
 
 
 class Head(NamedTuple):
-    """What the lane wants to know of a request's headers."""
+    """What the fast path wants to know of a request's headers."""
 
     authorization: str | None
     body_bytes: int
@@ -77,7 +78,7 @@ class Frame(NamedTuple):
 
 
 class QueryFastPath:
-    """The lane of a pod's query port (shell.FastLane)."""
+    """The fast path of a pod's query port (connection.protocol.FastPath)."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class QueryFastPath:
     # --- Requests
 
     def frame(self, data: bytes) -> Frame | None:
-        """The request in `data`, if it is one of the lane's, whole, with nothing behind it."""
+        """The request in `data`, if it is one of the fast path's, whole, with nothing behind it."""
         start = data[: data.find(b"/", _WORD_AT) + 1]
         if start in _GETS:
             end = data.find(_VERSION, len(start), _TARGET_BYTES_MAX)

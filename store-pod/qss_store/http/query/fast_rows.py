@@ -1,4 +1,4 @@
-"""Rows of one of this pod's partitions as one JSON document, in one go: for the fast lane."""
+"""Rows of one of this pod's partitions as one JSON document, in one go: for the fast path."""
 
 from qss_core.model import PartitionId
 from qss_core.queries.parameters import ReadOptions

@@ -58,10 +58,7 @@ class ViewMaker:
         )
 
     def show_again(self) -> None:
-        """Puts readers on the same state after rows moved between families.
-
-        The state machine may already hold a commit that is not shown yet.
-        """
+        """Publishes the view again after rows moved between families."""
         if view := self.view:
             rows = self._snapshot(view.stream_time)
             self._shown.put(view.with_rows(rows, self.families.format))

@@ -19,7 +19,7 @@ HOUR = 3_600_000
 
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each request that reached the lane whether it answered."""
+    """For each request that reached the fast path whether it answered."""
     seen: list[bool] = []
     answer = QueryFastPath.answer
 
@@ -58,7 +58,7 @@ MANY = post("/state/get/words", {"keys": [f"k{n}" for n in range(20)]})
         post("/state/get/words", {"keys": []}),
     ],
 )
-async def test_an_answer_of_the_lane_is_the_ordinary_one(
+async def test_an_answer_of_the_fast_path_is_the_ordinary_one(
     connection: Connection, answered: list[bool], request_bytes: bytes
 ) -> None:
     await connection.send(request_bytes)
@@ -270,7 +270,7 @@ async def test_a_client_that_takes_nothing_is_left_to_the_ordinary_way(
     assert answered == [True, True]
 
 
-async def test_a_connection_lives_on_by_answers_of_the_lane(
+async def test_a_connection_lives_on_by_answers_of_the_fast_path(
     cluster: Cluster, connection: Connection, answered: list[bool]
 ) -> None:
     await connection.send(POINT)
@@ -313,7 +313,7 @@ def only_connection(cluster: Cluster) -> Any:
     return connection
 
 
-async def test_the_lane_answers_for_each_new_state(
+async def test_the_fast_answers_for_each_new_state(
     cluster: Cluster, connection: Connection, answered: list[bool]
 ) -> None:
     await connection.send(POINT)
@@ -332,7 +332,7 @@ async def test_the_lane_answers_for_each_new_state(
     }
 
 
-async def test_answers_of_the_lane_are_counted_as_others_are(
+async def test_answers_of_the_fast_path_are_counted_as_others_are(
     cluster: Cluster, connection: Connection, answered: list[bool]
 ) -> None:
     requests = cluster.nodes[0].pod.metrics.requests

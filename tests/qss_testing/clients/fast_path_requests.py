@@ -1,4 +1,4 @@
-"""Requests for the fuzz of the fast lane: plain ones, unusual ones, and ones that smuggle.
+"""Requests for the fuzz of the fast path: plain ones, unusual ones, and ones that smuggle.
 
 A plan is what one connection sends: requests in their order, of which the last one asks the server
 to close. Each request knows what its answer has to say, as far as that follows from HTTP.

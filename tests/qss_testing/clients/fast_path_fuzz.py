@@ -1,6 +1,6 @@
-"""The fuzz of the fast lane: one plan of requests, sent in several ways, is answered alike.
+"""The fuzz of the fast path: one plan of requests, sent in several ways, is answered alike.
 
-The lane answers a plain request that comes in one piece. It does not answer one that comes in
+The fast path answers a plain request that comes in one piece. It does not answer one that comes in
 pieces, or that has a header more: so the ordinary way answers the same requests, and any
 difference is a fault of one of both.
 """
@@ -17,7 +17,7 @@ import pytest
 
 from qss_store.http.connection.protocol import Connection
 from qss_store.http.query.fast_path import Frame, QueryFastPath
-from qss_testing.clients.lane_requests import Plan, Request
+from qss_testing.clients.fast_path_requests import Plan, Request
 
 _DEADLINE_S = 10
 _BYTE_BY_BYTE_MAX = 4096
@@ -41,11 +41,11 @@ class Answer:
 
 @dataclass(slots=True)
 class Server:
-    """What the server's connections have received, and its lane has answered."""
+    """What the server's connections have received, and its fast path has answered."""
 
     port: int
     received: int = 0
-    lane_answers: int = 0
+    fast_answers: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,9 +59,9 @@ class Server:
                 self.changed.set()
             data_received(connection, data)
 
-        def count_answers(lane: QueryFastPath, frame: Frame) -> bytes | None:
-            found = answer(lane, frame)
-            self.lane_answers += found is not None
+        def count_answers(fast_path: QueryFastPath, frame: Frame) -> bytes | None:
+            found = answer(fast_path, frame)
+            self.fast_answers += found is not None
             return found
 
         monkeypatch.setattr(Connection, "data_received", count_bytes)

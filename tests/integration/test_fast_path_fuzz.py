@@ -1,7 +1,7 @@
-"""Whatever a client sends, and in whatever pieces: the fast lane answers as the ordinary way does.
+"""Whatever a client sends, and in whatever pieces: the fast path answers as the ordinary way does.
 
-QSS_LANE_SEED chooses other requests, QSS_LANE_SECONDS how long they are sent (else a few, the same
-in each run), and QSS_LANE_PLAN begins with a plan that failed.
+QSS_FAST_PATH_SEED chooses other requests, QSS_FAST_PATH_SECONDS how long they are sent (else a few,
+the same in each run), and QSS_FAST_PATH_PLAN begins with a plan that failed.
 """
 
 import os
@@ -14,19 +14,19 @@ import pytest
 
 from qss_core.model import StoreType
 from qss_store.runtime.settings import Settings
-from qss_testing.clients.lane_fuzz import Server, check
-from qss_testing.clients.lane_requests import BODY_BYTES_MAX, KEYS, key_of, plan_of
+from qss_testing.clients.fast_path_fuzz import Server, check
+from qss_testing.clients.fast_path_requests import BODY_BYTES_MAX, KEYS, key_of, plan_of
 from qss_testing.pods.stores import Cluster, Put, configuration
 
 StartCluster = Callable[..., Awaitable[Cluster]]
 
-SEED = os.environ.get("QSS_LANE_SEED", "lane")
-SECONDS = float(os.environ.get("QSS_LANE_SECONDS", "0"))
-FIRST = int(os.environ.get("QSS_LANE_PLAN", "0"))
+SEED = os.environ.get("QSS_FAST_PATH_SEED", "fast path")
+SECONDS = float(os.environ.get("QSS_FAST_PATH_SECONDS", "0"))
+FIRST = int(os.environ.get("QSS_FAST_PATH_PLAN", "0"))
 PLANS = 160
-# New rows come every so many plans: what the lane remembers of a state has to go.
+# New rows come every so many plans: what the fast path remembers of a state has to go.
 _NEW_ROWS = 5
-_LANE_SHARE_MIN = 0.02
+_FAST_PATH_SHARE_MIN = 0.02
 
 
 async def written(cluster: Cluster, turn: int) -> dict[str, object]:
@@ -41,7 +41,7 @@ async def written(cluster: Cluster, turn: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("kind", ["stores", "windows"])
-async def test_the_lane_and_the_ordinary_way_answer_alike(
+async def test_the_fast_path_and_the_ordinary_way_answer_alike(
     start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     members: dict[str, Any] = (
@@ -63,13 +63,13 @@ async def test_the_lane_and_the_ordinary_way_answer_alike(
         try:
             answered += await check(server, plan, random, values)
         except (AssertionError, ValueError) as error:
-            again = f"QSS_LANE_SEED={SEED} QSS_LANE_PLAN={number}"
+            again = f"QSS_FAST_PATH_SEED={SEED} QSS_FAST_PATH_PLAN={number}"
             sent = "\n".join(f"  {request}" for request in plan)
             raise AssertionError(f"{again}\n{sent}\n{error}") from error
         number += 1
     took = time.monotonic() - started
     print(  # noqa: T201 shown where it fails, and by `make fuzz`.
         f"{kind}: seed {SEED!r}, {number - FIRST} plans, {answered} answers, "
-        f"{server.lane_answers} of the lane, {answered / took:.0f} a second"
+        f"{server.fast_answers} of the fast path, {answered / took:.0f} a second"
     )
-    assert server.lane_answers > answered * _LANE_SHARE_MIN
+    assert server.fast_answers > answered * _FAST_PATH_SHARE_MIN

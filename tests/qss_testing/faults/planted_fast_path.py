@@ -1,4 +1,4 @@
-"""Damages of the fast lane, of one line each, that its fuzz has to find.
+"""Damages of the fast path, of one line each, that its fuzz has to find.
 
 `make planted` runs the short fuzz with each of them in turn.
 """
@@ -6,7 +6,7 @@
 from qss_testing.faults.planted import Change, Plant, run
 
 _HTTP = "store-pod/qss_store/http"
-_FUZZ = "tests/integration/test_lane_fuzz.py"
+_FUZZ = "tests/integration/test_fast_path_fuzz.py"
 
 
 def _damage(name: str, file: str, whole: str, damaged: str) -> Plant:
@@ -111,9 +111,9 @@ PLANTS = (
         "    pass\n",
     ),
     _damage(
-        "nobody asks the lane",
+        "nobody asks the fast path",
         "server.py",
-        "limits, tls, app.get(LANE))",
+        "limits, tls, app.get(FAST_PATH))",
         "limits, tls, None)",
     ),
 )

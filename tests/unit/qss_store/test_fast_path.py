@@ -1,4 +1,4 @@
-"""Which requests the fast lane takes: only those that it understands wholly."""
+"""Which requests the fast path takes: only those that it understands wholly."""
 
 import pytest
 
