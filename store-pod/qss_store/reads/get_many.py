@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +39,7 @@ from qss_store.runtime.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100
 _READ_AT_ONCE = 16  # Rows of 8 MiB each, at most.
-_READ_FIRST, _READ_BYTES = 4, 1024 * 1024  # Of many keys.
+_READ_FIRST, _READ_BYTES = 1, 1024 * 1024  # Of many keys.
 _COPIES = 3  # Of rows: as they are stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
 
@@ -221,16 +222,14 @@ class BatchGet:
         return rows
 
     def _some(self, reading: Reading, keys: list[bytes]) -> list[bytes | StoreError | None]:
-        try:
+        values: list[bytes | None] | None = None
+        with suppress(StoreError):  # Each key by itself finds out which one it is of.
             self._check_room()
             values = reading.view.snapshot.get_many(keys)
-        except StoreError:
-            return [self._row(reading, key) for key in keys]
-        size = sum(map(len, filter(None, values)))
-        if size > self._bytes_left:
-            return [self._row(reading, key) for key in keys]
-        self._takes(size)
-        return [*values]
+        if values is not None and (size := sum(map(len, filter(None, values)))) <= self._bytes_left:
+            self._takes(size)
+            return [*values]
+        return [self._row(reading, key) for key in keys]
 
     def _again(self, row: bytes | StoreError | None) -> bytes | StoreError | None:
         """The row of a key that comes again: its bytes are in the answer again."""

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
-_OF_A_ROUND_S = 0.002
+_OF_A_ROUND_S = 0.001
 
 
 class HeavyTurns:
-    """Lets such work begin while less than 2 ms of the loop's round went to it.
+    """Lets such work begin while less than 1 ms of the loop's round went to it.
 
     The rest waits, first come first served, and one goes on in each round.
     """

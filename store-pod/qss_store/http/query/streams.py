@@ -125,7 +125,7 @@ async def stream(
         async for event in events:
             with patience(request):
                 data = event.data if isinstance(event, ScannedRows) else encoder.of_mark(event)
-                await write_in_slices(response, data, write_stall_max_s)
+                await write_in_slices(request, response, data, write_stall_max_s)
     with patience(request):
         async with asyncio.timeout(write_stall_max_s):
             await response.write_eof(encoder.end())
