@@ -4,7 +4,7 @@ from aiohttp import web
 
 from qss_store.http.browsers import Callers, browser_middlewares
 from qss_store.http.middleware import shell_middlewares
-from qss_store.services import PodServices
+from qss_store.writes.pod_services import PodServices
 
 _LIVE_WITHIN_S = 10.0
 

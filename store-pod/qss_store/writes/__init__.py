@@ -11,8 +11,9 @@
 4. `writer_registry` tells a person which writers there are, and forgets one. `under_way` goes
    on with a commit whose client has gone.
 
-`sweeper` runs on timers: it aborts what nobody decided, cuts changelogs and forgets old
-writers. `sequence_comparison` compares the sequences of all partitions, so that a volume that
-went back is told instead of served, and `loss_acceptance` goes on without the lost batches
-where a person said so. The rules themselves are pure and lie in `transactions`.
+`sweeper` runs on timers: it aborts what nobody decided, cuts changelogs and forgets old writers.
+`sequence_comparison` compares the sequences of all partitions, so that a volume that went back is
+told instead of served, and `loss_acceptance` goes on without the lost batches where a person said
+so. `pod_services` composes a pod of all of these. The rules themselves are pure and lie in
+`transactions`.
 """

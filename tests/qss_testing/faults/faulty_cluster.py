@@ -38,10 +38,10 @@ from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
-from qss_store.services import PodConfig, build_pod
 from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
 from qss_store.storage.engine import Engine
 from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.writes.pod_services import PodConfig, build_pod
 
 Answer = TypeVar("Answer")
 STORE = StoreName("flights")

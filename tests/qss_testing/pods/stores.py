@@ -43,11 +43,11 @@ from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
-from qss_store.services import PodConfig, build_pod
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.transactions.commands import Commit, Stage
 from qss_store.writes.participant_service import with_slice
+from qss_store.writes.pod_services import PodConfig, build_pod
 from qss_testing.pods.ports import PortsByOrdinal
 
 STORE = StoreName("words")

@@ -32,11 +32,11 @@ from qss_store.replicas.replica import Replica
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.peer_client import Peers, PeerSession
 from qss_store.runtime.settings import Settings
-from qss_store.services import PodConfig, PodServices, build_pod
 from qss_store.transactions.commands import Decide
 from qss_store.writes.commit_driver import active_coordinator
 from qss_store.writes.coordinator_service import CoordinatorService
 from qss_store.writes.participant_service import ParticipantService
+from qss_store.writes.pod_services import PodConfig, PodServices, build_pod
 from qss_store.writes.sequence_comparison import Comparison
 from qss_store.writes.sweeper import Sweeper
 from qss_testing.clients.http import Answer, Api

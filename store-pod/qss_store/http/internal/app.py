@@ -15,7 +15,7 @@ from qss_store.http.query.openapi.document import DocumentApi
 from qss_store.http.query.routes import QUERY_ROUTES
 from qss_store.http.routes import add_routes, callers_by_path
 from qss_store.runtime.peer_client import PeerSession
-from qss_store.services import PodServices
+from qss_store.writes.pod_services import PodServices
 
 
 def make_internal_app(

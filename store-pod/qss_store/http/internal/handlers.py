@@ -40,7 +40,6 @@ from qss_store.http.middleware import (
     read_json,
 )
 from qss_store.runtime.peer_client import PeerSession
-from qss_store.services import PodServices
 from qss_store.transactions.commands import Stage
 from qss_store.transactions.position_limits import (
     LESS_POSITION,
@@ -48,6 +47,7 @@ from qss_store.transactions.position_limits import (
     commit_bytes_max,
 )
 from qss_store.writes.loss_acceptance import LossAcceptance
+from qss_store.writes.pod_services import PodServices
 
 Message = TypeVar("Message")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -21,7 +21,7 @@ from qss_store.http.server import FAST_PATH
 from qss_store.reads.context import ReadContext
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.runtime.peer_client import PeerSession
-from qss_store.services import PodServices
+from qss_store.writes.pod_services import PodServices
 
 
 def make_query_app(
