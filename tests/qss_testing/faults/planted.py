@@ -235,7 +235,9 @@ PLANTS = (
             Change(
                 f"{_STORE}/replicas/replica.py",
                 "        return self._showing.approximate_count()\n",
-                "        return self._families.approximate_count(self.engine, -1)\n",
+                "        generation = self.machine.participant.data_generation + 1\n"
+                "        families = self._families_of(generation)\n"
+                "        return families.approximate_count(self.engine, -1)\n",
             ),
         ),
         "tests/integration/test_writes_rules.py"
