@@ -118,5 +118,5 @@ async def test_a_full_disk_at_any_write_of_a_migration_is_tried_again_and_nothin
         await story.tell_to_the_end(disk.open)
         return met
 
-    met = await asyncio.gather(*(run(full_at) for full_at in range(1, STEPS_MAX, 15)))
+    met = await asyncio.gather(*(run(full_at) for full_at in range(1, STEPS_MAX, 9)))
     assert not met[-1], "the disk was full at each write of the story"
