@@ -33,6 +33,7 @@ class Server:
         self.port = port_of(runner)
         self.go_on = go_on
         self.writers: list[asyncio.StreamWriter] = []
+        self.answered = 0  # Requests for the small one.
 
     async def connect(self, address: str = "127.0.0.1") -> Talker:
         reader, writer = await asyncio.open_connection(
@@ -55,6 +56,7 @@ async def start() -> AsyncIterator[Start]:
     go_on = asyncio.Event()
 
     async def small(_: web.Request) -> web.Response:
+        servers[-1].answered += 1
         return web.Response(text="small")
 
     async def large(_: web.Request) -> web.Response:
@@ -124,7 +126,7 @@ async def test_those_whose_requests_are_under_way_stay_and_newcomers_are_told_so
     server = await start(most=2)
     busy = await server.connect()
     busy[1].write(GET.replace(b"small", b"waits"))
-    await wait_until_async(lambda: not server.connections()[0].is_waiting)
+    await wait_until_async(lambda: any(not one.is_waiting for one in server.connections()))
     assert b"429" in await answer(await server.connect())
     server.go_on.set()
     assert b"200" in await busy[0].readline()
@@ -167,7 +169,8 @@ async def test_the_rest_of_an_answer_holds_a_place_for_as_long_as_its_client_may
         client.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_connect(client, ("127.0.0.1", server.port))
-        await wait_until_async(server.connections)
+        await loop.sock_sendall(client, GET)
+        await loop.sock_recv(client, 4096)
         connection = server.connections()[0]
         assert connection.transport is not None
         held = connection.transport.get_extra_info("socket")
@@ -184,9 +187,8 @@ async def test_the_rest_of_an_answer_holds_a_place_for_as_long_as_its_client_may
 async def test_one_address_leaves_room_for_others(start: Start) -> None:
     server = await start(most=10)
     other = await server.connect("127.0.0.3")
-    for _ in range(30):
-        await server.connect("127.0.0.2")
-    await wait_until_async(lambda: len(server.connections()) == 6)
+    silent = [await server.connect("127.0.0.2") for _ in range(30)]
+    await wait_until_async(lambda: sum(reader.at_eof() for reader, _ in silent) == 25)
     assert b"200" in await answer(other)
     assert b"200" in await answer(await server.connect("127.0.0.4"))
 
@@ -322,6 +324,20 @@ async def test_who_asks_again_and_again_and_never_reads_costs_little_and_goes(
     await wait_until_async(is_gone)
     assert most <= LARGE + 1024, "one answer at a time"
     reader.feed_eof()
+
+
+async def test_of_those_who_send_requests_ahead_one_goes_on_in_each_round(start: Start) -> None:
+    server = await start()
+    greedy = [await server.connect() for _ in range(20)]
+    for _, writer in greedy:
+        writer.write(GET * 30)
+    most, last = 0, 0
+    while last < 20 * 30:
+        await asyncio.sleep(0)
+        if last > 100:  # The first of each one wait for nobody.
+            most = max(most, server.answered - last)
+        last = server.answered
+    assert most <= 2, "the rest of the loop has its turn between them"
 
 
 async def test_a_slow_reader_that_takes_something_is_waited_for(start: Start) -> None:

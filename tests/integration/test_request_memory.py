@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from qss_core.errors import TooLargeError
+from qss_core.positions import Position, encode_token
 from qss_store.http.content_types import JSON
 from qss_store.http.large_answers import memory_middlewares
 from qss_store.http.middleware import read_json, shell_middlewares
@@ -143,6 +145,31 @@ async def test_what_a_refused_request_had_read_is_free_at_once(
     finally:
         gc.enable()
         others.close()
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/json;q=1"])
+async def test_a_row_that_is_known_as_large_is_refused_before_it_is_read(
+    start_cluster: StartCluster, api: MakeApi, accept: str
+) -> None:
+    cluster = await start_cluster(1, partitions=1)
+    await cluster.put_values({"0000": "x" * MIB}, {"in": {"0": 41}})
+    pod = cluster.nodes[0].pod
+    path = f"{SCAN}/0000"
+    assert (await api(cluster).get(path, Accept=accept)).status == 200
+    others = pod.request_memory.share()
+    others.take(pod.request_memory.bytes_max)
+    # Whoever looks at the state finds that it is behind the bound.
+    bound = encode_token(Position.of({"in": {0: 50}}))
+    ahead = f"{path}?positionBound={bound}&scope=local"
+    (await api(cluster).get(ahead, Accept=accept)).problem(429, "LIMIT_EXCEEDED")
+    others.close()
+    (await api(cluster).get(ahead, Accept=accept)).problem(503, "NOT_UP_TO_BOUND")
+    await cluster.put_values({"0000": "small"})
+    assert (await api(cluster).get(path, Accept=accept)).json()["value"] == "small"
+    others = pod.request_memory.share()
+    others.take(pod.request_memory.bytes_max)
+    assert (await api(cluster).get(path, Accept=accept)).status == 200, "it is small now"
+    others.close()
 
 
 async def test_a_message_that_came_with_its_head_counts_with_what_is_made_of_it() -> None:

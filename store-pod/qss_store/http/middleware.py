@@ -242,6 +242,13 @@ def takes_memory(request: web.Request, size: int) -> None:
         share.take(size)
 
 
+def takes_memory_up_to(request: web.Request, size: int) -> None:
+    """Notes that a request keeps so many bytes in all. Raises OverloadedError."""
+    share = request.get(MEMORY)
+    if share is not None:
+        share.take_up_to(size)
+
+
 def takes_objects(request: web.Request, body: bytes) -> None:
     """Notes that a request keeps what is made of a body's JSON. Raises OverloadedError."""
     if len(body) > _FEW_BYTES:

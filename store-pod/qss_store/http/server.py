@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import cast
@@ -18,9 +19,10 @@ from qss_store.http.connection.protocol import (
     ListenerLimits,
     refuse,
 )
+from qss_store.runtime.heavy_turns import HeavyTurns
 
 _LOG = logging.getLogger(__name__)
-_TAKEN_AT_ONCE = 4  # Connections; others have their turn between.
+_OF_A_ROUND_S = 0.001  # To take connections in; then others have their turn.
 _REST_S = 1.0
 _BACKLOG = 1024
 
@@ -28,30 +30,10 @@ CONNECTIONS_MAX = 4096
 FAST_PATH = web.AppKey("FAST_PATH", FastPath)
 
 
-class _Admission(asyncio.Protocol):
-    """A connection that has just come: it gets a place, or is told that there is none."""
+class _Newcomer:
+    """A connection that has a place before it has said anything.
 
-    def __init__(self, make: Callable[[], Connection], places: ConnectionPlaces) -> None:
-        """`make` makes the connection that it becomes."""
-        self._make = make
-        self._places = places
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Lets it in, or not."""
-        held = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
-        connection = self._make()
-        connection.address = address_of(held.get_extra_info("peername"))
-        if not self._places.take(connection):
-            refuse(held)
-            return
-        held.set_protocol(connection)
-        connection.connection_made(held)
-
-
-class _Handshake:
-    """A connection that has a place before it has shaken hands.
-
-    TLS begins with its first bytes: a connection that never sends any costs a file and no more.
+    It is made when its first bytes have come: one that never sends any costs a file and no more.
     """
 
     is_waiting = True
@@ -97,15 +79,15 @@ class _Handshake:
             self._loop.remove_reader(self.taken)
 
 
-class _TlsServer:
-    """Takes connections, and counts them from then on: before they have shaken hands."""
+class _Server:
+    """Takes connections, and counts them from then on: before they have said anything."""
 
     def __init__(
         self,
         listening: socket.socket,
         make: Callable[[], Connection],
         places: ConnectionPlaces,
-        tls: ssl.SSLContext,
+        tls: ssl.SSLContext | None,
         limits: ListenerLimits,
     ) -> None:
         self.sockets: tuple[socket.socket, ...] = (listening,)
@@ -119,11 +101,11 @@ class _TlsServer:
         self._loop.add_reader(listening, self._take_some)
 
     def close(self) -> None:
-        """Listens no more, and ends the handshakes."""
+        """Listens no more, and ends those who have said nothing."""
         if self._again is not None:
             self._again.cancel()
         for placed in self._places.held():
-            if isinstance(placed, _Handshake):
+            if isinstance(placed, _Newcomer):
                 self._give_up(placed)
         for listening in self.sockets:
             self._loop.remove_reader(listening)
@@ -135,7 +117,8 @@ class _TlsServer:
         await asyncio.gather(*self._shaking, return_exceptions=True)
 
     def _take_some(self) -> None:
-        for _ in range(_TAKEN_AT_ONCE):
+        until_s = time.perf_counter() + _OF_A_ROUND_S
+        while time.perf_counter() < until_s:
             try:
                 taken, peer = self.sockets[0].accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -144,11 +127,23 @@ class _TlsServer:
                 self._rest(error)
                 return
             taken.settimeout(0)
-            handshake = _Handshake(address_of(peer), taken, self._limits.handshake_timeout_s)
-            if not self._places.take(handshake):
-                taken.close()
+            newcomer = _Newcomer(address_of(peer), taken, self._first_bytes_within_s)
+            if not self._places.take(newcomer):
+                self._refuse(taken)
                 continue
-            handshake.wait(partial(self._begin, handshake), partial(self._give_up, handshake))
+            newcomer.wait(partial(self._begin, newcomer), partial(self._give_up, newcomer))
+
+    @property
+    def _first_bytes_within_s(self) -> float:
+        """With TLS the time for the whole handshake."""
+        limits = self._limits
+        return limits.keepalive_timeout_s if self._tls is None else limits.handshake_timeout_s
+
+    def _refuse(self, taken: socket.socket) -> None:
+        if self._tls is None:
+            refuse(taken)
+        else:
+            taken.close()
 
     def _rest(self, error: OSError) -> None:
         """No files are left, for example: those who wait would wake it again and again."""
@@ -159,41 +154,41 @@ class _TlsServer:
             _REST_S, lambda: self._loop.add_reader(listening, self._take_some)
         )
 
-    def _give_up(self, handshake: _Handshake) -> None:
-        self._places.leave(handshake)
-        handshake.drop()
+    def _give_up(self, newcomer: _Newcomer) -> None:
+        self._places.leave(newcomer)
+        newcomer.drop()
 
-    def _begin(self, handshake: _Handshake) -> None:
-        if not handshake.has_bytes():
-            self._give_up(handshake)
+    def _begin(self, newcomer: _Newcomer) -> None:
+        if not newcomer.has_bytes():
+            self._give_up(newcomer)
             return
-        task = handshake.task = self._loop.create_task(self._shake(handshake))
+        task = newcomer.task = self._loop.create_task(self._shake(newcomer))
         self._shaking.add(task)
-        task.add_done_callback(partial(self._ended, handshake))
+        task.add_done_callback(partial(self._ended, newcomer))
 
-    def _ended(self, handshake: _Handshake, task: asyncio.Task[None]) -> None:
+    def _ended(self, newcomer: _Newcomer, task: asyncio.Task[None]) -> None:
         self._shaking.discard(task)
         if task.cancelled():  # Perhaps before it began.
-            handshake.taken.close()
+            newcomer.taken.close()
 
-    async def _shake(self, handshake: _Handshake) -> None:
+    async def _shake(self, newcomer: _Newcomer) -> None:
         connection = self._make()
-        connection.address = handshake.address
+        connection.address = newcomer.address
         try:
             await self._loop.connect_accepted_socket(
                 lambda: connection,
-                handshake.taken,
+                newcomer.taken,
                 ssl=self._tls,
-                ssl_handshake_timeout=handshake.left_s,
+                ssl_handshake_timeout=None if self._tls is None else newcomer.left_s,
             )
         except (OSError, ssl.SSLError):
-            self._places.leave(handshake)
+            self._places.leave(newcomer)
         except BaseException:
-            self._places.leave(handshake)
-            handshake.taken.close()
+            self._places.leave(newcomer)
+            newcomer.taken.close()
             raise
         else:
-            self._places.hand_over(handshake, connection)
+            self._places.hand_over(newcomer, connection)
             if connection.transport is None:  # It has gone already.
                 self._places.leave(connection)
 
@@ -206,7 +201,7 @@ def address_of(peer: object) -> str:
 class _Site(web.BaseSite):
     """A listening address with a limit of connections."""
 
-    __slots__ = ("_fast_path", "_host", "_limits", "_places", "_port", "_tls")
+    __slots__ = ("_fast_path", "_host", "_limits", "_places", "_port", "_tls", "_turns")
 
     def __init__(
         self,
@@ -225,6 +220,7 @@ class _Site(web.BaseSite):
         self._port = port
         self._places = places
         self._limits = limits
+        self._turns = HeavyTurns(time.perf_counter)
 
     @property
     def name(self) -> str:
@@ -233,20 +229,12 @@ class _Site(web.BaseSite):
     async def start(self) -> None:
         await super().start()
         loop = asyncio.get_running_loop()
-        if self._tls is None:
-            self._server = await loop.create_server(
-                self._admit, self._host, self._port, backlog=_BACKLOG
-            )
-            return
         found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         family, _, _, _, address = found[0]
         listening = socket.create_server(address, family=family, backlog=_BACKLOG)
         listening.settimeout(0)
-        server = _TlsServer(listening, self._make, self._places, self._tls, self._limits)
+        server = _Server(listening, self._make, self._places, self._tls, self._limits)
         self._server = cast(asyncio.Server, server)  # As much of one as the runner needs.
-
-    def _admit(self) -> asyncio.Protocol:
-        return _Admission(self._make, self._places)
 
     def _make(self) -> Connection:
         server = self._runner.server
@@ -256,6 +244,7 @@ class _Site(web.BaseSite):
             self._fast_path,
             self._places,
             self._limits,
+            self._turns,
             loop=asyncio.get_running_loop(),
             access_log=None,
             auto_decompress=False,

@@ -5,6 +5,7 @@ import msgspec
 from qss_core.model import PartitionId, StoreDefinition
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.codec import Codec, RowWriter, codec_of, make_row_writer
+from qss_store.reads.large_rows import LargeRows
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.reads.routing.replica_router import ReplicaRouter
@@ -18,6 +19,7 @@ class ReadContext:
         self.pod = pod
         self.peers = peers
         self.settings = settings
+        self.large_rows = LargeRows()
         self._definition: StoreDefinition | None = None
         self._codec: Codec | None = None
         self._writer: RowWriter | None = None

@@ -33,14 +33,22 @@ class HeavyTurns:
 
     async def wait(self) -> None:
         if self.is_spent:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._next()  # Its turn is another one's.
-                raise
+            await self._wait_in_line()
+
+    async def give_way(self) -> None:
+        """Lets all others go first: one of those who give way goes on in each round."""
+        self._count_round()
+        await self._wait_in_line()
+
+    async def _wait_in_line(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._next()  # Its turn is another one's.
+            raise
 
     async def __aenter__(self) -> None:
         """Waits for a turn. What follows must not wait for anything."""

@@ -101,3 +101,26 @@ async def test_work_that_had_its_turn_and_does_nothing_holds_up_nobody() -> None
     async with asyncio.timeout(5):
         await asyncio.gather(*waiting)
     assert waited == 3
+
+
+async def test_who_gives_way_goes_on_one_in_a_round() -> None:
+    turns, order, rounds = HeavyTurns(Time()), list[int](), list[int]()
+    current, is_over = 0, False
+
+    async def many(number: int) -> None:
+        await turns.give_way()
+        order.append(number)
+        rounds.append(current)
+
+    async def count_rounds() -> None:
+        nonlocal current
+        while not is_over:
+            await asyncio.sleep(0)
+            current += 1
+
+    counting = asyncio.create_task(count_rounds())
+    await asyncio.gather(*(many(number) for number in range(5)))
+    is_over = True
+    await counting
+    assert order == [0, 1, 2, 3, 4]
+    assert len({*rounds}) == 5

@@ -21,6 +21,7 @@ from qss_store.http.middleware import (
     problem_response,
     unexpected,
 )
+from qss_store.runtime.heavy_turns import HeavyTurns
 
 _WAITING_BYTES = 128 * 1024  # In the kernel, not sent yet.
 _UNSENT_BYTES = 64 * 1024  # In a connection; TLS would take half a megabyte.
@@ -77,6 +78,7 @@ class Connection(web.RequestHandler):
         "_out",
         "_places",
         "_stall_handle",
+        "_turns",
         "address",
         "has_broken_body",
         "head_bytes_max",
@@ -88,9 +90,13 @@ class Connection(web.RequestHandler):
         fast_path: FastPath | None,
         places: ConnectionPlaces,
         limits: ListenerLimits,
+        turns: HeavyTurns,
         **options: Any,
     ) -> None:
-        """A connection of `server`; `places` counts it, and `options` are aiohttp's."""
+        """A connection of `server`; `places` counts it, and `options` are aiohttp's.
+
+        Requests that its client sends ahead of their answers take their `turns`.
+        """
         super().__init__(
             server,
             keepalive_timeout=limits.keepalive_timeout_s,
@@ -105,6 +111,7 @@ class Connection(web.RequestHandler):
         self._fast_path = fast_path
         self._places = places
         self._limits = limits
+        self._turns = turns
         self._is_parsed = True  # Whether aiohttp's parser stands before a request's first byte.
         self._last_body: Any = None  # Of the last request; the next head begins behind it.
         self.has_broken_body = False  # No request comes behind it.
@@ -266,9 +273,11 @@ class Connection(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Writes what is left of an answer."""
+        """Writes what is left of an answer, and lets others go before the next request."""
         finished = await super().finish_response(request, resp, start_time)
         self._places.heard(self)
+        if self._messages:  # aiohttp would answer hundreds of them in one round of the loop.
+            await self._turns.give_way()
         return finished
 
     def handle_error(
@@ -324,7 +333,8 @@ def _raw_answer(error: StoreError) -> bytes:
     return f"{first}{lines}\r\n".encode() + body
 
 
-def refuse(transport: asyncio.Transport) -> None:
+def refuse(taken: socket.socket) -> None:
     """Tells a connection that there are too many, and closes it."""
-    transport.write(_raw_answer(OverloadedError("too many connections: use fewer, or wait")))
-    transport.close()
+    with suppress(OSError):  # It has gone already.
+        taken.send(_raw_answer(OverloadedError("too many connections: use fewer, or wait")))
+    taken.close()

@@ -179,9 +179,16 @@ class QueryFastPath:
         options = self._options
         plan = PointPlan(key_of_text(key.decode(), codec), codec.shape)
         partition = partition_of_key(plan.key, None, codec)
+        if reader.large_rows.size_of(partition, plan.key):
+            return None
         reading = open_reading(reader.pod, partition, options, codec.format)
         body = local.read_point(reading, plan, reader.writer)
-        return None if body is None else (self._state_head(reading), body)
+        if body is None:
+            return None
+        if len(body) > _ANSWER_BYTES_MAX:
+            reader.large_rows.note(partition, plan.key, len(body))
+            return None
+        return self._state_head(reading), body
 
     def _state_head(self, reading: Reading) -> bytes:
         """The head of an answer from this state, up to its date; made once for each state."""

@@ -21,7 +21,7 @@ from qss_core.queries.parameters import (
 from qss_core.wire.messages import encode
 from qss_store.http.content_types import JSON, OCTETS, negotiate
 from qss_store.http.large_answers import LARGE_BYTES
-from qss_store.http.middleware import MEMORY, problem_response, takes_memory
+from qss_store.http.middleware import MEMORY, problem_response, takes_memory_up_to
 from qss_store.http.path_keys import key_text
 from qss_store.http.responses import encoded_query, forwarded_headers, seconds_text
 from qss_store.reads.codec import Codec, RowWriter
@@ -102,10 +102,22 @@ class PointApi:
     # --- Here
 
     async def _answer_here(self, ask: PointAsk) -> web.Response:
-        reading = await prepare_reading(
-            self._reader.pod, ask.partition, ask.options, ask.codec.format
-        )
-        return self._answer(ask, reading)
+        reader = self._reader
+        large_bytes = reader.large_rows.size_of(ask.partition, ask.plan.key)
+        if not large_bytes:
+            return self._answer(ask, await self._prepare(ask))
+        takes_memory_up_to(ask.request, _COPIES * large_bytes)
+        turns = reader.pod.turns
+        await turns.wait()
+        reading = await self._prepare(ask)
+        turns.begin()
+        try:
+            return self._answer(ask, reading)
+        finally:
+            turns.end()
+
+    async def _prepare(self, ask: PointAsk) -> Reading:
+        return await prepare_reading(self._reader.pod, ask.partition, ask.options, ask.codec.format)
 
     def _answer(self, ask: PointAsk, reading: Reading) -> web.Response:
         execution: ExecutionTrace | None = None
@@ -117,6 +129,7 @@ class PointApi:
             execution.read(clock.monotonic() - started, 1, int(body is not None))
         else:
             body = self._body(ask, reading)
+        self._reader.large_rows.note(ask.partition, ask.plan.key, len(body or b""))
         headers = self._headers(ask, reading)
         if body is None:
             response = problem_response(_not_found(ask))
@@ -142,8 +155,19 @@ class PointApi:
 
     def _body(self, ask: PointAsk, reading: Reading) -> bytes | None:
         if ask.media == JSON:
-            return local.read_point(reading, ask.plan, _counting(ask))
+            return local.read_point(reading, ask.plan, self._counting(ask))
         return local.read_bytes(reading, ask.plan, splitter_of(ask.codec.format))
+
+    def _counting(self, ask: PointAsk) -> RowWriter:
+        """Writes a row, after it has taken the memory of a large one: no other row is refused."""
+
+        def counted(key: bytes, row: bytes) -> bytes:
+            if len(row) > LARGE_BYTES:
+                self._reader.large_rows.note(ask.partition, ask.plan.key, len(row))
+                takes_memory_up_to(ask.request, _COPIES * len(row))
+            return ask.write(key, row)
+
+        return counted
 
     # --- On another pod
 
@@ -193,18 +217,6 @@ def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
         "Queryable-State-Served-By": reading.pod,
         "Queryable-State-Sequence": str(view.sequence),
     }
-
-
-def _counting(ask: PointAsk) -> RowWriter:
-    """Writes a row, after it has taken the memory of a large one: no other row is refused."""
-    request, write = ask.request, ask.write
-
-    def counted(key: bytes, row: bytes) -> bytes:
-        if len(row) > LARGE_BYTES:
-            takes_memory(request, _COPIES * len(row))
-        return write(key, row)
-
-    return counted
 
 
 def _not_found(ask: PointAsk) -> KeyNotFoundError:
