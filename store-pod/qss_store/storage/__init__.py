@@ -1,7 +1,7 @@
 """Where a replica keeps its rows, and how rows find their place.
 
 `engine` is the port: a database of column families with ordered bytes, atomic batches and views
-of one moment. `rocksdb` implements it (with `rocksdb_iterators`); `memory_engine` is the
+of one moment. `rocksdb` implements it (with `rocksdb_iterators`, in `stretches`); `memory_engine` is the
 reference that it is tested against. Only these two modules of RocksDB import rocksdict.
 
 `column_families` says which families a partition has, by the store's type and format.

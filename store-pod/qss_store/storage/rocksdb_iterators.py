@@ -1,20 +1,25 @@
 """Scans over an iterator of RocksDB, which others may use between two stretches of rows."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, islice, repeat
-from operator import itemgetter
 from typing import cast
 
 from rocksdict import Rdict, RdictIter
 
 from qss_core.errors import CorruptionError, DiskFullError, StoreError
 from qss_store.storage.engine import PassingError
+from qss_store.storage.stretches import (
+    FIRST_STRETCH_ROWS,
+    STRETCH_BYTES,
+    STRETCH_ROWS,
+    RowStretches,
+    Stretch,
+    cut,
+    up_to,
+)
 
 FULL = "the volume is full: free space or make it larger; nothing is lost"
-_FIRST_STRETCH_ROWS, _STRETCH_ROWS = 16, 256  # Many scans want a few rows.
-_STRETCH_BYTES = 256 * 1024  # Or one row more: as many scans as may run hold a stretch each.
-_KEY = itemgetter(0)
 # Of what ends by itself: files that another process has locked, limits of this one.
 _PASSING = (
     "/LOCK: ",
@@ -27,91 +32,94 @@ _PASSING = (
 Held = tuple[RdictIter, Rdict]
 
 
-def newest(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+def newest(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:
     """As `forward`, and quicker, while the family is still as the cursor has it."""
     _cursor, family = held
     # Opened now: it sees what is there now.
     rows = cast(Iterator[tuple[bytes, bytes]], family.items(from_key=lower))
-    return chain.from_iterable(_stretches(held, rows, lower, upper))
+    return RowStretches.of(_of_newest(held, rows, lower, upper))
 
 
-def _stretches(
+def _of_newest(
     held: Held, rows: Iterator[tuple[bytes, bytes]], lower: bytes | None, upper: bytes | None
-) -> Iterator[Iterable[tuple[bytes, bytes]]]:
-    stretch = _FIRST_STRETCH_ROWS
-    while some := up_to(_STRETCH_BYTES, islice(rows, stretch)):
-        last_key, _ = some[-1]
+) -> Iterator[Stretch]:
+    count = FIRST_STRETCH_ROWS
+    while (some := up_to(STRETCH_BYTES, islice(rows, count))).keys:
+        last_key = some.keys[-1]
         if upper is not None and last_key >= upper:
-            yield some[: bisect_left(some, upper, key=_KEY)]
+            if count := bisect_left(some.keys, upper):
+                yield cut(some, 0, count)
             return
         yield some
         lower = last_key + b"\x00"
-        stretch = min(2 * stretch, _STRETCH_ROWS)
+        count = min(2 * count, STRETCH_ROWS)
     # At a damaged block these rows end without a word: the cursor has the last one.
-    yield forward(held, lower, upper)
+    yield from _forward(held, lower, upper)
 
 
-def up_to(bytes_max: int, rows: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The first rows, up to the one with which they have so many bytes."""
-    some = []
-    for row in rows:
-        some.append(row)
-        bytes_max -= len(row[0]) + len(row[1])
-        if bytes_max <= 0:
-            break
-    return some
-
-
-def forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+def forward(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:
     """Rows in order, in stretches: between two of them another scan may use the cursor."""
+    return RowStretches.of(_forward(held, lower, upper))
+
+
+def _forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[Stretch]:
     cursor, _family = held
     start = lower if lower is not None else b""
-    for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
+    for count in chain((FIRST_STRETCH_ROWS,), repeat(STRETCH_ROWS)):
         cursor.seek(start)
-        rows: list[tuple[bytes, bytes]] = []
-        left = _STRETCH_BYTES
-        while len(rows) < stretch and left > 0 and cursor.valid():
-            key = cursor.key()
-            if upper is not None and key >= upper:
-                break
-            rows.append((key, row := cursor.value()))
-            left -= len(key) + len(row)
-            cursor.next()
+        some = up_to(STRETCH_BYTES, islice(_ascending(cursor, upper), count))
         _check_status(cursor)
-        yield from rows
-        if len(rows) < stretch and left > 0:
+        if some.keys:
+            yield some
+        if len(some.keys) < count and some.size < STRETCH_BYTES:
             return
-        start = rows[-1][0] + b"\x00"
+        start = some.keys[-1] + b"\x00"
 
 
-def backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+def _ascending(cursor: RdictIter, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    while cursor.valid():
+        key = cursor.key()
+        if upper is not None and key >= upper:
+            return
+        yield key, cursor.value()
+        cursor.next()
+
+
+def backward(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:
     """As `forward`, from the last row on."""
+    return RowStretches.of(_backward(held, lower, upper))
+
+
+def _backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[Stretch]:
     cursor, _family = held
     below = upper  # The rows still to come have smaller keys; None: all rows.
     first = _first_from(cursor, lower)
     if lower is not None and (first is None or (upper is not None and first >= upper)):
         return
-    for stretch in chain((_FIRST_STRETCH_ROWS,), repeat(_STRETCH_ROWS)):
+    for count in chain((FIRST_STRETCH_ROWS,), repeat(STRETCH_ROWS)):
         if below is None:
             cursor.seek_to_last()
         else:
             cursor.seek_for_prev(below)
             if cursor.valid() and cursor.key() == below:
                 cursor.prev()
-        rows: list[tuple[bytes, bytes]] = []
-        left = _STRETCH_BYTES
-        while len(rows) < stretch and left > 0 and cursor.valid():
-            key = cursor.key()
-            rows.append((key, row := cursor.value()))
-            left -= len(key) + len(row)
-            if key == first:
-                break
-            cursor.prev()
+        some = up_to(STRETCH_BYTES, islice(_descending(cursor, first), count))
         _check_status(cursor)
-        yield from rows
-        if (len(rows) < stretch and left > 0) or rows[-1][0] == first:
+        if some.keys:
+            yield some
+        is_whole = len(some.keys) < count and some.size < STRETCH_BYTES
+        if is_whole or some.keys[-1] == first:
             return
-        below = rows[-1][0]
+        below = some.keys[-1]
+
+
+def _descending(cursor: RdictIter, first: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    while cursor.valid():
+        key = cursor.key()
+        yield key, cursor.value()
+        if key == first:
+            return
+        cursor.prev()
 
 
 def _first_from(cursor: RdictIter, lower: bytes | None) -> bytes | None:

@@ -7,14 +7,11 @@ older format are converted as they are read; nothing is written.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from qss_core.errors import MalformedBytesError, unreadable
 from qss_core.formats.values import Format, RowConverter, converter_of
 from qss_store.storage.engine import FamilyView, Get
-
-Row = tuple[bytes, bytes]
-AnyRow = TypeVar("AnyRow", Row, tuple[bytes, bytes | None])
+from qss_store.storage.stretches import Row, RowStretches, Stretch, converted, merged, stretches_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +86,13 @@ class ConvertedView:
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[Row]:
         """Rows with lower <= key < upper in key order, each key once."""
-        rows = self._newer.scan(lower=lower, upper=upper, reverse=reverse)
+        rows = stretches_of(self._newer.scan(lower=lower, upper=upper, reverse=reverse))
         for older, moved_below in self._older:
             first = max(lower or b"", moved_below)
             if upper is None or first < upper:
                 behind = older.scan(lower=first or None, upper=upper, reverse=reverse)
-                rows = (merged_backward if reverse else merged_forward)(rows, behind)
-        return rows
+                rows = merged(rows, stretches_of(behind), reverse=reverse)
+        return RowStretches.of(rows)
 
     def close(self) -> None:
         """Lets go of the moment; a scan that still runs keeps its own hold."""
@@ -148,43 +145,14 @@ class ConvertedSnapshot:
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[Row]:
         """Rows with lower <= key < upper in key order."""
-        return self._all_of(self._rows.scan(lower=lower, upper=upper, reverse=reverse))
+        rows = stretches_of(self._rows.scan(lower=lower, upper=upper, reverse=reverse))
+        return RowStretches.of(self._all_of(rows))
 
-    def _all_of(self, rows: Iterator[Row]) -> Iterator[Row]:
-        convert = self._convert
+    def _all_of(self, stretches: Iterator[Stretch]) -> Iterator[Stretch]:
         try:
-            for key, row in rows:
-                yield key, convert(row)
+            yield from converted(stretches, self._convert)
         except MalformedBytesError as error:
             raise unreadable(error) from error
 
     def close(self) -> None:
         """The owner closes its rows."""
-
-
-def merged_forward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow | Row]:
-    """Two scans in one, by key; the newer row of a key wins."""
-    old = next(older, None)
-    for row in newer:
-        while old is not None and old[0] <= row[0]:
-            if old[0] != row[0]:
-                yield old
-            old = next(older, None)
-        yield row
-    if old is not None:
-        yield old
-        yield from older
-
-
-def merged_backward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow | Row]:
-    """As `merged_forward`, from the last row on."""
-    old = next(older, None)
-    for row in newer:
-        while old is not None and old[0] >= row[0]:
-            if old[0] != row[0]:
-                yield old
-            old = next(older, None)
-        yield row
-    if old is not None:
-        yield old
-        yield from older

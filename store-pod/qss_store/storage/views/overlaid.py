@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sortedcontainers import SortedDict
 
 from qss_store.storage.engine import FamilyView, Get
-from qss_store.storage.views.converted import Row, merged_backward, merged_forward
+from qss_store.storage.stretches import Row
+
+AnyRow = tuple[bytes, bytes | None]
 
 
 class SortedRows:
@@ -129,8 +131,36 @@ class OverlaidView:
         )
         if not len(self._above):
             return below
-        merged = (merged_backward if reverse else merged_forward)(above, below)
+        merged = (_merged_backward if reverse else _merged_forward)(above, below)
         return ((key, row) for key, row in merged if row is not None)
 
     def close(self) -> None:
         """The owner closes its rows."""
+
+
+def _merged_forward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow]:
+    """Two scans in one, by key; the newer row of a key wins."""
+    old = next(older, None)
+    for row in newer:
+        while old is not None and old[0] <= row[0]:
+            if old[0] != row[0]:
+                yield old
+            old = next(older, None)
+        yield row
+    if old is not None:
+        yield old
+        yield from older
+
+
+def _merged_backward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow]:
+    """As `_merged_forward`, from the last row on."""
+    old = next(older, None)
+    for row in newer:
+        while old is not None and old[0] >= row[0]:
+            if old[0] != row[0]:
+                yield old
+            old = next(older, None)
+        yield row
+    if old is not None:
+        yield old
+        yield from older

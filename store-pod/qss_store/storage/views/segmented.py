@@ -13,7 +13,8 @@ from qss_core.formats.segments import Segments, encode_time
 from qss_core.formats.timed_keys import TIME_MAX
 from qss_core.formats.values import RowConverter
 from qss_store.storage.engine import FamilyView, Get
-from qss_store.storage.views.converted import ConvertedSnapshot, Row
+from qss_store.storage.stretches import Row
+from qss_store.storage.views.converted import ConvertedSnapshot
 from qss_store.storage.views.overlaid import NO_ROWS, OverlaidView, SortedRows
 
 _ROW_KEY = itemgetter(0)

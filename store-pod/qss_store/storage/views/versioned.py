@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from qss_core.formats.segments import encode_time
 from qss_core.formats.timed_keys import VERSION_SUFFIX_BYTES, encode_version_key
 from qss_store.storage.engine import FamilyView, Get
-from qss_store.storage.views.converted import Row
+from qss_store.storage.stretches import Row
 from qss_store.storage.views.overlaid import OverlaidView, SortedRows
 from qss_store.storage.views.segmented import SegmentedView
 

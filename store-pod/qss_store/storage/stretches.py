@@ -1,0 +1,127 @@
+"""Rows of a scan in stretches: some hundred at a time, whose keys and rows are lists.
+
+A step of Python for each row costs more than RocksDB's own: whoever wants many rows takes them a
+stretch at a time, and converts and merges them so.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import NamedTuple, Self, cast
+
+from qss_core.formats.values import RowConverter
+
+Row = tuple[bytes, bytes]
+
+FIRST_STRETCH_ROWS, STRETCH_ROWS = 16, 256  # Many scans want a few rows.
+STRETCH_BYTES = 256 * 1024  # Or one row more: as many scans as may run hold a stretch each.
+
+
+class Stretch(NamedTuple):
+    """Some rows that follow each other: their keys, as many rows, and the bytes of all."""
+
+    keys: list[bytes]
+    rows: list[bytes]
+    size: int
+
+
+class RowStretches(chain[Row]):
+    """The rows of a scan, one by one; `stretches_of` gives them as they come."""
+
+    stretches: Iterator[Stretch]
+
+    @classmethod
+    def of(cls, stretches: Iterator[Stretch]) -> Self:
+        """What is taken one way does not come the other way."""
+        rows = (zip(some.keys, some.rows, strict=True) for some in stretches)
+        made = cast(Self, cls.from_iterable(rows))
+        made.stretches = stretches
+        return made
+
+
+def stretches_of(rows: Iterator[Row], bytes_max: int = STRETCH_BYTES) -> Iterator[Stretch]:
+    """All rows; no stretch is empty. `bytes_max` is for rows that come one by one."""
+    return rows.stretches if isinstance(rows, RowStretches) else _made_of(rows, bytes_max)
+
+
+def _made_of(rows: Iterator[Row], bytes_max: int) -> Iterator[Stretch]:
+    count = FIRST_STRETCH_ROWS
+    while (some := up_to(bytes_max, islice(rows, count))).keys:
+        yield some
+        count = min(2 * count, STRETCH_ROWS)
+
+
+def up_to(bytes_max: int, source: Iterable[Row]) -> Stretch:
+    """The first rows, up to the one with which they have so many bytes."""
+    keys: list[bytes] = []
+    rows: list[bytes] = []
+    left = bytes_max
+    for key, row in source:
+        keys.append(key)
+        rows.append(row)
+        left -= len(key) + len(row)
+        if left <= 0:
+            break
+    return Stretch(keys, rows, bytes_max - left)
+
+
+def converted(stretches: Iterator[Stretch], convert: RowConverter) -> Iterator[Stretch]:
+    """The same keys, with their rows in another format."""
+    for keys, rows, _ in stretches:
+        yield _stretch(keys, list(map(convert, rows)))
+
+
+def merged(
+    newer: Iterator[Stretch], older: Iterator[Stretch], *, reverse: bool
+) -> Iterator[Stretch]:
+    """Two scans in one, by key; the newer row of a key wins."""
+    ends = _ends_backward if reverse else _ends_forward
+    new, old = next(newer, None), next(older, None)
+    while new is not None and old is not None:
+        # No row still to come from either one lies before the end of the one that ends first.
+        new_count, old_count = ends(new.keys, old.keys)
+        if not old_count:
+            yield cut(new, 0, new_count)
+        elif not new_count:
+            yield cut(old, 0, old_count)
+        else:
+            yield _merged_rows(cut(new, 0, new_count), cut(old, 0, old_count), reverse=reverse)
+        new = cut(new, new_count) if new_count < len(new.keys) else next(newer, None)
+        old = cut(old, old_count) if old_count < len(old.keys) else next(older, None)
+    for left, others in ((new, newer), (old, older)):
+        if left is not None:
+            yield left
+            yield from others
+
+
+def _ends_forward(one: list[bytes], other: list[bytes]) -> tuple[int, int]:
+    """How many keys of each are not behind the end of the one that ends first."""
+    end = min(one[-1], other[-1])
+    return bisect_right(one, end), bisect_right(other, end)
+
+
+def _ends_backward(one: list[bytes], other: list[bytes]) -> tuple[int, int]:
+    end = max(one[-1], other[-1])
+    return _count_from(one, end), _count_from(other, end)
+
+
+def _count_from(descending: list[bytes], end: bytes) -> int:
+    return len(descending) - bisect_left(descending[::-1], end)
+
+
+def _merged_rows(new: Stretch, old: Stretch, *, reverse: bool) -> Stretch:
+    rows = dict(zip(old.keys, old.rows, strict=True))
+    rows.update(zip(new.keys, new.rows, strict=True))
+    keys = sorted(rows, reverse=reverse)
+    return _stretch(keys, [rows[key] for key in keys])
+
+
+def cut(some: Stretch, start: int, end: int | None = None) -> Stretch:
+    """A part of it, or all."""
+    if start == 0 and (end is None or end == len(some.keys)):
+        return some
+    return _stretch(some.keys[start:end], some.rows[start:end])
+
+
+def _stretch(keys: list[bytes], rows: list[bytes]) -> Stretch:
+    return Stretch(keys, rows, sum(map(len, keys)) + sum(map(len, rows)))
