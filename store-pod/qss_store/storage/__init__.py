@@ -1,8 +1,9 @@
 """Where a replica keeps its rows, and how rows find their place.
 
 `engine` is the port: a database of column families with ordered bytes, atomic batches and views
-of one moment. `rocksdb` implements it (with `rocksdb_iterators`, in `stretches`); `memory_engine` is the
-reference that it is tested against. Only these two modules of RocksDB import rocksdict.
+of one moment. `rocksdb` implements it (with `rocksdb_iterators`); `memory_engine` is the
+reference that it is tested against. Only these two modules of RocksDB import rocksdict. A scan's
+rows come in `stretches`, lists of some hundred.
 
 `column_families` says which families a partition has, by the store's type and format.
 `placement` turns a batch's rows into row keys and families, `apply` writes them in slices,

@@ -67,7 +67,7 @@ def _forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[S
     start = lower if lower is not None else b""
     for count in chain((FIRST_STRETCH_ROWS,), repeat(STRETCH_ROWS)):
         cursor.seek(start)
-        some = up_to(STRETCH_BYTES, islice(_ascending(cursor, upper), count))
+        some = _ascending(cursor, upper, count)
         _check_status(cursor)
         if some.keys:
             yield some
@@ -76,13 +76,19 @@ def _forward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[S
         start = some.keys[-1] + b"\x00"
 
 
-def _ascending(cursor: RdictIter, upper: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-    while cursor.valid():
-        key = cursor.key()
+def _ascending(cursor: RdictIter, upper: bytes | None, count: int) -> Stretch:
+    keys: list[bytes] = []
+    rows: list[bytes] = []
+    left = STRETCH_BYTES
+    while len(keys) < count and left > 0 and cursor.valid():
+        key, row = cursor.key(), cursor.value()
         if upper is not None and key >= upper:
-            return
-        yield key, cursor.value()
+            break
+        keys.append(key)
+        rows.append(row)
+        left -= len(key) + len(row)
         cursor.next()
+    return Stretch(keys, rows, STRETCH_BYTES - left)
 
 
 def backward(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:
@@ -103,7 +109,7 @@ def _backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[
             cursor.seek_for_prev(below)
             if cursor.valid() and cursor.key() == below:
                 cursor.prev()
-        some = up_to(STRETCH_BYTES, islice(_descending(cursor, first), count))
+        some = _descending(cursor, first, count)
         _check_status(cursor)
         if some.keys:
             yield some
@@ -113,13 +119,19 @@ def _backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[
         below = some.keys[-1]
 
 
-def _descending(cursor: RdictIter, first: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-    while cursor.valid():
-        key = cursor.key()
-        yield key, cursor.value()
+def _descending(cursor: RdictIter, first: bytes | None, count: int) -> Stretch:
+    keys: list[bytes] = []
+    rows: list[bytes] = []
+    left = STRETCH_BYTES
+    while len(keys) < count and left > 0 and cursor.valid():
+        key, row = cursor.key(), cursor.value()
+        keys.append(key)
+        rows.append(row)
+        left -= len(key) + len(row)
         if key == first:
-            return
+            break
         cursor.prev()
+    return Stretch(keys, rows, STRETCH_BYTES - left)
 
 
 def _first_from(cursor: RdictIter, lower: bytes | None) -> bytes | None:
