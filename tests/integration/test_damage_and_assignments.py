@@ -46,7 +46,7 @@ async def test_the_others_take_a_format_and_the_assignment_is_kept(tmp_path: Pat
         # Other assignments are taken too.
         cluster.limits = StoreSettings(staged_bytes_max=54321)
         await cluster.assign(changed)
-        assert cluster.replica(0).settings.staged_bytes_max == 54321
+        assert pod.placed().settings.staged_bytes_max == 54321
         spoil(cluster, is_spoilt=False)
         await cluster.stop_pod(0)
         await cluster.start_pod(0)

@@ -284,7 +284,7 @@ async def test_a_replica_that_is_being_opened_is_not_ready(
     cluster = await replicated(start_cluster)
     opening = cluster.nodes[1].pod.replicas[PartitionId(0)]
     view, opening.current_view.view = opening.current_view.view, None
-    opening.failure = CorruptionError("block 7 is damaged")
+    opening.health.failure = CorruptionError("block 7 is damaged")
     standby = api(cluster, 1)
     problem = (await standby.get(f"{SCAN}/k01?scope=local")).problem(503, "NOT_READY")
     assert "block 7 is damaged" in problem["detail"]

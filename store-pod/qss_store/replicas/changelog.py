@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, StoreSettings, Wire
 from qss_core.wire.messages import decode, encode
+from qss_store.replicas.group_sync import GroupSync
 from qss_store.replication import log as logs
 from qss_store.replication.entries import (
     decode_entry,
@@ -51,6 +52,7 @@ class Changelog:
         configuration: PartitionConfiguration,
         meta: Mapping[bytes, bytes],
         clock: Clock,
+        syncs: GroupSync,
     ) -> None:
         """Finds what the engine holds; only what was applied is taken to be under the watermark.
 
@@ -58,6 +60,7 @@ class Changelog:
         """
         self._engine = engine
         self._clock = clock
+        self._syncs = syncs
         applied = decode_offset(meta.get(APPLIED, encode_offset(0)))
         cut = decode(meta[_CUT], _Cut) if _CUT in meta else None
         first = next(engine.scan(CHANGELOG), None)
@@ -128,8 +131,10 @@ class Changelog:
         """Everything below was synced here."""
         return self.log.durable.get(self.log.pod, Offset(0))
 
-    def acknowledge(self, end: Offset) -> None:
-        """Notes that everything below `end` is durable here."""
+    async def sync(self) -> None:
+        """Makes all that was written before the call durable, entries among it."""
+        end = self.log.end
+        await self._syncs.sync(self._engine)
         self.log = logs.acknowledge(self.log, self.log.pod, end)
 
     def apply_unsynced(self, end: Offset) -> None:

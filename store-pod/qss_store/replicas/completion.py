@@ -23,7 +23,10 @@ class Held(Protocol):
     """A replica, as far as its sequence is concerned."""
 
     machine: Machine
-    is_recovered: bool  # Whether its log's tail is applied.
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether its log's tail is applied."""
 
     @property
     def partition(self) -> int: ...

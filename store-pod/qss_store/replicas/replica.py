@@ -1,15 +1,13 @@
-"""One partition's replica: the shell around its log, its state machine and its engine.
+"""One partition's replica: the shell around its log, its state machine and its database.
 
-Entries are appended at once and in order, made durable together, and applied one after the other;
-whoever appended gets the outcome of the apply. Readers look at `view`, which a commit replaces only
-when its rows are durable.
+Entries are appended at once and in order, made durable together, and applied one after the other
+by `apply.apply_loop`; the future of an entry tells the outcome of its apply. Readers look at
+`view`, which a commit replaces only when its rows are durable.
 """
 
 import asyncio
-import logging
-from contextlib import suppress
 
-from qss_core.errors import CorruptionError, DiskFullError, StoreError
+from qss_core.errors import CorruptionError, StoreError
 from qss_core.model import (
     Offset,
     PartitionConfiguration,
@@ -19,41 +17,27 @@ from qss_core.model import (
     StoreDefinition,
     StoreSettings,
 )
+from qss_store.replicas.apply.apply_loop import ApplyLoop
+from qss_store.replicas.apply.dropped_rows import DroppedRows
+from qss_store.replicas.apply.pending_entries import PendingEntries
+from qss_store.replicas.apply.replica_health import ReplicaHealth
+from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.changelog import Changelog
-from qss_store.replicas.dropped_rows import DroppedRows
 from qss_store.replicas.format_task import FormatChange
-from qss_store.replicas.pending_entries import PendingEntries
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.current_view import CurrentView
 from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
 from qss_store.replicas.views.uncommitted import UncommittedRows
 from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication import log as logs
-from qss_store.replication.entries import encode_offset
-from qss_store.storage.apply.commit_writer import (
-    APPLIED,
-    APPLYING,
-    CommitWriter,
-    drop_families,
-    put_or_delete,
-)
 from qss_store.storage.apply.index_build import IndexBuild
 from qss_store.storage.column_families import ColumnFamilies
-from qss_store.storage.engine import META, Batch, Engine, PassingError, shortage_of
+from qss_store.storage.engine import META, Engine, PassingError, shortage_of
 from qss_store.storage.format_migration import Migration
-from qss_store.storage.placement.rows import placing_of
-from qss_store.storage.replica_identity import (
-    is_kept,
-    newest_configuration,
-    put_configuration,
-    put_definition,
-)
+from qss_store.storage.replica_identity import newest_configuration
 from qss_store.storage.views.read_view import ReadView
-from qss_store.transactions.commands import Command, Commit, LoggedCommand
+from qss_store.transactions.commands import Command
 from qss_store.transactions.machine import Machine, Outcome
-
-_LOG = logging.getLogger(__name__)
-_DISK_FULL_RETRY_S = 1.0
 
 
 class Replica:
@@ -64,57 +48,58 @@ class Replica:
         definition: StoreDefinition,
         configuration: PartitionConfiguration,
         engine: Engine,
-        surroundings: PodContext,
+        context: PodContext,
     ) -> None:
         """Takes what the engine holds; `start` finishes what was decided and serves."""
         self.engine = engine
-        self.failure: StoreError | None = None
-        self._surroundings = surroundings
-        self._recent = DecodedEntries(surroundings.recent)
-        self._is_open = self.is_recovered = False
-        self._settled = asyncio.Event()  # It serves, or why it does not is known.
-        self.settings: StoreSettings = surroundings.settings
-        self._wake = asyncio.Event()
+        self._context = context
         self._task: asyncio.Task[None] | None = None
-        # Held from a commit's first row until readers see it, by who moves rows, and by who says
-        # in which format they are.
-        self._changing = asyncio.Lock()
         meta = dict(engine.scan(META))
-        configuration = newest_configuration(meta, definition, configuration, surroundings.pod)
+        configuration = newest_configuration(meta, definition, configuration, context.pod)
         self.machine = Machine.load(configuration.partition, meta)
         self.migration = Migration(engine, meta)
+        self.health = ReplicaHealth(configuration.partition)
         self.current_view = CurrentView()
         self.dropped = DroppedRows[int]()
-        self._showing = ViewMaker(
+        self.index_build = IndexBuild(engine, meta, configuration.partition, context.limits)
+        self._views = ViewMaker(
             definition,
             self.current_view,
             engine,
             self.migration,
-            surroundings.indexing,
+            context.indexing,
             self.machine.participant.data_generation,
         )
-        self.format_change = FormatChange(
-            engine, self.migration, self._showing, self._changing, self._sync
-        )
-        limits = surroundings.limits
-        self.index_build = IndexBuild(engine, meta, configuration.partition, limits)
-        self.uncommitted = UncommittedRows(
-            self, engine, self._recent.peek, surroundings.uncommitted, limits
-        )
+        recent, wake, changing = DecodedEntries(context.recent), asyncio.Event(), asyncio.Lock()
         self._changelog = Changelog(
-            engine, surroundings.pod, configuration, meta, surroundings.clock
+            engine, context.pod, configuration, meta, context.clock, context.syncs
         )
-        self.pending = PendingEntries(self._changelog, self._recent, self._wake)
+        self.format_change = FormatChange(
+            engine, self.migration, self._views, changing, self._changelog.sync
+        )
+        self.uncommitted = UncommittedRows(
+            self, engine, recent.peek, context.uncommitted, context.limits
+        )
+        self.pending = PendingEntries(self._changelog, recent, wake)
+        self._parts = ReplicaParts(
+            context=context,
+            engine=engine,
+            changelog=self._changelog,
+            machine=self.machine,
+            migration=self.migration,
+            index_build=self.index_build,
+            recent=recent,
+            pending=self.pending,
+            views=self._views,
+            uncommitted=self.uncommitted,
+            dropped=self.dropped,
+            health=self.health,
+            wake=wake,
+            changing=changing,
+        )
+        self._apply_loop = ApplyLoop(self._parts, self.fail)
 
-    # --- Opening
-
-    def _families_of(self, generation: int) -> ColumnFamilies:
-        """Those of a generation of the data: a commit that replaces it begins another one."""
-        return ColumnFamilies.of(self.definition, generation, self._surroundings.indexing)
-
-    def shown_families(self) -> ColumnFamilies:
-        """Those of the rows that readers see."""
-        return self._showing.families
+    # --- Life
 
     async def start(self) -> None:
         """Finishes the commit that was being applied, applies the log's durable tail, serves.
@@ -124,58 +109,17 @@ class Replica:
         before the unfinished commit where that is whole. Raises CorruptionError where the database
         lacks something.
         """
-        if self._surroundings.refusal:
-            self.failure = self._surroundings.refusal
+        if self._context.refusal:
+            self.health.failure = self._context.refusal
             return
-        self._task = asyncio.create_task(self._run(), name=f"replica-{self.partition}")
-        self._task.add_done_callback(lambda _: self._settled.set())
-        await self._settled.wait()
+        settled = self.health.settled
+        self._task = asyncio.create_task(self._apply_loop.run(), name=f"replica-{self.partition}")
+        self._task.add_done_callback(lambda _: settled.set())
+        await settled.wait()
         if self._task.done():
             self._task.result()
         if isinstance(self.failure, CorruptionError):
             raise self.failure
-
-    async def _open(self) -> None:
-        """Makes the database ready for rows; on a full disk it is called again."""
-        families = self._families_of(self.machine.participant.data_generation)
-        self.index_build.begin(families)
-        if not is_kept(self.engine, self.definition, self.log.configuration, self.log.pod):
-            self._write_configuration()
-        await self._sync()  # What goes now is not needed by any state that could come back.
-        families.open(self.engine)
-        stream_time = self.machine.participant.stream_time
-        is_applying = self.engine.get(META, APPLYING) is not None
-        await drop_families(
-            self.engine,
-            families.leftovers(self.engine.families(), stream_time, is_applying=is_applying),
-        )
-        self._is_open = True
-        if not self.index_build.is_done:
-            self._settled.set()
-
-    async def _recover(self) -> None:
-        """Makes what is missing of the indexes, serves, and applies the log's durable tail.
-
-        Where a commit of several slices was interrupted, some rows are its rows already: nothing is
-        shown before it is finished.
-        """
-        moved, gate = self.migration.moved_below, self._surroundings.gate
-        families = self._families_of(self.machine.participant.data_generation)
-        await self.index_build.run(families, moved, gate, self._stall)
-        if self.view is None and self.engine.get(META, APPLYING) is None:
-            self._show_state()
-        await self._apply_all()
-        if self.view is None or self.view.applied != self.log.applied:
-            self._show_state()
-        self.is_recovered = True
-        self._settled.set()
-
-    def _write_configuration(self) -> None:
-        batch = self.engine.batch()
-        put_configuration(batch, self.log.configuration, self.log.pod)
-        put_definition(batch, self.definition)
-        self.migration.keep_only(batch, self.shown_families())
-        self.engine.write(batch)
 
     async def close(self) -> None:
         """Stops applying and closes the database; the next start applies what the log holds."""
@@ -187,15 +131,33 @@ class Replica:
         self.current_view.close()
         self.engine.close()
 
+    def fail(self, error: Exception) -> None:
+        """Refuses all writes from now on, those that wait too."""
+        error = shortage_of(error) or error
+        self.pending.fail(self.health.fail(error))
+        self.current_view.wake()
+        is_damage = isinstance(error, CorruptionError) and self.view is None
+        if is_damage or isinstance(error, PassingError):
+            self._context.take_out(self.partition)
+
     # --- What it is
 
     @property
     def definition(self) -> StoreDefinition:
-        return self._showing.definition
+        return self._views.definition
 
     @property
     def view(self) -> ReadView | None:
         return self.current_view.view
+
+    @property
+    def failure(self) -> StoreError | None:
+        return self.health.failure
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether the tail that the log had at the start is applied."""
+        return self._apply_loop.is_recovered
 
     @property
     def log(self) -> logs.Log:
@@ -221,19 +183,17 @@ class Replica:
     def staged_bytes(self) -> int:
         return self.pending.bytes_beside(self.machine.participant.staged.values())
 
+    def shown_families(self) -> ColumnFamilies:
+        """The column families of the rows that readers see."""
+        return self._views.families
+
     def approximate_count(self) -> int:
         """About how many rows readers see; 0 where they see none."""
-        return self._showing.approximate_count()
+        return self._views.approximate_count()
 
-    def reconfigure(self, configuration: PartitionConfiguration) -> bool:
-        """Takes a newer configuration; False where it is the one held. StaleEpochError if older."""
-        log = logs.reconfigure(self.log, configuration)
-        if log is self.log:
-            return False
-        self._changelog.log = log
-        self._write_configuration()
-        self._wake.set()  # A Barrier may be owed.
-        return True
+    async def wait_until_shown(self, sequence: Sequence) -> None:
+        """Waits until readers see that batch, durable; raises what stopped the replica."""
+        await self.current_view.reaches(sequence, lambda: self.failure)
 
     # --- Writing
 
@@ -254,147 +214,21 @@ class Replica:
             self.fail(error)
             raise
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                if not self._is_open:
-                    await self._open()
-                if not self.is_recovered:
-                    await self._recover()
-                self.pending.append_owed_barrier()
-                await self._wake.wait()
-                self._wake.clear()
-                await self._apply_appended(self.log.end)
-                if self._changelog.is_due_to_cut and self._changelog.cut(
-                    self.settings, self.machine.open_floor
-                ):
-                    self._wake.set()  # More is due, after the entries that came meanwhile.
-                    await asyncio.sleep(0)
-            except DiskFullError as error:
-                self._stall(error)
-                await asyncio.sleep(_DISK_FULL_RETRY_S)
-                self._wake.set()
-            except Exception as error:  # noqa: BLE001 the top of a task: said and logged.
-                self.fail(error)
-                return
+    def reconfigure(self, configuration: PartitionConfiguration, settings: StoreSettings) -> bool:
+        """Takes settings, and a newer configuration; False where it is the one that is held.
 
-    async def _apply_appended(self, end: Offset) -> None:
-        if self._applies_make_durable(end):
-            self._changelog.apply_unsynced(end)
-        else:
-            await self._sync()
-        await self._apply_all()
-
-    def _applies_make_durable(self, end: Offset) -> bool:
-        """Whether all new entries are commits of a sole replica: their apply ends with a sync."""
-        new = (self.pending.entry(Offset(one)) for one in range(self.log.watermark, end))
-        return logs.is_sole(self.log) and all(
-            entry is not None and isinstance(entry.command, Commit) for entry in new
-        )
-
-    async def _sync(self) -> None:
-        """Makes all that was written before the call durable, entries among it."""
-        end = self.log.end
-        await self._surroundings.syncs.sync(self.engine)
-        self._changelog.acknowledge(end)
-
-    def fail(self, error: Exception) -> None:
-        """Refuses all writes from now on, those that wait too."""
-        error = shortage_of(error) or error
-        _LOG.error("partition %s stopped applying", self.partition, exc_info=error)
-        unexpected = StoreError("the replica failed: see its log")
-        self.failure = error if isinstance(error, StoreError) else unexpected
-        self.pending.fail(self.failure)
-        self.current_view.wake()
-        is_damage = isinstance(error, CorruptionError) and self.view is None
-        if is_damage or isinstance(error, PassingError):
-            self._surroundings.take_out(self.partition)
-
-    def _stall(self, error: DiskFullError) -> None:
-        """No space to go on: what is in the log waits, and is applied once there is."""
-        if self.failure is None:
-            _LOG.error("partition %s waits for disk space: %s", self.partition, error.message)
-        self.failure = error
-        self._settled.set()
-
-    # --- Applying
-
-    async def _apply_all(self) -> None:
-        for offset in logs.applicable(self.log):
-            entry = self.pending.entry(Offset(offset)) or self._changelog.read(Offset(offset))
-            outcome = await self._apply(Offset(offset), entry)
-            self._changelog.applied(Offset(offset))
-            self.pending.applied(Offset(offset), outcome)
-        if isinstance(self.failure, DiskFullError):
-            self.failure = None
-
-    async def _apply(self, offset: Offset, entry: LoggedCommand) -> Outcome:
-        outcome = self.machine.plan(offset, entry)
-        while True:  # However long the disk is full.
-            try:
-                await self._persist(offset, outcome)
-            except DiskFullError as error:
-                self._stall(error)
-                await asyncio.sleep(_DISK_FULL_RETRY_S)
-            else:
-                return outcome
-
-    async def _persist(self, offset: Offset, outcome: Outcome) -> None:
-        batch = self.engine.batch()
-        for key, value in outcome.changes.items():
-            put_or_delete(batch, META, key, value)
-        batch.put(META, APPLIED, encode_offset(offset + 1))
-        if outcome.plan is None:
-            self.engine.write(batch)
-            if outcome.is_shown:
-                await self._sync()
-            self.machine.advance(outcome)
-            if outcome.is_shown:
-                self._show_state(applied=Offset(offset + 1))
-            return
-        started = self._surroundings.clock.monotonic()
-        async with self._changing:
-            expired = await self._commit(offset, outcome, batch)
-        self._surroundings.metrics.committed(
-            self._surroundings.clock.monotonic() - started, outcome.plan.records, expired
-        )
-
-    async def _commit(self, offset: Offset, outcome: Outcome, batch: Batch) -> int:
-        """Writes the rows, with `batch`, advances and shows them; how many have expired."""
-        plan = outcome.plan
-        assert plan is not None, "a commit has one"
-        if self.view:
-            self.view.snapshot.pin()
-        families = self._families_of(plan.data_generation)
-        if plan.replaces:
-            await drop_families(self.engine, families.of_generation(self.engine.families()))
-            families.open(self.engine)
-        placing = placing_of(self.definition, families, plan, self.engine)
-        gate, limits = self._surroundings.gate, self._surroundings.limits
-        writer = CommitWriter(self.engine, families, placing, gate, self._recent.take, limits)
-        expired = await writer.write(offset, plan, batch)
-        await self._sync()
-        self.machine.advance(outcome)
-        self.dropped.keep(self.machine.participant.sequence, expired)
-        self._show_state(applied=Offset(offset + 1))
-        # The commit is done, and is not done again: what stays is dropped by the next one.
-        with suppress(DiskFullError):
-            await drop_families(
-                self.engine, families.leftovers(self.engine.families(), plan.stream_time)
-            )
-        return expired
-
-    def _show_state(self, applied: Offset | None = None) -> None:
-        """Puts readers on the state as it is now."""
-        self.uncommitted.forget()
-        at = self.log.applied if applied is None else applied
-        self._showing.show(self.machine.participant, at)
-
-    async def wait_until_shown(self, sequence: Sequence) -> None:
-        """Waits until readers see that batch, durable; raises what stopped the replica."""
-        await self.current_view.reaches(sequence, lambda: self.failure)
+        Raises StaleEpochError where it is older.
+        """
+        self._apply_loop.settings = settings
+        log = logs.reconfigure(self.log, configuration)
+        if log is self.log:
+            return False
+        self._changelog.log = log
+        self._parts.write_configuration()
+        self._parts.wake.set()  # A Barrier may be owed.
+        return True
 
     def cut_soon(self) -> None:
         """Has what the changelog's retention no longer asks for deleted, in turns."""
         self._changelog.is_cut_owed = True
-        self._wake.set()
+        self._parts.wake.set()

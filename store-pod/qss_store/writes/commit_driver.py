@@ -19,7 +19,7 @@ from qss_core.errors import (
 from qss_core.model import Epoch, PartitionId
 from qss_core.wire.messages import CommitPartitionsRequest, Decision
 from qss_store.replicas.append_wait import outcome_of
-from qss_store.replicas.dropped_rows import DroppedRows
+from qss_store.replicas.apply.dropped_rows import DroppedRows
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication import log as logs

@@ -60,8 +60,9 @@ PLANTS = (
             ),
             Change(
                 f"{_STORE}/replicas/replica.py",
-                "        self._changelog.is_cut_owed = True\n        self._wake.set()\n",
-                "        while self._changelog.cut(self.settings, self.machine.open_floor):\n"
+                "        self._changelog.is_cut_owed = True\n        self._parts.wake.set()\n",
+                "        settings = self._apply_loop.settings\n"
+                "        while self._changelog.cut(settings, self.machine.open_floor):\n"
                 "            pass\n",
             ),
         ),
@@ -93,9 +94,9 @@ PLANTS = (
         "a full volume hides what is whole",
         (
             Change(
-                f"{_STORE}/replicas/replica.py",
-                "        if self.view is None and self.engine.get(META, APPLYING) is None:\n",
-                "        if False:\n",
+                f"{_STORE}/replicas/apply/recovery.py",
+                "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
+                "()",
             ),
         ),
         f"{_DAMAGE}::test_a_restart_on_a_full_volume_serves_what_is_whole[1]",
@@ -188,8 +189,8 @@ PLANTS = (
         "an edited retention reaches no replica that runs",
         (
             Change(
-                f"{_STORE}/replicas/opening/take_assignment.py",
-                "    replica.settings = settings\n",
+                f"{_STORE}/replicas/replica.py",
+                "        self._apply_loop.settings = settings\n",
                 "",
             ),
         ),
@@ -199,7 +200,7 @@ PLANTS = (
         "a repeat is logged again",
         (
             Change(
-                f"{_STORE}/replicas/pending_entries.py",
+                f"{_STORE}/replicas/apply/pending_entries.py",
                 "        pending = None if name is None else self._by_name.get(name)\n",
                 "        pending = None\n",
             ),
@@ -234,9 +235,9 @@ PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/replica.py",
-                "        return self._showing.approximate_count()\n",
+                "        return self._views.approximate_count()\n",
                 "        generation = self.machine.participant.data_generation + 1\n"
-                "        families = self._families_of(generation)\n"
+                "        families = self._parts.families_of(generation)\n"
                 "        return families.approximate_count(self.engine, -1)\n",
             ),
         ),

@@ -15,6 +15,7 @@ from qss_core.model import (
     WriterEpoch,
 )
 from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.views.decoded_rows import DecodedEntries, DecodedRows
 from qss_store.replication.entries import EntryHead, decode_head, encode_offset
 from qss_store.storage import database_files as files
@@ -33,11 +34,11 @@ def changelog(engine: Engine, epoch: int = 1) -> Changelog:
     configuration = PartitionConfiguration(
         partition=PartitionId(0), epoch=Epoch(epoch), active=POD, in_sync=(POD,), replicas=(POD,)
     )
-    return Changelog(engine, POD, configuration, dict(engine.scan(META)), SetClock())
+    return Changelog(engine, POD, configuration, dict(engine.scan(META)), SetClock(), GroupSync())
 
 
-def apply_all(engine: Engine, log: Changelog) -> None:
-    log.acknowledge(log.log.end)
+async def apply_all(engine: Engine, log: Changelog) -> None:
+    await log.sync()
     for offset in range(log.log.applied, log.log.end):
         log.applied(Offset(offset))
     batch = engine.batch()
@@ -50,12 +51,12 @@ def cut_all(log: Changelog) -> None:
         pass
 
 
-def test_an_empty_log_knows_its_end_its_bytes_and_the_epoch_of_its_last_entry() -> None:
+async def test_an_empty_log_knows_its_end_its_bytes_and_the_epoch_of_its_last_entry() -> None:
     engine = MemoryEngine()
     before = changelog(engine)
     for _ in range(3):
         before.append(ABORT, b"")
-    apply_all(engine, before)
+    await apply_all(engine, before)
     cut_all(before)
     assert not list(engine.scan(CHANGELOG))
     after = changelog(engine)
@@ -73,23 +74,23 @@ def head_of(engine: MemoryEngine, offset: Offset) -> EntryHead:
     return decode_head(data)
 
 
-def test_an_empty_log_owes_a_barrier_in_a_newer_epoch_alone() -> None:
+async def test_an_empty_log_owes_a_barrier_in_a_newer_epoch_alone() -> None:
     engine = MemoryEngine()
     log = changelog(engine, epoch=2)
     log.append(ABORT, b"")
-    apply_all(engine, log)
+    await apply_all(engine, log)
     cut_all(log)
     assert not changelog(engine, epoch=2).owes_barrier
     assert changelog(engine, epoch=3).owes_barrier
 
 
 @pytest.mark.parametrize("entries", [10, 1700])
-def test_a_log_is_cut_in_turns_and_a_turn_is_short(entries: int) -> None:
+async def test_a_log_is_cut_in_turns_and_a_turn_is_short(entries: int) -> None:
     engine = MemoryEngine()
     log = changelog(engine)
     for _ in range(entries):
         log.append(ABORT, b"")
-    apply_all(engine, log)
+    await apply_all(engine, log)
     turns = 1
     while log.cut(NOTHING, None):
         turns += 1
@@ -98,13 +99,13 @@ def test_a_log_is_cut_in_turns_and_a_turn_is_short(entries: int) -> None:
     assert turns == 1 + entries // 500
 
 
-def test_a_cut_is_owed_while_an_entry_is_applied() -> None:
+async def test_a_cut_is_owed_while_an_entry_is_applied() -> None:
     engine = MemoryEngine()
     log = changelog(engine)
     log.append(ABORT, b"")
-    apply_all(engine, log)
+    await apply_all(engine, log)
     log.append(ABORT, b"")
-    log.acknowledge(log.log.end)
+    await log.sync()
     assert not log.cut(NOTHING, None)
     assert log.log.start == 0
     assert log.is_due_to_cut

@@ -15,9 +15,8 @@ def take_configuration(
 
     Raises StaleEpochError, and DiskFullError: with room the assignment is taken as a whole.
     """
-    replica.settings = settings
     try:
-        return replica.reconfigure(configuration)
+        return replica.reconfigure(configuration, settings)
     except (StaleEpochError, DiskFullError):
         raise
     except StoreError as error:

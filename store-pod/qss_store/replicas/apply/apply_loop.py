@@ -1,0 +1,155 @@
+"""The task of one replica: recovers it, and applies the entries of its log one after the other.
+
+An entry is applied once it is under the high watermark, which a sole replica's durable end is.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from qss_core.errors import DiskFullError
+from qss_core.model import Offset
+from qss_store.replicas.apply.recovery import Recovery
+from qss_store.replicas.apply.replica_parts import ReplicaParts
+from qss_store.replication import log as logs
+from qss_store.replication.entries import encode_offset
+from qss_store.storage.apply.commit_writer import (
+    APPLIED,
+    CommitWriter,
+    drop_families,
+    put_or_delete,
+)
+from qss_store.storage.engine import META, Batch
+from qss_store.storage.placement.rows import placing_of
+from qss_store.transactions.commands import Commit, LoggedCommand
+from qss_store.transactions.commit_plan import CommitPlan
+from qss_store.transactions.machine import Outcome
+
+_DISK_FULL_RETRY_S = 1.0
+
+
+class ApplyLoop:
+    """Applies the entries of one replica's log."""
+
+    def __init__(self, parts: ReplicaParts, fail: Callable[[Exception], None]) -> None:
+        """`fail` is told what ends the loop."""
+        self.settings = parts.context.settings
+        self._parts = parts
+        self._changelog = parts.changelog
+        self._recovery = Recovery(parts, self.apply_all)
+        self._fail = fail
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether the tail that the log had at the start is applied."""
+        return self._recovery.is_done
+
+    async def run(self) -> None:
+        """Recovers the replica and applies what is appended, until a failure ends it."""
+        while True:
+            try:
+                if not self._recovery.is_done:
+                    await self._recovery.run()
+                await self._round()
+            except DiskFullError as error:
+                self._parts.health.stall(error)
+                await asyncio.sleep(_DISK_FULL_RETRY_S)
+                self._parts.wake.set()
+            except Exception as error:  # noqa: BLE001 the top of a task: said and logged.
+                self._fail(error)
+                return
+
+    async def _round(self) -> None:
+        """Waits for something to do, applies new entries, and cuts the log where it is due."""
+        parts, changelog = self._parts, self._changelog
+        parts.pending.append_owed_barrier()
+        await parts.wake.wait()
+        parts.wake.clear()
+        end = changelog.log.end
+        if self._applies_make_durable(end):
+            changelog.apply_unsynced(end)
+        else:
+            await changelog.sync()
+        await self.apply_all()
+        if changelog.is_due_to_cut and changelog.cut(self.settings, parts.machine.open_floor):
+            parts.wake.set()  # More is due, after the entries that came meanwhile.
+            await asyncio.sleep(0)
+
+    def _applies_make_durable(self, end: Offset) -> bool:
+        """Whether all new entries are commits of a sole replica: their apply ends with a sync."""
+        log = self._changelog.log
+        new = (self._parts.pending.entry(Offset(one)) for one in range(log.watermark, end))
+        return logs.is_sole(log) and all(
+            entry is not None and isinstance(entry.command, Commit) for entry in new
+        )
+
+    async def apply_all(self) -> None:
+        """Applies all entries under the high watermark, and tells their outcomes."""
+        parts = self._parts
+        for number in logs.applicable(self._changelog.log):
+            offset = Offset(number)
+            entry = parts.pending.entry(offset) or self._changelog.read(offset)
+            outcome = await self._apply(offset, entry)
+            self._changelog.applied(offset)
+            parts.pending.applied(offset, outcome)
+        parts.health.go_on()
+
+    async def _apply(self, offset: Offset, entry: LoggedCommand) -> Outcome:
+        outcome = self._parts.machine.plan(offset, entry)
+        while True:  # However long the disk is full.
+            try:
+                await self._persist(offset, outcome)
+            except DiskFullError as error:
+                self._parts.health.stall(error)
+                await asyncio.sleep(_DISK_FULL_RETRY_S)
+            else:
+                return outcome
+
+    async def _persist(self, offset: Offset, outcome: Outcome) -> None:
+        """Makes what an entry changes durable, and only then advances the state machine."""
+        parts = self._parts
+        batch = parts.engine.batch()
+        for key, value in outcome.changes.items():
+            put_or_delete(batch, META, key, value)
+        batch.put(META, APPLIED, encode_offset(offset + 1))
+        if outcome.plan is not None:
+            await self._commit(offset, outcome, outcome.plan, batch)
+            return
+        parts.engine.write(batch)
+        if outcome.is_shown:
+            await self._changelog.sync()
+        parts.machine.advance(outcome)
+        if outcome.is_shown:
+            parts.show_state(Offset(offset + 1))
+
+    async def _commit(
+        self, offset: Offset, outcome: Outcome, plan: CommitPlan, batch: Batch
+    ) -> None:
+        parts, clock = self._parts, self._parts.context.clock
+        started = clock.monotonic()
+        async with parts.changing:
+            expired = await self._write_rows(offset, plan, batch)
+            await self._changelog.sync()
+            parts.machine.advance(outcome)
+            parts.dropped.keep(parts.machine.participant.sequence, expired)
+            parts.show_state(Offset(offset + 1))
+            # The commit is done, and is not done again: what stays is dropped by the next one.
+            with suppress(DiskFullError):
+                families = parts.families()
+                left = families.leftovers(parts.engine.families(), plan.stream_time)
+                await drop_families(parts.engine, left)
+        parts.context.metrics.committed(clock.monotonic() - started, plan.records, expired)
+
+    async def _write_rows(self, offset: Offset, plan: CommitPlan, batch: Batch) -> int:
+        """Writes the rows of a commit, with `batch`; the number of rows that have expired."""
+        parts, engine = self._parts, self._parts.engine
+        if view := parts.views.view:
+            view.snapshot.pin()
+        families = parts.families_of(plan.data_generation)
+        if plan.replaces:
+            await drop_families(engine, families.of_generation(engine.families()))
+            families.open(engine)
+        placing = placing_of(parts.views.definition, families, plan, engine)
+        gate, limits = parts.context.gate, parts.context.limits
+        writer = CommitWriter(engine, families, placing, gate, parts.recent.take, limits)
+        return await writer.write(offset, plan, batch)

@@ -1,0 +1,69 @@
+"""What the replica, its recovery and its apply loop work on together."""
+
+import asyncio
+from dataclasses import dataclass
+
+from qss_core.model import Offset
+from qss_store.replicas.apply.dropped_rows import DroppedRows
+from qss_store.replicas.apply.pending_entries import PendingEntries
+from qss_store.replicas.apply.replica_health import ReplicaHealth
+from qss_store.replicas.changelog import Changelog
+from qss_store.replicas.pod_context import PodContext
+from qss_store.replicas.views.decoded_rows import DecodedEntries
+from qss_store.replicas.views.uncommitted import UncommittedRows
+from qss_store.replicas.views.view_maker import ViewMaker
+from qss_store.storage.apply.index_build import IndexBuild
+from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.engine import Engine
+from qss_store.storage.format_migration import Migration
+from qss_store.storage.replica_identity import is_kept, put_configuration, put_definition
+from qss_store.transactions.machine import Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaParts:
+    """The parts of one replica. None of them is ever replaced by another one."""
+
+    context: PodContext
+    engine: Engine
+    changelog: Changelog
+    machine: Machine
+    migration: Migration
+    index_build: IndexBuild
+    recent: DecodedEntries
+    pending: PendingEntries
+    views: ViewMaker
+    uncommitted: UncommittedRows
+    dropped: DroppedRows[int]
+    health: ReplicaHealth
+    wake: asyncio.Event  # Set when the apply loop has something to do.
+    # Held from a commit's first row until readers see it, by the code that moves rows, and by the
+    # code that changes their format.
+    changing: asyncio.Lock
+
+    def families(self) -> ColumnFamilies:
+        """The column families of the applied state; a commit that replaces all rows begins more."""
+        return self.families_of(self.machine.participant.data_generation)
+
+    def families_of(self, generation: int) -> ColumnFamilies:
+        """The column families of one generation of the data."""
+        return ColumnFamilies.of(self.views.definition, generation, self.context.indexing)
+
+    def show_state(self, applied: Offset) -> None:
+        """Publishes the state of the state machine, which has applied all entries below."""
+        self.uncommitted.forget()
+        self.views.show(self.machine.participant, applied)
+
+    @property
+    def is_configuration_kept(self) -> bool:
+        """Whether the database holds the configuration and the definition already."""
+        log = self.changelog.log
+        return is_kept(self.engine, self.views.definition, log.configuration, log.pod)
+
+    def write_configuration(self) -> None:
+        """Writes the configuration and the definition into the database, not durably."""
+        batch = self.engine.batch()
+        put_configuration(batch, self.changelog.log.configuration, self.changelog.log.pod)
+        put_definition(batch, self.views.definition)
+        self.migration.keep_only(batch, self.views.families)
+        self.engine.write(batch)

@@ -1,0 +1,44 @@
+"""One replica without a pod, on an engine that the test has."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from qss_core.model import Ordinal, PartitionId, StoreSettings
+from qss_store.replicas.group_sync import GroupSync
+from qss_store.replicas.pod_context import PodContext
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.views.decoded_rows import DecodedRows
+from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
+from qss_store.runtime.metrics import Metrics
+from qss_store.storage.engine import Engine
+from qss_testing.fakes.set_clock import SetClock
+from qss_testing.pods.stores import configuration, make_definition
+
+
+@asynccontextmanager
+async def started_replica(
+    engine: Engine,
+    settings: StoreSettings | None = None,
+    take_out: Callable[[PartitionId], None] = lambda _: None,
+) -> AsyncIterator[Replica]:
+    """Partition 0 of a store with one partition, active on pod 0, started."""
+    syncs = GroupSync()
+    context = PodContext(
+        pod=Ordinal(0),
+        clock=SetClock(),
+        syncs=syncs,
+        gate=asyncio.Lock(),
+        metrics=Metrics(),
+        settings=settings or StoreSettings(),
+        recent=DecodedRows(),
+        uncommitted=UncommittedMemory(1024 * 1024),
+        take_out=take_out,
+    )
+    replica = Replica(make_definition(partitions=1), configuration(0, 0), engine, context)
+    try:
+        await replica.start()
+        yield replica
+    finally:
+        await replica.close()
+        syncs.close()
