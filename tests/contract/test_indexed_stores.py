@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from qss_core.errors import CorruptionError, StoreTypeFailedError
-from qss_core.formats.values import Format
 from qss_core.model import Isolation, PartitionId
 from qss_core.queries.parameters import ReadOptions
 from qss_core.queries.types import decode_query
@@ -18,7 +17,7 @@ from qss_store.reads.codec import Codec, codec_of
 from qss_store.reads.encode.json import NdjsonRows
 from qss_store.reads.plans.dispatch import plan_of
 from qss_store.reads.plans.indexes import IndexPlan
-from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece
 from qss_store.reads.scans.key_scan import RowScan, open_scan
 from qss_store.runtime.metrics import Metrics
@@ -32,6 +31,7 @@ from qss_testing.pods.stores import (
     commit_rows,
     open_memory,
     open_rocksdb,
+    prepared_reading,
     stage_rows,
 )
 from qss_testing.reference.migrations import change_format, move_all, only_replica
@@ -78,8 +78,8 @@ def plan(cluster: Cluster, **members: Any) -> IndexPlan:
 
 async def reading_of(cluster: Cluster, isolation: Isolation) -> Reading:
     """What a reader gets."""
-    pod, store_format = cluster.nodes[0].pod, Format(cluster.definition.format)
-    return await prepare_reading(pod, ZERO, ReadOptions(isolation=isolation), store_format)
+    options = ReadOptions(isolation=isolation)
+    return await prepared_reading(cluster.nodes[0].pod, options, cluster.definition.format)
 
 
 def begin(cluster: Cluster, reading: Reading, **members: Any) -> RowScan:

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from qss_core.formats.values import Format
-from qss_core.model import PartitionId
 from qss_core.positions import Position
-from qss_core.queries.parameters import ReadOptions
-from qss_store.reads.routing.admission import Reading, open_reading
+from qss_store.reads.routing.admission import Reading
 from qss_testing.pods.stores import (
     Cluster,
     Put,
     commit_rows,
+    open_reading,
 )
 from qss_testing.reference.kafka_vectors import VECTORS, Vector
 from qss_testing.reference.kafka_versions import (
@@ -80,7 +78,7 @@ async def put(cluster: Cluster, *versions: tuple[int | None, str | None]) -> Non
 
 
 def reading_of(cluster: Cluster) -> Reading:
-    return open_reading(cluster.nodes[0].pod, PartitionId(0), ReadOptions(), Format.Plain)
+    return open_reading(cluster.nodes[0].pod)
 
 
 def as_of(cluster: Cluster, time: int | None = None) -> str | None:

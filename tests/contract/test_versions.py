@@ -5,14 +5,12 @@ from random import Random  # noqa: TID251 the seed is the test's id.
 
 import pytest
 
-from qss_core.formats.values import Format
-from qss_core.model import PartitionId
-from qss_core.queries.parameters import ReadOptions
-from qss_store.reads.routing.admission import Reading, open_reading
+from qss_store.reads.routing.admission import Reading
 from qss_testing.pods.stores import (
     Cluster,
     Put,
     commit_rows,
+    open_reading,
 )
 from qss_testing.reference.versions import VERSIONED, Versions, stored_as_of, stored_between
 
@@ -27,7 +25,7 @@ Make = Callable[..., Awaitable[Cluster]]
 
 def reading_of(cluster: Cluster) -> Reading:
     (node,) = cluster.nodes.values()
-    return open_reading(node.pod, PartitionId(0), ReadOptions(), Format.Plain)
+    return open_reading(node.pod)
 
 
 def some_puts(random: Random, around: int) -> list[Put]:

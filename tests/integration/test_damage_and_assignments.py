@@ -8,13 +8,11 @@ import pytest
 from qss_core.errors import CorruptionError
 from qss_core.formats.values import Format
 from qss_core.model import PartitionId, StoreSettings
-from qss_core.queries.parameters import ReadOptions
-from qss_store.reads.routing.admission import open_reading
 from qss_store.replicas.volume.kept_files import Volume
 from qss_store.transactions.commands import Barrier
 from qss_testing.faults.damage import SPOILT, spoil, spoilt_cluster
 from qss_testing.faults.rolled_back import values, write
-from qss_testing.pods.stores import configuration
+from qss_testing.pods.stores import configuration, open_reading
 from qss_testing.pods.write_cluster import WriteCluster
 
 NEXT_FORMAT = Format.TimestampedWithHeaders
@@ -56,8 +54,7 @@ async def test_the_others_take_a_format_and_the_assignment_is_kept(tmp_path: Pat
 
 
 def row_of(cluster: WriteCluster, partition: int) -> bytes | None:
-    pod = cluster.pods[0].pod
-    reading = open_reading(pod, PartitionId(partition), ReadOptions(), NEXT_FORMAT)
+    reading = open_reading(cluster.pods[0].pod, None, NEXT_FORMAT, partition)
     row = reading.view.snapshot.get(b"k")
     assert row is not None
     return row[-1:]

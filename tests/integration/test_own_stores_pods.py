@@ -7,15 +7,14 @@ import pytest
 
 from qss_client import AsyncStore
 from qss_core.errors import UncommittedTooLargeError
-from qss_core.formats.values import Format
 from qss_core.model import Isolation, PartitionId
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.context import ReadContext
-from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.runtime.peer_client import PeerSession
 from qss_store.runtime.settings import Settings
-from qss_testing.pods.stores import STORE, Cluster, Put, open_rocksdb, stage_rows
+from qss_testing.pods.stores import STORE, Cluster, Put, open_rocksdb, prepared_reading, stage_rows
 from qss_testing.reference.migrations import only_replica
 from qss_testing.reference.own_stores import BY_VALUE, by_value
 
@@ -63,7 +62,7 @@ async def test_a_program_with_an_event_loop_asks_an_index_too(cluster: Cluster) 
 
 async def uncommitted(cluster: Cluster) -> Reading:
     options = ReadOptions(isolation=Isolation.READ_UNCOMMITTED)
-    return await prepare_reading(cluster.nodes[0].pod, ZERO, options, Format.Timestamped)
+    return await prepared_reading(cluster.nodes[0].pod, options)
 
 
 async def test_staged_index_rows_count_as_what_is_held(cluster: Cluster) -> None:

@@ -12,15 +12,14 @@ import pytest
 
 from qss_client import AsyncStore, ReadOptions
 from qss_client.reads.tables import read_stream
-from qss_core.model import Isolation, PartitionId, StoreType, WriterEpoch
+from qss_core.model import Isolation, StoreType, WriterEpoch
 from qss_core.queries.parameters import ReadOptions as Options
 from qss_core.wire.messages import ChunkReference
-from qss_store.reads.routing.admission import prepare_reading
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.commands import Abort
 from qss_testing.clients.http import Api
 from qss_testing.clients.qss_command import Qss
-from qss_testing.pods.stores import Cluster, Put, commit_chunks, stage_rows
+from qss_testing.pods.stores import Cluster, Put, commit_chunks, prepared_reading, stage_rows
 from qss_testing.pods.timed_stores import SESSION, WINDOW
 
 StartCluster = Callable[..., Awaitable[Cluster]]
@@ -363,12 +362,12 @@ async def test_an_open_stream_keeps_its_state_while_its_batch_is_aborted(
     options = Options(isolation=Isolation.READ_UNCOMMITTED)
     shown = replica.view
     assert shown is not None
-    reading = await prepare_reading(pod, PartitionId(0), options, shown.format)
+    reading = await prepared_reading(pod, options, shown.format)
     rows = reading.view.snapshot.scan()
     first = next(rows)
     await replica.append(Abort(writer="test", generation=0, batch=0, writer_epoch=WriterEpoch(1)))
     assert {key.decode() for key, _ in (first, *rows)} == {*AFTER}
-    again = await prepare_reading(pod, PartitionId(0), options, shown.format)
+    again = await prepared_reading(pod, options, shown.format)
     assert {key.decode() for key, _ in again.view.snapshot.scan()} == {*BEFORE}
 
 

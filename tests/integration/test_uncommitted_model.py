@@ -12,9 +12,16 @@ from qss_core.formats.segments import segments_of
 from qss_core.formats.values import Format, splitter_of
 from qss_core.model import Isolation, PartitionId, StoreType
 from qss_core.queries.parameters import ReadOptions
-from qss_store.reads.routing.admission import Reading, open_reading, prepare_reading
+from qss_store.reads.routing.admission import Reading
 from qss_store.storage.views.segmented import SegmentedView
-from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_rocksdb
+from qss_testing.pods.stores import (
+    Cluster,
+    make_definition,
+    open_memory,
+    open_reading,
+    open_rocksdb,
+    prepared_reading,
+)
 from qss_testing.reference.store_reference import Rows
 from qss_testing.reference.uncommitted_model import MINUTE, Model, in_format
 
@@ -59,12 +66,12 @@ class Watcher:
 
     async def look(self) -> None:
         pod, model = self.cluster.nodes[0].pod, self.model
-        committed = open_reading(pod, ZERO, COMMITTED, self.format)
+        committed = open_reading(pod, COMMITTED, self.format)
         self.check(committed, model.committed)
         assert committed.view.staged == ""
-        reading = await prepare_reading(pod, ZERO, UNCOMMITTED, self.format)
+        reading = await prepared_reading(pod, UNCOMMITTED, self.format)
         self.check(reading, model.uncommitted())
-        assert open_reading(pod, ZERO, UNCOMMITTED, self.format).view is reading.view
+        assert open_reading(pod, UNCOMMITTED, self.format).view is reading.view
         view = reading.view
         assert (view.sequence, view.position) == (model.sequence, committed.view.position)
         visible = tuple(one.chunk for one in model.visible())

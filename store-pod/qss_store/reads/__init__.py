@@ -1,9 +1,9 @@
 """Reads: from a request to rows, over the replicas of this pod and of other pods.
 
-A request becomes a plan (`plans`), in bytes. `routing` chooses a replica for each partition and
-asks it: here through `routing.admission`, which opens a state that meets the request's bound,
-or on another pod through `routing.peer_reads`. `scans` reads the rows of one partition,
-`encode` writes them.
+A request becomes a plan (`plans`), in bytes, and a `request.ReadRequest` with its codec and its
+options. `routing` chooses a replica for each partition and asks it: here through
+`routing.admission.read`, the one door of all reads, or on another pod through
+`routing.peer_reads`. `scans` reads the rows of one partition, `encode` writes them.
 
 `get_many` (batch gets), `gather` (one result from each partition), `multi_scan` (partitions one
 after the other), `time_scan` (partitions merged by time), `exact_count` and `user_queries` are

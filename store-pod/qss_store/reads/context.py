@@ -1,16 +1,24 @@
 """What all reads of a pod share: its replicas, its peers, its limits, and the store's codec."""
 
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
 import msgspec
 
+from qss_core.errors import StoreError
 from qss_core.model import PartitionId, StoreDefinition
 from qss_core.queries.parameters import ReadOptions
 from qss_store.reads.codec import Codec, RowWriter, codec_of, make_row_writer
 from qss_store.reads.large_rows import LargeRows
+from qss_store.reads.plans.keys import check_type
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.peer_reads import PeerReads
 from qss_store.reads.routing.replica_router import ReplicaRouter
+from qss_store.reads.routing.scatter import Answer, Ask, scatter
 from qss_store.replicas.pod import Pod
 from qss_store.runtime.settings import Settings
+
+_NONE: Mapping[PartitionId, StoreError] = MappingProxyType({})
 
 
 class ReadContext:
@@ -34,6 +42,12 @@ class ReadContext:
             self._writer = make_row_writer(self._codec, self._codec.shape)
         return self._codec
 
+    def key_value_codec(self, store: str) -> Codec:
+        """The same of a store of keys. Raises UnknownQueryTypeError for one of another type."""
+        codec = self.codec(store)
+        check_type(codec)
+        return codec
+
     @property
     def writer(self) -> RowWriter:
         """The writer of whole rows of the store whose codec was asked for."""
@@ -54,13 +68,49 @@ class ReadContext:
             return options.partitions
         return tuple(PartitionId(number) for number in range(codec.partitions))
 
-    def turn(self, partition: PartitionId, options: ReadOptions) -> ReplicaRouter:
-        """Whom to ask for a partition. Raises PartitionDoesNotExistError."""
-        return ReplicaRouter.of(self.pod.configuration(partition), self.pod.ordinal, options)
-
     def deadline(self, options: ReadOptions) -> float:
         """When the answer has to be there."""
         return self.pod.clock.monotonic() + options.timeout_s
+
+    async def scatter(
+        self,
+        partitions: Iterable[PartitionId],
+        options: ReadOptions,
+        ask: Ask[Answer],
+        deadline: float,
+        failed_here: Mapping[PartitionId, StoreError] = _NONE,
+    ) -> dict[PartitionId, Answer | StoreError]:
+        """Each partition's answer, or its last failure that tells something.
+
+        `failed_here` are the failures of partitions whose replicas in this pod were asked already.
+        """
+        routers: dict[PartitionId, ReplicaRouter] = {}
+        found: dict[PartitionId, Answer | StoreError] = {}
+        for partition in partitions:
+            try:
+                routers[partition] = self._router(partition, options, failed_here.get(partition))
+            except StoreError as error:
+                found[partition] = error.with_traceback(None)
+        pod = self.pod
+        if routers:
+            found |= await scatter(routers, ask, pod.placed().pods, deadline, pod.clock)
+        return found
+
+    def _router(
+        self, partition: PartitionId, options: ReadOptions, failure: StoreError | None
+    ) -> ReplicaRouter:
+        """Chooses the replicas to ask. Raises the failure of the one here where no other may be.
+
+        Raises PartitionDoesNotExistError.
+        """
+        pod = self.pod
+        router = ReplicaRouter.of(pod.configuration(partition), pod.ordinal, options)
+        if failure is not None:
+            router.skip(pod.ordinal)
+            router.fail(failure, pod.placed().pods)
+            if router.is_over:
+                raise failure
+        return router
 
 
 def _is_of_one_state(one: Reading, other: Reading) -> bool:

@@ -14,7 +14,7 @@ from qss_store.reads.plans.times import plan_sessions, plan_windows
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.scatter import deadline_exceeded
 from qss_store.reads.scans.cursors import Piece
-from qss_store.reads.scans.key_scan import open_scan
+from qss_store.reads.scans.key_scan import RowScan, open_scan
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 
@@ -31,16 +31,17 @@ class _NoRows:
         return b""
 
 
-async def count_rows(
-    reading: Reading, codec: Codec, metrics: Metrics, clock: Clock, deadline: float
-) -> tuple[int, str]:
-    """How many rows there are, of versions the latest alone; and how many were looked at, in words.
-
-    Opens its own hold on the reading's state before anything is awaited. Raises
-    DeadlineExceededError.
-    """
+def open_count(reading: Reading, codec: Codec, metrics: Metrics) -> RowScan:
+    """A scan of all rows, of versions the latest alone, for `count_rows`."""
     start = Piece(reading.partition, None, reading.view.sequence)
-    scan = open_scan(reading, _all_rows(codec), start, _NoRows(), metrics)
+    return open_scan(reading, _all_rows(codec), start, _NoRows(), metrics)
+
+
+async def count_rows(scan: RowScan, clock: Clock, deadline: float) -> tuple[int, str]:
+    """How many rows there are, and how many were looked at, in words.
+
+    Closes the scan. Raises DeadlineExceededError.
+    """
     counted = 0
     try:
         while not scan.is_over:

@@ -7,7 +7,7 @@ import msgspec
 from qss_core.errors import MalformedBytesError, StoreError
 from qss_core.model import Isolation, Ordinal, PartitionId
 from qss_core.positions import Position, encode_token
-from qss_core.queries.parameters import ReadOptions, Scope
+from qss_core.queries.parameters import Scope
 from qss_core.queries.requests import (
     PartitionAnswer,
     QueryAnswer,
@@ -15,25 +15,25 @@ from qss_core.queries.requests import (
     error_of_failure,
     failure_of,
 )
-from qss_core.times import Times
 from qss_store.reads.codec import Codec, RowWriter, make_row_writer
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.timed_rows import make_timed_writer
-from qss_store.reads.exact_count import count_rows
+from qss_store.reads.exact_count import count_rows, open_count
 from qss_store.reads.plans.keys import CountPlan, OnePlan, PointPlan
-from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.request import ReadRequest
+from qss_store.reads.routing.admission import Reading, read_prepared
 from qss_store.reads.routing.peer_reads import PeerRequest
-from qss_store.reads.routing.replica_router import ReplicaRouter
-from qss_store.reads.routing.scatter import scatter
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans import open_scan as local
-from qss_store.reads.user_queries import FoldPlan, fold
+from qss_store.reads.scans.key_scan import RowScan
+from qss_store.reads.user_queries import FoldPlan, fold, open_fold
 from qss_store.runtime.request_memory import MemoryShare
 
 _ABSENT = msgspec.Raw(b"null")
 _SMALL_BYTES = 64 * 1024  # As a connection may have anyway.
 _COPIES = 2
 Answers = dict[PartitionId, PartitionAnswer]
+GatherPlan = OnePlan | CountPlan | FoldPlan
 
 
 class Gather:
@@ -42,21 +42,15 @@ class Gather:
     def __init__(
         self,
         reader: ReadContext,
-        codec: Codec,
-        plan: OnePlan | CountPlan | FoldPlan,
-        query: msgspec.Raw,
-        options: ReadOptions,
+        request: ReadRequest[GatherPlan],
+        message: QueryRequest,
         headers: dict[str, str],
-        times: Times | None = None,
     ) -> None:
-        """`query` is what peers are asked, with `times`; `headers` go along."""
+        """`message` has the query that peers are asked, and its `times`; `headers` go along."""
         self._reader = reader
-        self._codec = codec
-        self._plan = plan
-        self._query = query
-        self._options = options
+        self._request = request
+        self._message = message
         self._headers = headers
-        self._times = times
         self._memory: MemoryShare | None = None
 
     async def answers(
@@ -67,29 +61,19 @@ class Gather:
         Raises NoMemoryError where others have the `memory` that the results would take.
         """
         self._memory = memory
-        turns: dict[PartitionId, ReplicaRouter] = {}
-        found: dict[PartitionId, PartitionAnswer | StoreError] = {}
-        for partition in partitions:
-            try:
-                turns[partition] = self._reader.turn(partition, self._options)
-            except StoreError as error:
-                found[partition] = error.with_traceback(None)
-        pod = self._reader.pod
-        deadline = self._reader.deadline(self._options)
-        found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
+        options = self._request.options
+        deadline = self._reader.deadline(options)
+        found = await self._reader.scatter(partitions, options, self._ask, deadline)
         return {partition: _as_answer(found[partition]) for partition in partitions}
 
     async def _ask(
         self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
     ) -> dict[PartitionId, PartitionAnswer | StoreError]:
+        clock = self._reader.pod.clock
+        started = clock.monotonic()
         if pod == self._reader.pod.ordinal:
-            until = self._reader.pod.clock.monotonic() + timeout_s
-            if isinstance(self._plan, FoldPlan):
-                return {one: await self._fold_here(one, self._plan, until) for one in partitions}
-            if self._plan == CountPlan(exact=True):
-                return {one: await self._count_here(one, until) for one in partitions}
-            return {partition: await self._ask_here(partition) for partition in partitions}
-        started = self._reader.pod.clock.monotonic()
+            until = started + timeout_s
+            return {partition: await self._ask_here(partition, until) for partition in partitions}
         address = self._reader.pod.address(pod)
         request = self._peer_request(partitions, timeout_s)
         body = await self._reader.peers.read(address, request, timeout_s, self._memory)
@@ -98,94 +82,81 @@ class Gather:
             asked = {partition: results[str(partition)] for partition in partitions}
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
             raise MalformedBytesError(f"pod {address.name} answered something else") from error
-        execution = ExecutionTrace(self._reader.pod.clock, wanted=self._options.execution_info)
-        execution.add(f"peer {address.name}", self._reader.pod.clock.monotonic() - started)
+        execution = ExecutionTrace(clock, wanted=self._request.options.execution_info)
+        execution.add(f"peer {address.name}", clock.monotonic() - started)
         return {partition: _from_peer(asked[partition], execution) for partition in partitions}
 
-    async def _open(self, partition: PartitionId) -> Reading:
-        options = self._options
-        if self._plan == CountPlan():
-            # The engine estimates what is committed.
-            options = replace(options, isolation=Isolation.READ_COMMITTED)
-        return await prepare_reading(self._reader.pod, partition, options, self._codec.format)
-
-    async def _ask_here(self, partition: PartitionId) -> PartitionAnswer | StoreError:
-        execution = ExecutionTrace(self._reader.pod.clock, wanted=self._options.execution_info)
+    async def _ask_here(self, partition: PartitionId, until: float) -> PartitionAnswer | StoreError:
+        execution = ExecutionTrace(
+            self._reader.pod.clock, wanted=self._request.options.execution_info
+        )
         try:
-            with execution.layer("open"):
-                reading = await self._open(partition)
-            assert not isinstance(self._plan, FoldPlan), "it takes turns"
-            if isinstance(self._plan, CountPlan):
-                with execution.layer("count"):
-                    result = msgspec.Raw(b"%d" % local.estimate_count(reading))
-            else:
-                clock = self._reader.pod.clock
-                started = clock.monotonic()
-                row = local.read_point(reading, self._plan, _writer_of(self._plan, self._codec))
-                execution.read(clock.monotonic() - started, 1, int(row is not None))
-                result = _ABSENT if row is None else self._kept(msgspec.Raw(row))
+            reading, result = await self._read(partition, execution, until)
+            self._keep(result)
         except StoreError as error:
             return error.with_traceback(None)
         return msgspec.structs.replace(
             reading.answer(), result=result, execution_info=execution.lines()
         )
 
-    def _kept(self, result: msgspec.Raw) -> msgspec.Raw:
-        """A result, and room for its copy in the answer."""
+    async def _read(
+        self, partition: PartitionId, execution: ExecutionTrace, until: float
+    ) -> tuple[Reading, msgspec.Raw]:
+        """The result of a replica here; a scan of its rows takes turns with others."""
+        plan, codec, pod = self._request.plan, self._request.codec, self._reader.pod
+        started = pod.clock.monotonic()
+        if not isinstance(plan, FoldPlan) and plan != CountPlan(exact=True):
+            return await self._look_up(partition, plan, execution)
+
+        def open_rows(reading: Reading) -> RowScan:
+            if isinstance(plan, FoldPlan):
+                return open_fold(reading, plan, codec, pod.metrics)
+            return open_count(reading, codec, pod.metrics)
+
+        reading, scan = await read_prepared(pod, partition, self._request, open_rows)
+        if isinstance(plan, FoldPlan):
+            bytes_max = self._reader.settings.answer_bytes_max
+            name, (result, told) = plan.name, await fold(scan, plan, pod.clock, until, bytes_max)
+        else:
+            counted, told = await count_rows(scan, pod.clock, until)
+            name, result = "count", msgspec.Raw(b"%d" % counted)
+        execution.add(name, pod.clock.monotonic() - started, f", {told}")
+        return reading, result
+
+    async def _look_up(
+        self, partition: PartitionId, plan: OnePlan | CountPlan, execution: ExecutionTrace
+    ) -> tuple[Reading, msgspec.Raw]:
+        """One row, or an estimate, which the engine makes of committed rows alone."""
+        clock, request = self._reader.pod.clock, self._request
+        if isinstance(plan, CountPlan):
+            options = replace(request.options, isolation=Isolation.READ_COMMITTED)
+            request = request._replace(options=options)
+        opening = clock.monotonic()
+
+        def produce(reading: Reading) -> msgspec.Raw:
+            started = clock.monotonic()
+            execution.add("open", started - opening)
+            if isinstance(plan, CountPlan):
+                counted = local.estimate_count(reading)
+                execution.add("count", clock.monotonic() - started)
+                return msgspec.Raw(b"%d" % counted)
+            row = local.read_point(reading, plan, _writer_of(plan, request.codec))
+            execution.read(clock.monotonic() - started, 1, int(row is not None))
+            return _ABSENT if row is None else msgspec.Raw(row)
+
+        return await read_prepared(self._reader.pod, partition, request, produce)
+
+    def _keep(self, result: msgspec.Raw) -> None:
+        """Takes room for the copy of a result in the answer."""
         size = len(bytes(result))
         if self._memory is not None and size > _SMALL_BYTES:
             self._memory.take(_COPIES * size)
-        return result
-
-    async def _count_here(
-        self, partition: PartitionId, until: float
-    ) -> PartitionAnswer | StoreError:
-        pod = self._reader.pod
-        execution = ExecutionTrace(pod.clock, wanted=self._options.execution_info)
-        started = pod.clock.monotonic()
-        try:
-            reading = await self._open(partition)
-            counted, told = await count_rows(reading, self._codec, pod.metrics, pod.clock, until)
-        except StoreError as error:
-            return error.with_traceback(None)
-        execution.add("count", pod.clock.monotonic() - started, f", {told}")
-        return msgspec.structs.replace(
-            reading.answer(),
-            result=msgspec.Raw(b"%d" % counted),
-            execution_info=execution.lines(),
-        )
-
-    async def _fold_here(
-        self, partition: PartitionId, plan: FoldPlan, until: float
-    ) -> PartitionAnswer | StoreError:
-        reader = self._reader
-        clock = reader.pod.clock
-        execution = ExecutionTrace(clock, wanted=self._options.execution_info)
-        started = clock.monotonic()
-        try:
-            reading = await self._open(partition)
-            result, told = await fold(
-                reading,
-                plan,
-                self._codec,
-                reader.pod.metrics,
-                clock,
-                until,
-                reader.settings.answer_bytes_max,
-            )
-            self._kept(result)
-        except StoreError as error:
-            return error.with_traceback(None)
-        execution.add(plan.name, clock.monotonic() - started, f", {told}")
-        return msgspec.structs.replace(
-            reading.answer(), result=result, execution_info=execution.lines()
-        )
 
     def _peer_request(self, partitions: list[PartitionId], timeout_s: float) -> PeerRequest:
-        options = self._options
+        options = self._request.options
         message = QueryRequest(
-            query=self._query,
-            times=self._times,
+            query=self._message.query,
+            times=self._message.times,
             partitions=tuple(partitions),
             require_active=options.require_active,
             position_bound=encode_token(options.bound) if options.bound.topics else None,
@@ -196,7 +167,7 @@ class Gather:
         )
         return PeerRequest(
             method="POST",
-            path=f"/state/query/{self._codec.name}?scope={Scope.LOCAL}",
+            path=f"/state/query/{self._request.codec.name}?scope={Scope.LOCAL}",
             headers={**self._headers, "Content-Type": "application/json"},
             body=msgspec.json.encode(message),
         )

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from qss_core.errors import (
     unreadable,
 )
 from qss_core.model import Ordinal, PartitionId
-from qss_core.queries.parameters import ReadOptions, Scope
+from qss_core.queries.parameters import Scope, options_of_body
 from qss_core.queries.requests import (
     BatchRequest,
     KeyStatus,
@@ -28,11 +29,10 @@ from qss_core.queries.requests import (
 from qss_store.reads.codec import Codec, RowWriter, make_row_writer
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.batch_get import found_rows
-from qss_store.reads.plans.keys import keys_of_json, partitions_of_keys
-from qss_store.reads.routing.admission import Reading, open_reading, prepare_reading
+from qss_store.reads.plans.keys import check_count, keys_of_json, partitions_of_keys
+from qss_store.reads.request import ReadRequest
+from qss_store.reads.routing.admission import Reading, read, read_prepared
 from qss_store.reads.routing.peer_reads import PeerRequest
-from qss_store.reads.routing.replica_router import ReplicaRouter
-from qss_store.reads.routing.scatter import scatter
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
@@ -42,6 +42,7 @@ _READ_AT_ONCE = 16  # Rows of 8 MiB each, at most.
 _READ_FIRST, _READ_BYTES = 1, 1024 * 1024  # Of many keys.
 _COPIES = 3  # Of rows: as they are stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
+_Rows = list[bytes | StoreError | None]
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,17 +65,20 @@ class BatchGet:
         self,
         reader: ReadContext,
         codec: Codec,
-        request: BatchRequest,
-        options: ReadOptions,
+        message: BatchRequest,
+        scope: Scope,
         headers: dict[str, str],
     ) -> None:
-        """Checks all keys; `headers` go along to peers."""
+        """Checks the options and all keys of a message; `headers` go along to peers."""
+        options = options_of_body(message, scope)
+        check_count(message.keys, reader.settings.keys_per_request_max)
         self._reader = reader
         self._codec = codec
-        self._request = request
+        self._message = message
         self._options = options
+        self._request = ReadRequest(codec, None, options)
         self._headers = headers
-        self._keys = keys_of_json(request.keys, codec)
+        self._keys = keys_of_json(message.keys, codec)
         self._places: dict[PartitionId, list[int]] = defaultdict(list)
         for place, partition in enumerate(partitions_of_keys(self._keys, options.partition, codec)):
             self._places[partition].append(place)
@@ -88,16 +92,24 @@ class BatchGet:
         Raises OverloadedError where others have the `memory` that the rows would take.
         """
         self._memory = memory
+        pod = self._reader.pod
         found: dict[PartitionId, _Part | StoreError] = {}
-        turns: dict[PartitionId, ReplicaRouter] = {}
+        failed: dict[PartitionId, StoreError] = {}
         for partition in self._places:
-            part = await self._read_here(partition, turns)
-            if part is not None:
-                found[partition] = part
-        if turns:
-            pod = self._reader.pod
+            if partition in pod.replicas:
+                try:
+                    found[partition] = await self._read(partition)
+                except OverloadedError:
+                    raise  # It is the request that there is no memory for.
+                except StoreError as error:
+                    failed[partition] = error.with_traceback(None)
+            else:
+                pod.configuration(partition)  # Raises where the store has no such partition.
+        if elsewhere := self._places.keys() - found.keys():
             deadline = self._reader.deadline(self._options)
-            found |= await scatter(turns, self._ask, pod.placed().pods, deadline, pod.clock)
+            found |= await self._reader.scatter(
+                elsewhere, self._options, self._ask, deadline, failed
+            )
         return self._assembled(found)
 
     def answer_at_once(self, bytes_max: int) -> bytes | None:
@@ -108,11 +120,11 @@ class BatchGet:
         self._bytes_left = min(self._bytes_left, bytes_max)
         if self._options.execution_info or self._options.scope is not Scope.ALL:
             return None
+        pod = self._reader.pod
         found: dict[PartitionId, _Part | StoreError] = {}
         for partition, places in self._places.items():
-            reading = open_reading(self._reader.pod, partition, self._options, self._codec.format)
             keys = [self._keys[place] for place in places]
-            rows = self._rows(reading, keys)
+            reading, rows = read(pod, partition, self._request, partial(self._rows, keys))
             if self._bytes_left <= 0:
                 return None
             results = self._found_at_once(partition, keys, rows)
@@ -134,28 +146,6 @@ class BatchGet:
                 results[place] = result
             partitions[str(partition)] = part.answer
         return msgspec.json.encode({"results": results, "partitions": partitions})
-
-    async def _read_here(
-        self, partition: PartitionId, turns: dict[PartitionId, ReplicaRouter]
-    ) -> _Part | StoreError | None:
-        """What this pod has; None, and a turn, where another one has to be asked."""
-        reader = self._reader
-        failure: StoreError | None = None
-        if partition in reader.pod.replicas:
-            try:
-                return await self._read(partition)
-            except OverloadedError:
-                raise  # It is the request that there is no memory for.
-            except StoreError as error:
-                failure = error.with_traceback(None)
-        turn = reader.turn(partition, self._options)
-        if failure is not None:
-            turn.skip(reader.pod.ordinal)
-            turn.fail(failure, reader.pod.placed().pods)
-            if turn.is_over:
-                return failure
-        turns[partition] = turn
-        return None
 
     def _failed(self, partition: PartitionId, error: StoreError) -> _Part:
         results = [
@@ -183,13 +173,19 @@ class BatchGet:
         pod, options = self._reader.pod, self._options
         execution = ExecutionTrace(pod.clock, wanted=options.execution_info)
         await pod.turns.wait()
-        reading = await prepare_reading(pod, partition, options, self._codec.format)
         places = self._places[partition]
         keys = [self._keys[place] for place in places]
-        started = pod.turns.begin()
-        rows = self._rows(reading, keys)  # From one state: nothing is waited for since it is held.
-        results = self._found_at_once(partition, keys, rows)
-        pod.turns.end()
+        started = 0.0
+
+        def produce(reading: Reading) -> tuple[_Rows, list[Any] | None]:
+            nonlocal started
+            started = pod.turns.begin()
+            rows = self._rows(keys, reading)
+            results = self._found_at_once(partition, keys, rows)
+            pod.turns.end()
+            return rows, results
+
+        reading, (rows, results) = await read_prepared(pod, partition, self._request, produce)
         if results is None:
             results = await self._in_turns(partition, places, rows)
         if not options.execution_info:
@@ -199,12 +195,12 @@ class BatchGet:
         lines = execution.lines()
         return _Part(msgspec.structs.replace(reading.answer(), execution_info=lines), results)
 
-    def _rows(self, reading: Reading, keys: list[bytes]) -> list[bytes | StoreError | None]:
+    def _rows(self, keys: list[bytes], reading: Reading) -> _Rows:
         """The rows of keys, each read once, a few at a time while the answer has room."""
         if len(keys) <= _READ_AT_ONCE and len({*keys}) == len(keys):
             return self._some(reading, keys)
         unread = [*dict.fromkeys(keys)]
-        rows: list[bytes | StoreError | None] = []
+        rows: _Rows = []
         count = _READ_FIRST
         while len(rows) < len(unread):
             some = self._some(reading, unread[len(rows) : len(rows) + count])
@@ -221,7 +217,7 @@ class BatchGet:
             seen.add(key)
         return rows
 
-    def _some(self, reading: Reading, keys: list[bytes]) -> list[bytes | StoreError | None]:
+    def _some(self, reading: Reading, keys: list[bytes]) -> _Rows:
         values: list[bytes | None] | None = None
         with suppress(StoreError):  # Each key by itself finds out which one it is of.
             self._check_room()
@@ -350,8 +346,8 @@ class BatchGet:
     ) -> dict[PartitionId, _Part | StoreError]:
         places = [place for partition in partitions for place in self._places[partition]]
         message = msgspec.structs.replace(
-            self._request,
-            keys=tuple(self._request.keys[place] for place in places),
+            self._message,
+            keys=tuple(self._message.keys[place] for place in places),
             timeout=timeout_s,
         )
         request = PeerRequest(

@@ -5,7 +5,6 @@ row wait for the slowest pod. What is left, by a limit or by a failure, is in th
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from qss_core.errors import (
@@ -16,20 +15,18 @@ from qss_core.errors import (
     StoreError,
 )
 from qss_core.model import Ordinal, PartitionId
-from qss_core.queries.parameters import ReadOptions
 from qss_core.queries.requests import PartitionAnswer, failure_of
-from qss_store.reads.codec import Codec
+from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.request import ReadRequest
+from qss_store.reads.routing.admission import Reading, read_prepared
 from qss_store.reads.routing.budget import ReadBudget
-from qss_store.reads.routing.peer_reads import PeerReads, PeerRequest
-from qss_store.reads.routing.replica_router import ReplicaRouter
-from qss_store.reads.routing.scatter import deadline_exceeded
+from qss_store.reads.routing.peer_reads import PeerRequest
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, encode_cursor
 from qss_store.reads.scans.key_scan import open_scan
-from qss_store.reads.scans.sources import LocalSource, RemoteSource, Source, open_reading_since
-from qss_store.replicas.pod import Pod
+from qss_store.reads.scans.sources import LocalSource, Source, open_remote
 
 # A peer ends its part a little before our time is up, so that it can still say where.
 PEER_SHARE_OF_TIME = 0.8
@@ -78,11 +75,8 @@ class Scan:
     Otherwise a failed partition's rows are dropped, and it starts again.
     """
 
-    pod: Pod
-    peers: PeerReads
-    codec: Codec
-    plan: RowsPlan
-    options: ReadOptions
+    reader: ReadContext
+    request: ReadRequest[RowsPlan]
     pieces: tuple[Piece, ...]
     budget: ReadBudget
     encoder: RowEncoder
@@ -120,47 +114,50 @@ class Scan:
         return source.left_after_failure() if source and self.is_streamed else piece
 
     def _now(self) -> float:
-        return self.pod.clock.monotonic()
+        return self.reader.pod.clock.monotonic()
 
     def _cursor(self, pieces: Iterable[Piece]) -> str | None:
-        there = (piece for piece in pieces if piece.partition < self.codec.partitions)
-        return encode_cursor(there, self.plan, self.codec)
+        codec = self.request.codec
+        there = (piece for piece in pieces if piece.partition < codec.partitions)
+        return encode_cursor(there, self.request.plan, codec)
 
     async def _open(self, piece: Piece) -> Source:
         """The first of the partition's replicas that answers."""
-        configuration = self.pod.configuration(piece.partition)
-        turn = ReplicaRouter.of(configuration, self.pod.ordinal, self.options)
-        deadline = min(self._now() + self.options.timeout_s, self.budget.deadline)
-        while not turn.is_over:
-            ordinal = turn.take()
-            share_s = turn.share_of(deadline - self._now())
-            try:
-                return await self._open_at(ordinal, piece, share_s)
-            except StoreError as error:
-                turn.fail(error, self.pod.placed().pods)
-        assert turn.failure is not None, "a turn has somebody to ask"
-        raise turn.failure
+        options = self.request.options
+        deadline = min(self._now() + options.timeout_s, self.budget.deadline)
 
-    async def _open_at(self, ordinal: Ordinal, piece: Piece, timeout_s: float) -> Source:
-        if timeout_s <= 0:
-            raise deadline_exceeded()
-        if ordinal == self.pod.ordinal:
-            return await self._open_local(piece, timeout_s)
-        return await self._open_remote(ordinal, piece, timeout_s)
+        async def ask(
+            pod: Ordinal, _: list[PartitionId], timeout_s: float
+        ) -> dict[PartitionId, Source | StoreError]:
+            if pod == self.reader.pod.ordinal:
+                return {piece.partition: await self._open_local(piece, timeout_s)}
+            return {piece.partition: await self._open_remote(pod, piece, timeout_s)}
+
+        found = await self.reader.scatter((piece.partition,), options, ask, deadline)
+        source = found[piece.partition]
+        if isinstance(source, StoreError):
+            raise source
+        return source
 
     async def _open_local(self, piece: Piece, timeout_s: float) -> Source:
-        reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
-        execution = ExecutionTrace(self.pod.clock, wanted=self.options.execution_info)
-        with execution.layer("open"):
-            scan = open_scan(reading, self.plan, piece, self.encoder, self.pod.metrics)
-        patience_s = timeout_s * PEER_SHARE_OF_TIME
-        return LocalSource(
-            scan, reading, self.budget, self.pod.clock, self.pod.turns, execution, patience_s
-        )
+        pod = self.reader.pod
+        execution = ExecutionTrace(pod.clock, wanted=self.request.options.execution_info)
+
+        def produce(reading: Reading) -> LocalSource:
+            with execution.layer("open"):
+                scan = open_scan(reading, self.request.plan, piece, self.encoder, pod.metrics)
+            patience_s = timeout_s * PEER_SHARE_OF_TIME
+            return LocalSource(
+                scan, reading, self.budget, pod.clock, pod.turns, execution, patience_s
+            )
+
+        partition, since = piece.partition, piece.sequence
+        _, source = await read_prepared(pod, partition, self.request, produce, since)
+        return source
 
     async def _open_remote(self, ordinal: Ordinal, piece: Piece, timeout_s: float) -> Source:
-        budget = self.budget
-        request = self.make_peer_request(
+        reader, budget = self.reader, self.budget
+        asked = self.make_peer_request(
             PeerPart(
                 partition=piece.partition,
                 cursor=self._cursor([piece]),
@@ -170,18 +167,8 @@ class Scan:
                 seconds_max=(budget.deadline - self._now()) * PEER_SHARE_OF_TIME,
             )
         )
-        async with AsyncExitStack() as stack:
-            address = self.pod.address(ordinal)
-            lines = await stack.enter_async_context(self.peers.stream(address, request, timeout_s))
-            source = RemoteSource(
-                lines, stack.pop_all(), piece, self.plan, self.codec, self.encoder
-            )
-        try:
-            await source.begin()
-        except BaseException:
-            await source.close()
-            raise
-        return source
+        stream = reader.peers.stream(reader.pod.address(ordinal), asked, timeout_s)
+        return await open_remote(stream, piece, self.request, self.encoder)
 
 
 def may_come_back(error: StoreError) -> bool:

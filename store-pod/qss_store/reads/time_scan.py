@@ -7,17 +7,15 @@ all partitions has no place for rows that come later.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.model import Ordinal, PartitionId
-from qss_core.queries.parameters import ReadOptions
 from qss_core.queries.requests import PartitionAnswer, failure_of
-from qss_store.reads.codec import Codec
+from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.encode.timed_rows import make_timed_writer, row_key_of_line
 from qss_store.reads.multi_scan import (
@@ -30,20 +28,21 @@ from qss_store.reads.multi_scan import (
     may_come_back,
 )
 from qss_store.reads.plans.times import TimedPlan
+from qss_store.reads.request import ReadRequest
+from qss_store.reads.routing.admission import Reading, read_prepared
 from qss_store.reads.routing.budget import ReadBudget
-from qss_store.reads.routing.peer_reads import PeerReads
-from qss_store.reads.routing.replica_router import ReplicaRouter
-from qss_store.reads.routing.scatter import deadline_exceeded, scatter
+from qss_store.reads.routing.scatter import deadline_exceeded
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, encode_cursor
 from qss_store.reads.scans.open_scan import CHUNK_ROWS_MAX
-from qss_store.reads.scans.sources import RemoteSource, open_reading_since
+from qss_store.reads.scans.sources import open_remote
 from qss_store.reads.scans.time_bounds import TimeOrder, make_filter, make_time_order
 from qss_store.reads.scans.time_page import TimePage
 from qss_store.reads.scans.timed_scan import LOOKED_AT_MAX, open_rows, visible
-from qss_store.replicas.pod import Pod
 from qss_store.runtime.request_memory import MemoryShare, NoMemoryError
 
+_Row = tuple[bytes, bytes]
+_Rows = Iterator[_Row]
 _Line = tuple[PartitionId, bytes, bytes]  # Of which partition, its row key, its JSON.
 
 
@@ -64,11 +63,8 @@ class TimeScan:
     given, of whatever partition.
     """
 
-    pod: Pod
-    peers: PeerReads
-    codec: Codec
-    plan: TimedPlan
-    options: ReadOptions
+    reader: ReadContext
+    request: ReadRequest[TimedPlan]
     pieces: tuple[Piece, ...]
     budget: ReadBudget
     encoder: RowEncoder
@@ -102,26 +98,16 @@ class TimeScan:
 
     async def _found(self) -> dict[PartitionId, _Part | StoreError]:
         """What each partition gives, or why it does not, in order of the partitions."""
-        turns: dict[PartitionId, ReplicaRouter] = {}
-        found: dict[PartitionId, _Part | StoreError] = {}
-        for piece in self.pieces:
-            try:
-                configuration = self.pod.configuration(piece.partition)
-            except StoreError as error:
-                found[piece.partition] = error.with_traceback(None)
-            else:
-                turns[piece.partition] = ReplicaRouter.of(
-                    configuration, self.pod.ordinal, self.options
-                )
-        pods, clock = self.pod.placed().pods, self.pod.clock
-        found |= await scatter(turns, self._ask, pods, self.budget.deadline, clock)
-        return {piece.partition: found[piece.partition] for piece in self.pieces}
+        partitions = [piece.partition for piece in self.pieces]
+        deadline = self.budget.deadline
+        found = await self.reader.scatter(partitions, self.request.options, self._ask, deadline)
+        return {partition: found[partition] for partition in partitions}
 
     def _merged(
         self, found: dict[PartitionId, _Part | StoreError]
     ) -> tuple[list[tuple[TimeOrder, _Line]], set[PartitionId]]:
         """The page, and the partitions that have nothing behind it."""
-        page: TimePage[_Line] = TimePage(*self._limits, reverse=self.plan.reverse)
+        page: TimePage[_Line] = TimePage(*self._limits, reverse=self.request.plan.reverse)
         parts = {number: one for number, one in found.items() if isinstance(one, _Part)}
         for part in parts.values():
             for order, line in part.rows:
@@ -155,7 +141,7 @@ class TimeScan:
         """The first piece carries the place in the order, which is that of all partitions."""
         if left:
             left[0] = replace(left[0], last_key=last_key)
-        return encode_cursor(left, self.plan, self.codec)
+        return encode_cursor(left, self.request.plan, self.request.codec)
 
     @property
     def _limits(self) -> tuple[int, int]:
@@ -169,14 +155,14 @@ class TimeScan:
     async def _ask(
         self, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
     ) -> dict[PartitionId, _Part | StoreError]:
-        deadline = self.pod.clock.monotonic() + timeout_s
+        deadline = self.reader.pod.clock.monotonic() + timeout_s
         found: dict[PartitionId, _Part | StoreError] = {}
         for partition in partitions:
-            left_s = deadline - self.pod.clock.monotonic()
+            left_s = deadline - self.reader.pod.clock.monotonic()
             try:
                 if left_s <= 0:
                     raise deadline_exceeded()
-                if pod == self.pod.ordinal:
+                if pod == self.reader.pod.ordinal:
                     found[partition] = await self._read(self._piece(partition), deadline)
                 else:
                     found[partition] = await self._read_at(pod, self._piece(partition), left_s)
@@ -193,16 +179,23 @@ class TimeScan:
 
     async def _read(self, piece: Piece, deadline: float) -> _Part:
         """The first rows of a replica here: looks at all of them, in turns with others."""
-        execution = ExecutionTrace(self.pod.clock, wanted=self.options.execution_info)
-        started = self.pod.clock.monotonic()
-        reading = await open_reading_since(self.pod, piece, self.options, self.codec.format)
-        plan = visible(reading, self._narrowed(piece))
-        rows = open_rows(reading, plan)
-        row = next(rows, None)  # Before others have their turn: now the scan holds the state.
-        page: TimePage[tuple[bytes, bytes]] = TimePage(*self._limits, reverse=plan.reverse)
+        pod = self.reader.pod
+        execution = ExecutionTrace(pod.clock, wanted=self.request.options.execution_info)
+        started = pod.clock.monotonic()
+
+        def produce(reading: Reading) -> tuple[TimedPlan, _Rows, _Row | None]:
+            plan = visible(reading, self._narrowed(piece))
+            rows = open_rows(reading, plan)
+            # One row before others have their turn: now the scan holds the state.
+            return plan, rows, next(rows, None)
+
+        reading, (plan, rows, row) = await read_prepared(
+            pod, piece.partition, self.request, produce, piece.sequence
+        )
+        page: TimePage[_Row] = TimePage(*self._limits, reverse=plan.reverse)
         wanted, order_of = self._make_wanted(plan, piece), make_time_order(plan.type)
         looked_at = 0
-        with self.pod.metrics.open_iterators.track_inprogress():
+        with pod.metrics.open_iterators.track_inprogress():
             while row is not None:
                 if wanted(row[0]):
                     page.add(order_of(row[0]), len(row[0]) + len(row[1]), row)
@@ -211,24 +204,24 @@ class TimeScan:
                     await self._pause(deadline)
                 row = next(rows, None)
         lines = await self._lines(piece.partition, page.rows(), deadline)
-        seconds = self.pod.clock.monotonic() - started
+        seconds = pod.clock.monotonic() - started
         execution.add("scan", seconds, f", {looked_at} rows scanned, {len(lines)} returned")
         answer = msgspec.structs.replace(reading.answer(), execution_info=execution.lines())
         return _Part(answer, lines, is_end=not page.is_cut)
 
     async def _pause(self, deadline: float) -> None:
-        if self.pod.clock.monotonic() >= deadline:
+        if self.reader.pod.clock.monotonic() >= deadline:
             raise deadline_exceeded()
         await asyncio.sleep(0)
 
     def _narrowed(self, piece: Piece) -> TimedPlan:
         """The plan without the times before the row that was given last: their segments rest."""
         if piece.last_key is None:
-            return self.plan
-        time = int.from_bytes(make_time_order(self.plan.type)(piece.last_key)[0], "big")
-        if self.plan.reverse:
-            return replace(self.plan, latest=min(self.plan.latest, time))
-        return replace(self.plan, earliest=max(self.plan.earliest, time))
+            return self.request.plan
+        time = int.from_bytes(make_time_order(self.request.plan.type)(piece.last_key)[0], "big")
+        if self.request.plan.reverse:
+            return replace(self.request.plan, latest=min(self.request.plan.latest, time))
+        return replace(self.request.plan, earliest=max(self.request.plan.earliest, time))
 
     def _make_wanted(self, plan: TimedPlan, piece: Piece) -> Callable[[bytes], bool]:
         matches = make_filter(plan)
@@ -243,10 +236,12 @@ class TimeScan:
     async def _lines(
         self,
         partition: PartitionId,
-        rows: list[tuple[TimeOrder, tuple[bytes, bytes]]],
+        rows: list[tuple[TimeOrder, _Row]],
         deadline: float,
     ) -> list[tuple[TimeOrder, _Line]]:
-        write = make_timed_writer(self.codec, self.plan.shape, self.plan.times)
+        write = make_timed_writer(
+            self.request.codec, self.request.plan.shape, self.request.plan.times
+        )
         lines: list[tuple[TimeOrder, _Line]] = []
         for order, (row_key, row) in rows:
             try:
@@ -265,7 +260,8 @@ class TimeScan:
 
     async def _read_at(self, pod: Ordinal, piece: Piece, timeout_s: float) -> _Part:
         """The first rows of a replica on another pod."""
-        cursor = encode_cursor([piece], self.plan, self.codec)
+        codec, plan = self.request.codec, self.request.plan
+        cursor = encode_cursor([piece], plan, codec)
         part = PeerPart(
             partition=piece.partition,
             cursor=cursor,
@@ -274,21 +270,15 @@ class TimeScan:
             bytes_max=self.budget.bytes_left,
             seconds_max=timeout_s,
         )
-        address = self.pod.address(pod)
-        async with AsyncExitStack() as stack:
-            lines = await stack.enter_async_context(
-                self.peers.stream(address, self.make_peer_request(part), timeout_s)
-            )
-            source = RemoteSource(
-                lines, stack.pop_all(), piece, self.plan, self.codec, self.encoder
-            )
+        address = self.reader.pod.address(pod)
+        stream = self.reader.peers.stream(address, self.make_peer_request(part), timeout_s)
+        source = await open_remote(stream, piece, self.request, self.encoder)
         try:
-            await source.begin()
             rows: list[tuple[TimeOrder, _Line]] = []
-            order_of = make_time_order(self.plan.type)
+            order_of = make_time_order(plan.type)
             while some := await source.lines():
                 for line in some:
-                    row_key = row_key_of_line(line, self.plan, self.codec)
+                    row_key = row_key_of_line(line, plan, codec)
                     rows.append((order_of(row_key), self._kept((piece.partition, row_key, line))))
             answer = source.ending().answer
         finally:

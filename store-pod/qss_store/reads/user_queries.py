@@ -23,7 +23,7 @@ from qss_store.reads.plans.dispatch import RowsPlan, plan_of
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.scatter import deadline_exceeded
 from qss_store.reads.scans.cursors import Piece
-from qss_store.reads.scans.key_scan import open_scan
+from qss_store.reads.scans.key_scan import RowScan, open_scan
 from qss_store.reads.scans.open_scan import CHUNK_ROWS_MAX
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
@@ -72,22 +72,20 @@ def plan_fold(
     return FoldPlan(name, make, plan)
 
 
+def open_fold(reading: Reading, plan: FoldPlan, codec: Codec, metrics: Metrics) -> RowScan:
+    """A scan of the rows that the query type reads, for `fold`."""
+    start = Piece(reading.partition, None, reading.view.sequence)
+    return open_scan(reading, plan.rows, start, JsonRows(codec, plan.rows), metrics)
+
+
 async def fold(
-    reading: Reading,
-    plan: FoldPlan,
-    codec: Codec,
-    metrics: Metrics,
-    clock: Clock,
-    deadline: float,
-    result_bytes_max: int,
+    scan: RowScan, plan: FoldPlan, clock: Clock, deadline: float, result_bytes_max: int
 ) -> tuple[msgspec.Raw, str]:
     """The partition's result as JSON, and how many rows were read, in words.
 
-    Opens its own hold on the reading's state before anything is awaited. Raises
-    DeadlineExceededError, TooLargeError, and StoreError for what the query type does wrong.
+    Closes the scan. Raises DeadlineExceededError, TooLargeError, and StoreError for what the query
+    type does wrong.
     """
-    start = Piece(reading.partition, None, reading.view.sequence)
-    scan = open_scan(reading, plan.rows, start, JsonRows(codec, plan.rows), metrics)
     try:
         query = _guarded(plan.name, plan.make)
         wants_more = True

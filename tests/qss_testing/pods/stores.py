@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from aiohttp import web
 
 from qss_client.chunks.chunk import Slice, decode_chunk, encode_slice
 from qss_client.chunks.chunk_schema import layout_of
+from qss_core.formats.values import Format
 from qss_core.model import (
     Epoch,
     Isolation,
@@ -32,10 +33,14 @@ from qss_core.model import (
 from qss_core.model import Sequence as BatchSequence
 from qss_core.partitioning import partition_of
 from qss_core.positions import PositionJson
+from qss_core.queries.parameters import ReadOptions
 from qss_core.serdes.registry import serde_of
 from qss_core.wire.messages import ChunkReference, PartitionCommit
 from qss_store.http.query.app import make_query_app
 from qss_store.http.server import make_runner
+from qss_store.reads.codec import codec_of
+from qss_store.reads.request import ReadRequest
+from qss_store.reads.routing.admission import Reading, read, read_prepared
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
@@ -337,6 +342,30 @@ async def commit_chunks(
     )
     committed = await replica.append(Commit(commit=commit))
     assert committed.failure is None, committed.failure
+
+
+def open_reading(
+    pod: Pod, options: ReadOptions | None = None, store_format: str = "", partition: int = 0
+) -> Reading:
+    """The state that a read of a partition gets, its rows in the store's format or another one."""
+    return read(pod, PartitionId(partition), _request(pod, options, store_format), _nothing)[0]
+
+
+async def prepared_reading(
+    pod: Pod, options: ReadOptions | None = None, store_format: str = "", partition: int = 0
+) -> Reading:
+    """The same, behind the placing of uncommitted rows that are asked for."""
+    request = _request(pod, options, store_format)
+    return (await read_prepared(pod, PartitionId(partition), request, _nothing))[0]
+
+
+def _request(pod: Pod, options: ReadOptions | None, store_format: str) -> ReadRequest[None]:
+    codec = codec_of(pod.placed().definition, pod.indexing)
+    codec = replace(codec, format=Format(store_format or codec.format))
+    return ReadRequest(codec, None, options or ReadOptions())
+
+
+def _nothing(_: Reading) -> None: ...
 
 
 def raised_to(

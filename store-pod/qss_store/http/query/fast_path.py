@@ -11,25 +11,18 @@ from email.utils import formatdate
 from typing import NamedTuple
 
 from qss_core.model import PartitionId
-from qss_core.queries.parameters import ReadOptions, Scope, options_of_body
+from qss_core.queries.parameters import ReadOptions, Scope
 from qss_core.queries.requests import BatchRequest
 from qss_core.wire.bodies import decode_request
 from qss_store.access.guard import Guard
 from qss_store.http.browsers import Callers
 from qss_store.http.content_types import JSON
 from qss_store.http.large_answers import LARGE_BYTES
-from qss_store.http.query.point import state_headers
+from qss_store.http.query.point import plan_point, state_headers
 from qss_store.http.query.timed import TimedApi
 from qss_store.reads.context import ReadContext
 from qss_store.reads.get_many import BatchGet
-from qss_store.reads.plans.keys import (
-    PointPlan,
-    check_count,
-    check_type,
-    key_of_text,
-    partition_of_key,
-)
-from qss_store.reads.routing.admission import Reading, open_reading
+from qss_store.reads.routing.admission import Reading, read
 from qss_store.reads.scans import open_scan as local
 from qss_store.runtime.metrics import RequestMetrics
 
@@ -174,19 +167,18 @@ class QueryFastPath:
         if not slash or not key or (store + key).translate(None, _PLAIN):
             return None
         reader = self._reader
-        codec = reader.codec(store.decode())
-        check_type(codec)
-        options = self._options
-        plan = PointPlan(key_of_text(key.decode(), codec), codec.shape)
-        partition = partition_of_key(plan.key, None, codec)
-        if reader.large_rows.size_of(partition, plan.key):
+        codec = reader.key_value_codec(store.decode())
+        request, partition = plan_point(codec, key.decode(), self._options)
+        plan, write, large_rows = request.plan, reader.writer, reader.large_rows
+        if large_rows.size_of(partition, plan.key):
             return None
-        reading = open_reading(reader.pod, partition, options, codec.format)
-        body = local.read_point(reading, plan, reader.writer)
+        reading, body = read(
+            reader.pod, partition, request, lambda state: local.read_point(state, plan, write)
+        )
         if body is None:
             return None
         if len(body) > _ANSWER_BYTES_MAX:
-            reader.large_rows.note(partition, plan.key, len(body))
+            large_rows.note(partition, plan.key, len(body))
             return None
         return self._state_head(reading), body
 
@@ -205,16 +197,13 @@ class QueryFastPath:
         if frame.target.translate(None, _PLAIN):
             return None
         reader = self._reader
-        codec = reader.codec(frame.target.decode())
-        check_type(codec)
-        request = decode_request(frame.body, BatchRequest)
-        check_count(request.keys, reader.settings.keys_per_request_max)
-        options = options_of_body(request, Scope.ALL)
+        codec = reader.key_value_codec(frame.target.decode())
+        message = decode_request(frame.body, BatchRequest)
         turns = reader.pod.turns
-        if turns.is_spent and len(request.keys) > _FEW_KEYS:
+        if turns.is_spent and len(message.keys) > _FEW_KEYS:
             return None
         turns.begin()
-        body = BatchGet(reader, codec, request, options, {}).answer_at_once(_ANSWER_BYTES_MAX)
+        body = BatchGet(reader, codec, message, Scope.ALL, {}).answer_at_once(_ANSWER_BYTES_MAX)
         turns.end()
         return None if body is None else (_JSON_HEAD, body)
 

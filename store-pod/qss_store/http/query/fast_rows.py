@@ -1,37 +1,37 @@
 """Rows of one of this pod's partitions as one JSON document, in one go: for the fast path."""
 
 from qss_core.model import PartitionId
-from qss_core.queries.parameters import ReadOptions
 from qss_store.http.query.streams import scan_document
-from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.json import JsonRows
 from qss_store.reads.plans.dispatch import RowsPlan
-from qss_store.reads.routing.admission import open_reading
+from qss_store.reads.request import ReadRequest
+from qss_store.reads.routing.admission import read
 from qss_store.reads.scans.cursors import Piece, encode_cursor
 from qss_store.reads.scans.key_scan import open_scan
 from qss_store.reads.scans.open_scan import SCAN_ROWS_MAX
 
 
 def rows_at_once(
-    reader: ReadContext,
-    codec: Codec,
-    plan: RowsPlan,
-    options: ReadOptions,
-    partition: PartitionId,
-    limit: int | None,
+    reader: ReadContext, request: ReadRequest[RowsPlan], partition: PartitionId
 ) -> bytes | None:
     """The document that a scan of the partition answers, from its first row on.
 
     None where the rows do not fit in a chunk, or the answer tells more than the rows and their
     state. Raises StoreError where this pod's replica may not answer now.
     """
+    codec, plan, limit = request.codec, request.plan, request.limit
     rows_max = reader.settings.rows_default if limit is None else limit
     fits = 0 < rows_max <= min(SCAN_ROWS_MAX, reader.settings.rows_per_answer_max)
-    if not fits or options.execution_info:
+    if not fits or request.options.execution_info or request.cursor is not None:
         return None
-    reading = open_reading(reader.pod, partition, options, codec.format)
-    scan = open_scan(reading, plan, Piece(partition), JsonRows(codec, plan), reader.pod.metrics)
+    start, encoder, metrics = Piece(partition), JsonRows(codec, plan), reader.pod.metrics
+    reading, scan = read(
+        reader.pod,
+        partition,
+        request,
+        lambda state: open_scan(state, plan, start, encoder, metrics),
+    )
     try:
         chunk = scan.take(rows_max)
         is_over = scan.is_over

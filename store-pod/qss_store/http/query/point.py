@@ -3,6 +3,7 @@
 A key of another pod is passed on to it once, and its answer is passed back as it is.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from aiohttp import hdrs, web
@@ -26,11 +27,10 @@ from qss_store.http.path_keys import key_text
 from qss_store.http.responses import encoded_query, forwarded_headers, seconds_text
 from qss_store.reads.codec import Codec, RowWriter
 from qss_store.reads.context import ReadContext
-from qss_store.reads.plans.keys import OnePlan, PointPlan, check_type, key_of_text, partition_of_key
-from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.plans.keys import OnePlan, PointPlan, key_of_text, partition_of_key
+from qss_store.reads.request import ReadRequest
+from qss_store.reads.routing.admission import Reading, read_prepared
 from qss_store.reads.routing.peer_reads import HttpAnswer, PeerRequest
-from qss_store.reads.routing.replica_router import ReplicaRouter
-from qss_store.reads.routing.scatter import scatter
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans import open_scan as local
 from qss_store.runtime.peer_client import refusal_of
@@ -54,12 +54,10 @@ class PointAsk(NamedTuple):
     """A parsed request for one row, and how it is written."""
 
     request: web.Request
-    codec: Codec
-    parameters: dict[str, str]
-    options: ReadOptions
-    media: str
-    plan: OnePlan
+    read: ReadRequest[OnePlan]
     partition: PartitionId
+    parameters: dict[str, str]
+    media: str
     write: RowWriter
 
 
@@ -76,60 +74,59 @@ class PointApi:
     async def answer(self, ask: PointAsk) -> web.Response:
         """The row that is asked for, from here or from another pod."""
         reader = self._reader
-        failure: StoreError | None = None
-        if ask.partition in reader.pod.replicas or ask.options.scope is Scope.LOCAL:
+        failed: dict[PartitionId, StoreError] = {}
+        options, partition = ask.read.options, ask.partition
+        if partition in reader.pod.replicas or options.scope is Scope.LOCAL:
             try:
                 return await self._answer_here(ask)
             except NoMemoryError:
                 raise  # It is the request that there is no memory for.
             except StoreError as error:
-                failure = error.with_traceback(None)
-        return await self._pass_on(ask, failure)
+                failed[partition] = error.with_traceback(None)
+        ask_pod, deadline = partial(self._ask, ask), reader.deadline(options)
+        found = await reader.scatter((partition,), options, ask_pod, deadline, failed)
+        answer = found[partition]
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
 
     def _parse(self, request: web.Request) -> PointAsk:
-        codec = self._reader.codec(request.match_info["store"])
-        check_type(codec)
+        reader = self._reader
+        codec = reader.key_value_codec(request.match_info["store"])
         parameters = parse_parameters(request.rel_url.raw_query_string, POINT_PARAMETERS)
         options = options_of(parameters)
-        offered = (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
-        media = negotiate(request, offered)
-        key = key_of_text(key_text(request), codec)
-        partition = partition_of_key(key, options.partition, codec)
-        plan = PointPlan(key, codec.shape)
-        write = self._reader.writer
-        return PointAsk(request, codec, parameters, options, media, plan, partition, write)
+        media = negotiate(request, media_of_values(codec))
+        read, partition = plan_point(codec, key_text(request), options)
+        return PointAsk(request, read, partition, parameters, media, reader.writer)
 
     # --- Here
 
     async def _answer_here(self, ask: PointAsk) -> web.Response:
-        reader = self._reader
-        large_bytes = reader.large_rows.size_of(ask.partition, ask.plan.key)
-        if not large_bytes:
-            return self._answer(ask, await self._prepare(ask))
-        takes_memory_up_to(ask.request, _COPIES * large_bytes)
-        turns = reader.pod.turns
-        await turns.wait()
-        reading = await self._prepare(ask)
-        turns.begin()
-        try:
-            return self._answer(ask, reading)
-        finally:
-            turns.end()
+        pod, key = self._reader.pod, ask.read.plan.key
+        large_bytes = self._reader.large_rows.size_of(ask.partition, key)
+        if large_bytes:
+            takes_memory_up_to(ask.request, _COPIES * large_bytes)
+            await pod.turns.wait()
 
-    async def _prepare(self, ask: PointAsk) -> Reading:
-        return await prepare_reading(self._reader.pod, ask.partition, ask.options, ask.codec.format)
+        def produce(reading: Reading) -> web.Response:
+            if not large_bytes:
+                return self._answer(ask, reading)
+            pod.turns.begin()
+            try:
+                return self._answer(ask, reading)
+            finally:
+                pod.turns.end()
+
+        _, answer = await read_prepared(pod, ask.partition, ask.read, produce)
+        return answer
 
     def _answer(self, ask: PointAsk, reading: Reading) -> web.Response:
-        execution: ExecutionTrace | None = None
-        if ask.options.execution_info:
-            execution = ExecutionTrace(self._reader.pod.clock, wanted=True)
-            clock = self._reader.pod.clock
-            started = clock.monotonic()
-            body = self._body(ask, reading)
-            execution.read(clock.monotonic() - started, 1, int(body is not None))
-        else:
-            body = self._body(ask, reading)
-        self._reader.large_rows.note(ask.partition, ask.plan.key, len(body or b""))
+        clock = self._reader.pod.clock
+        execution = ExecutionTrace(clock, wanted=ask.read.options.execution_info)
+        started = clock.monotonic()
+        body = self._body(ask, reading)
+        execution.read(clock.monotonic() - started, 1, int(body is not None))
+        self._reader.large_rows.note(ask.partition, ask.read.plan.key, len(body or b""))
         headers = self._headers(ask, reading)
         if body is None:
             response = problem_response(_not_found(ask))
@@ -140,8 +137,8 @@ class PointApi:
         if none_match is not None and _matches(none_match, headers[hdrs.ETAG]):
             del headers[hdrs.CONTENT_TYPE]
             return web.Response(status=304, headers=headers)
-        if execution is not None and ask.media == JSON:
-            body = _with_execution(body, execution.lines() or ())
+        if ask.media == JSON and (lines := execution.lines()) is not None:
+            body = _with_execution(body, lines)
         return web.Response(body=body, headers=headers)
 
     def _headers(self, ask: PointAsk, reading: Reading) -> CIMultiDict[str]:
@@ -149,21 +146,22 @@ class PointApi:
         place = (ask.partition, ask.media)
         last = self._last_headers.get(place)
         if last is None or last[0] is not reading.view.token:  # Each view makes its own.
-            headers = CIMultiDict(state_headers(ask.codec, ask.media, reading))
+            headers = CIMultiDict(state_headers(ask.read.codec, ask.media, reading))
             last = self._last_headers[place] = (reading.view.token, headers)
         return last[1].copy()
 
     def _body(self, ask: PointAsk, reading: Reading) -> bytes | None:
+        plan, codec = ask.read.plan, ask.read.codec
         if ask.media == JSON:
-            return local.read_point(reading, ask.plan, self._counting(ask))
-        return local.read_bytes(reading, ask.plan, splitter_of(ask.codec.format))
+            return local.read_point(reading, plan, self._counting(ask))
+        return local.read_bytes(reading, plan, splitter_of(codec.format))
 
     def _counting(self, ask: PointAsk) -> RowWriter:
         """Writes a row, after it has taken the memory of a large one: no other row is refused."""
 
         def counted(key: bytes, row: bytes) -> bytes:
             if len(row) > LARGE_BYTES:
-                self._reader.large_rows.note(ask.partition, ask.plan.key, len(row))
+                self._reader.large_rows.note(ask.partition, ask.read.plan.key, len(row))
                 takes_memory_up_to(ask.request, _COPIES * len(row))
             return ask.write(key, row)
 
@@ -171,34 +169,30 @@ class PointApi:
 
     # --- On another pod
 
-    async def _pass_on(self, ask: PointAsk, failure: StoreError | None) -> web.Response:
+    async def _ask(
+        self, ask: PointAsk, pod: Ordinal, partitions: list[PartitionId], timeout_s: float
+    ) -> dict[PartitionId, web.Response | StoreError]:
         reader = self._reader
-        turn = reader.turn(ask.partition, ask.options)
-        pods = reader.pod.placed().pods
-        here = reader.pod.ordinal
-        if failure is not None:
-            turn.skip(here)
-            turn.fail(failure, pods)
-            if turn.is_over:
-                raise failure
+        if pod == reader.pod.ordinal:
+            return {ask.partition: await self._answer_here(ask)}
+        address, memory = reader.pod.address(pod), ask.request.get(MEMORY)
+        request = _peer_request(ask, timeout_s)
+        answer = await reader.peers.ask(address, request, timeout_s, memory)
+        return dict.fromkeys(partitions, _passed_back(answer))
 
-        async def ask_pod(
-            pod: Ordinal, partitions: list[PartitionId], timeout_s: float
-        ) -> dict[PartitionId, web.Response | StoreError]:
-            if pod == here:
-                return {ask.partition: await self._answer_here(ask)}
-            request = _peer_request(ask, timeout_s)
-            address, memory = reader.pod.address(pod), ask.request.get(MEMORY)
-            answer = await reader.peers.ask(address, request, timeout_s, memory)
-            return dict.fromkeys(partitions, _passed_back(answer))
 
-        turns: dict[PartitionId, ReplicaRouter] = {ask.partition: turn}
-        deadline = reader.deadline(ask.options)
-        found = await scatter(turns, ask_pod, pods, deadline, reader.pod.clock)
-        answer = found[ask.partition]
-        if isinstance(answer, StoreError):
-            raise answer
-        return answer
+def plan_point(
+    codec: Codec, key: str, options: ReadOptions
+) -> tuple[ReadRequest[PointPlan], PartitionId]:
+    """The read of one key, as a path has it, and the key's partition."""
+    plan = PointPlan(key_of_text(key, codec), codec.shape)
+    partition = partition_of_key(plan.key, options.partition, codec)
+    return ReadRequest(codec, plan, options), partition
+
+
+def media_of_values(codec: Codec) -> tuple[str, ...]:
+    """The content types of one row: a value of the serde bytes can also be had as it is."""
+    return (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
 
 
 def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
@@ -221,7 +215,7 @@ def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
 
 def _not_found(ask: PointAsk) -> KeyNotFoundError:
     return KeyNotFoundError(
-        f"partition {ask.partition} of store {ask.codec.name} has no such key",
+        f"partition {ask.partition} of store {ask.read.codec.name} has no such key",
         partition=ask.partition,
     )
 

@@ -1,6 +1,6 @@
 """IQv2 requests, counts and batch gets."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TypeVar
 
@@ -36,25 +36,20 @@ from qss_core.wire.messages import encode
 from qss_store.http.content_types import ARROW, JSON, negotiate
 from qss_store.http.middleware import MEMORY, BodyPace, read_body, takes_objects
 from qss_store.http.query.arrow import encode_found
-from qss_store.http.query.scans import MEDIA, ScanApi, make_encoder, peer_headers
-from qss_store.http.query.streams import collect, send_document
+from qss_store.http.query.scans import ScanApi, peer_headers
+from qss_store.http.query.streams import Collected, send_document
 from qss_store.http.responses import forwarded_headers, json_response
 from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
-from qss_store.reads.gather import Answers, Gather, merged_position
+from qss_store.reads.gather import Answers, Gather, GatherPlan, merged_position
 from qss_store.reads.get_many import BatchGet
-from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
+from qss_store.reads.multi_scan import MakePeerRequest, PeerPart
 from qss_store.reads.plans.dispatch import RowsPlan, check_countable, plan_of
-from qss_store.reads.plans.keys import (
-    CountPlan,
-    OnePlan,
-    check_count,
-    check_type,
-    partition_of_key,
-)
+from qss_store.reads.plans.keys import CountPlan, OnePlan, partition_of_key
 from qss_store.reads.plans.times import TimedPlan
+from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.peer_reads import PeerRequest
-from qss_store.reads.user_queries import plan_fold
+from qss_store.reads.user_queries import FoldPlan, plan_fold
 from qss_store.runtime.plugins import Extensions
 
 _Message = TypeVar("_Message")
@@ -82,29 +77,27 @@ class QueryApi:
         plan = plan_of(query, codec, message.times)
         if isinstance(plan, RowsPlan):
             options = _with_key_partition(query, plan, options, codec)
-            return await self._scan(request, codec, message, options, plan)
+            rows = ReadRequest(codec, plan, options, message.limit, message.cursor)
+            peer_requests = _peer_requests(request, message)
+            return await self._scans.answer(request, rows, peer_requests, self._send_rows)
         _check_is_no_page(message, name)
         negotiate(request, (JSON,))
-        gathering = Gather(
-            self._reader,
-            codec,
-            plan,
-            message.query,
-            options,
-            forwarded_headers(request),
-            message.times,
-        )
-        with self._slot(plan, options):
-            answers = await gathering.answers(
-                self._targets(plan, options, codec), request.get(MEMORY)
-            )
+        read, targets = ReadRequest(codec, plan, options), self._targets(plan, options, codec)
+        answers = await self._gather(request, read, message, targets)
         return await self._send(request, _query_answer(answers))
 
-    def _slot(
-        self, plan: OnePlan | CountPlan, options: ReadOptions
-    ) -> AbstractContextManager[None]:
-        """An exact count is a scan, of which so many may run; other plans take no slot."""
-        return self._scans.slot(options) if plan == CountPlan(exact=True) else nullcontext()
+    async def _gather(
+        self,
+        request: web.Request,
+        read: ReadRequest[GatherPlan],
+        message: QueryRequest,
+        partitions: tuple[PartitionId, ...],
+    ) -> Answers:
+        """Each partition's answer; an exact count and a fold take the slot of a scan."""
+        is_scan = read.plan == CountPlan(exact=True) or isinstance(read.plan, FoldPlan)
+        gathering = Gather(self._reader, read, message, forwarded_headers(request))
+        with self._scans.slot(read.options) if is_scan else nullcontext():
+            return await gathering.answers(partitions, request.get(MEMORY))
 
     async def _fold(
         self,
@@ -123,13 +116,8 @@ class QueryApi:
         if options.partition is not None:
             raise _partition_without_key()
         negotiate(request, (JSON,))
-        gathering = Gather(
-            reader, codec, plan, message.query, options, forwarded_headers(request), message.times
-        )
-        with self._scans.slot(options):
-            answers = await gathering.answers(
-                reader.partitions(options, codec), request.get(MEMORY)
-            )
+        read, partitions = ReadRequest(codec, plan, options), reader.partitions(options, codec)
+        answers = await self._gather(request, read, message, partitions)
         return await self._send(request, _query_answer(answers))
 
     def _targets(
@@ -143,31 +131,15 @@ class QueryApi:
             raise _partition_without_key()
         return self._reader.partitions(options, codec)
 
-    async def _scan(
-        self,
-        request: web.Request,
-        codec: Codec,
-        message: QueryRequest,
-        options: ReadOptions,
-        plan: RowsPlan,
-    ) -> web.StreamResponse:
-        media = negotiate(request, MEDIA)
-        encoder = make_encoder(media, codec, plan)
-        scan = self._scans.scan(
-            request,
-            codec,
-            plan,
-            options,
-            limit=message.limit,
-            cursor=message.cursor,
-            media=media,
-            encoder=encoder,
-            make_peer_request=_peer_requests(request, message),
-        )
-        with self._scans.slot(options):
-            if media == JSON:
-                return await self._send(request, await _collected(request, scan))
-            return await self._scans.answer(request, scan, encoder)
+    async def _send_rows(self, request: web.Request, found: Collected) -> web.StreamResponse:
+        answers = {
+            partition: answer
+            if answer.failure is not None
+            else msgspec.structs.replace(answer, result=found.result_of(partition))
+            for partition, answer in found.answers.items()
+        }
+        whole = msgspec.structs.replace(_query_answer(answers), cursor=found.cursor)
+        return await self._send(request, whole)
 
     async def count(self, request: web.Request) -> web.Response:
         """How many keys the store has: about, or exactly."""
@@ -178,22 +150,21 @@ class QueryApi:
         negotiate(request, (JSON,))
         plan = CountPlan(is_exact(parameters))
         query = msgspec.Raw(msgspec.json.encode(CountQuery(exact=plan.exact)))
-        gathering = Gather(self._reader, codec, plan, query, options, forwarded_headers(request))
-        with self._slot(plan, options):
-            answers = await gathering.answers(self._reader.partitions(options, codec))
+        read, partitions = (
+            ReadRequest(codec, plan, options),
+            self._reader.partitions(options, codec),
+        )
+        answers = await self._gather(request, read, QueryRequest(query=query), partitions)
         return json_response(
             {"count": _sum(answers), "exact": plan.exact, "partitions": _by_text(answers)}
         )
 
     async def get_many(self, request: web.Request) -> web.StreamResponse:
-        codec = self._reader.codec(request.match_info["store"])
-        check_type(codec)
+        codec = self._reader.key_value_codec(request.match_info["store"])
         scope = _scope(request)
         message = await self._read(request, BatchRequest)
-        options = options_of_body(message, scope)
         media = negotiate(request, (JSON, ARROW))
-        check_count(message.keys, self._reader.settings.keys_per_request_max)
-        batch = BatchGet(self._reader, codec, message, options, forwarded_headers(request))
+        batch = BatchGet(self._reader, codec, message, scope, forwarded_headers(request))
         answer = await batch.answer(request.get(MEMORY))
         if media == ARROW:
             return await self._send_bytes(request, encode_found(codec, answer), ARROW)
@@ -268,17 +239,6 @@ def _peer_requests(request: web.Request, message: QueryRequest) -> MakePeerReque
         )
 
     return make
-
-
-async def _collected(request: web.Request, scan: Scan) -> QueryAnswer:
-    collected = await collect(request, scan)
-    answers = {
-        partition: answer
-        if answer.failure is not None
-        else msgspec.structs.replace(answer, result=collected.result_of(partition))
-        for partition, answer in collected.answers.items()
-    }
-    return msgspec.structs.replace(_query_answer(answers), cursor=collected.cursor)
 
 
 def _query_answer(answers: Answers) -> QueryAnswer:

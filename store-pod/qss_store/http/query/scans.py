@@ -1,7 +1,9 @@
 """Ranges, prefixes and full scans: `GET /state/stores/{store}`."""
 
 import math
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from aiohttp import hdrs, web
 
@@ -15,8 +17,10 @@ from qss_core.queries.parameters import (
     parse_parameters,
 )
 from qss_store.http.content_types import ARROW, JSON, NDJSON, negotiate
+from qss_store.http.middleware import MEMORY
 from qss_store.http.query.arrow import ArrowEncoder
 from qss_store.http.query.streams import (
+    Collected,
     EventSource,
     NdjsonEncoder,
     StreamEncoder,
@@ -30,15 +34,20 @@ from qss_store.http.query.streams import (
 from qss_store.http.responses import encoded_query, forwarded_headers, seconds_text
 from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
-from qss_store.reads.encode.json import JsonRows, RowEncoder
+from qss_store.reads.encode.json import JsonRows
 from qss_store.reads.multi_scan import MakePeerRequest, PeerPart, Scan
 from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.keys import plan_scan
+from qss_store.reads.plans.times import TimedPlan
+from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.peer_reads import BYTES_MAX_HEADER, SECONDS_MAX_HEADER, PeerRequest
 from qss_store.reads.scans.cursors import Piece, decode_cursor
+from qss_store.reads.time_scan import TimeScan
 
 MEDIA = (JSON, NDJSON, ARROW)
+SendJson = Callable[[web.Request, Collected], Awaitable[web.StreamResponse]]
+Plan = TypeVar("Plan", bound=RowsPlan)
 _OF_THE_PART = frozenset({"partitions", "cursor", "limit", "timeout", "scope"})
 
 
@@ -53,85 +62,82 @@ class ScanApi:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Rows in order, partition by partition."""
-        reader = self._reader
-        codec = reader.codec(request.match_info["store"])
+        codec = self._reader.codec(request.match_info["store"])
         parameters = parse_parameters(request.rel_url.raw_query_string, SCAN_PARAMETERS)
-        options = options_of(parameters)
+        read = rows_request(codec, plan_scan(parameters, codec), options_of(parameters), parameters)
+        return await self.answer(request, read, peer_requests(request, parameters))
+
+    async def answer(
+        self,
+        request: web.Request,
+        read: ReadRequest[RowsPlan],
+        make_peer_request: MakePeerRequest,
+        send_json: SendJson | None = None,
+    ) -> web.StreamResponse:
+        """The rows as the client takes them; `send_json` sends another document than a scan's."""
         media = negotiate(request, MEDIA)
-        plan = plan_scan(parameters, codec)
-        encoder = make_encoder(media, codec, plan)
-        scan = self.scan(
-            request,
-            codec,
-            plan,
-            options,
-            limit=limit_of(parameters),
-            cursor=parameters.get("cursor"),
-            media=media,
-            encoder=encoder,
-            make_peer_request=peer_requests(request, parameters),
-        )
-        with self.slot(options):
-            return await self.answer(request, scan, encoder)
+        encoder = make_encoder(media, read.codec, read.plan)
+        scan = self._scan(request, read, encoder, make_peer_request)
+        stall_max_s = self._reader.settings.write_stall_max_s
+        with self.slot(read.options):
+            if request.method == hdrs.METH_HEAD:
+                return web.Response(headers={hdrs.CONTENT_TYPE: media})
+            if not isinstance(encoder, JsonRows):
+                return await stream(request, scan, encoder, stall_max_s)
+            found = await collect(request, scan)
+            if send_json is not None:
+                return await send_json(request, found)
+            parts = scan_document(found.all_rows, answers_json(found.answers), found.cursor)
+            del found
+            return await send_document(request, parts, stall_max_s)
 
     def slot(self, options: ReadOptions) -> AbstractContextManager[None]:
         """Holds one of the scans that may run. Raises OverloadedError where there is none."""
         return self._slots[options.scope].taken()
 
-    async def answer(
-        self, request: web.Request, scan: EventSource, encoder: JsonRows | StreamEncoder
-    ) -> web.StreamResponse:
-        """A scan as the client takes it; the encoder is the one that it was made with."""
-        if request.method == hdrs.METH_HEAD:
-            media = JSON if isinstance(encoder, JsonRows) else encoder.media
-            return web.Response(headers={hdrs.CONTENT_TYPE: media})
-        if not isinstance(encoder, JsonRows):
-            return await stream(request, scan, encoder, self._reader.settings.write_stall_max_s)
-        found = await collect(request, scan)
-        parts = scan_document(found.all_rows, answers_json(found.answers), found.cursor)
-        del found
-        return await send_document(request, parts, self._reader.settings.write_stall_max_s)
-
-    def scan(
+    def _scan(
         self,
         request: web.Request,
-        codec: Codec,
-        plan: RowsPlan,
-        options: ReadOptions,
-        *,
-        limit: int | None,
-        cursor: str | None,
-        media: str,
-        encoder: RowEncoder,
+        read: ReadRequest[RowsPlan],
+        encoder: JsonRows | StreamEncoder,
         make_peer_request: MakePeerRequest,
-    ) -> Scan:
+    ) -> EventSource:
         """The scan that a request asks for. Raises for a limit or a cursor that cannot be."""
-        pieces = self.pieces(cursor, plan, options, codec)
-        budget = self.budget(request, options, limit, media)
+        plan, is_json = read.plan, isinstance(encoder, JsonRows)
+        if isinstance(plan, TimedPlan) and plan.by_time:
+            self._check_page(read.limit, is_json=is_json)
+            budget = self._budget(request, read, is_json=is_json)
+            budget.bytes_left = min(budget.bytes_left, self._reader.settings.answer_bytes_max)
+            budget.deadline = self._reader.deadline(read.options)
+            return TimeScan(
+                reader=self._reader,
+                request=ReadRequest(read.codec, plan, read.options),
+                pieces=self._pieces(read),
+                budget=budget,
+                encoder=encoder,
+                make_peer_request=make_peer_request,
+                memory=request.get(MEMORY),
+            )
         return Scan(
-            pod=self._reader.pod,
-            peers=self._reader.peers,
-            codec=codec,
-            plan=plan,
-            options=options,
-            pieces=pieces,
-            budget=budget,
+            reader=self._reader,
+            request=read,
+            pieces=self._pieces(read),
+            budget=self._budget(request, read, is_json=is_json),
             encoder=encoder,
-            is_streamed=not isinstance(encoder, JsonRows),
+            is_streamed=not is_json,
             make_peer_request=make_peer_request,
         )
 
-    def pieces(
-        self, cursor: str | None, plan: RowsPlan, options: ReadOptions, codec: Codec
-    ) -> tuple[Piece, ...]:
+    def _pieces(self, read: ReadRequest[RowsPlan]) -> tuple[Piece, ...]:
         """What is to be read, by a cursor or from the start. Raises MalformedCursorError."""
-        if cursor is None:
+        codec, options = read.codec, read.options
+        if read.cursor is None:
             partitions = self._reader.partitions(options, codec)
             # A cursor cannot go on with a partition that the store does not have: the first page
             # tells of it, whatever its limit is.
             missing_first = sorted(partitions, key=lambda number: number < codec.partitions)
             return tuple(Piece(partition) for partition in missing_first)
-        pieces = decode_cursor(cursor, plan, codec)
+        pieces = decode_cursor(read.cursor, read.plan, codec)
         wanted = options.partitions
         if wanted is not None and any(piece.partition not in wanted for piece in pieces):
             raise MalformedCursorError(
@@ -139,14 +145,14 @@ class ScanApi:
             )
         return pieces
 
-    def budget(
-        self, request: web.Request, options: ReadOptions, limit: int | None, media: str
+    def _budget(
+        self, request: web.Request, read: ReadRequest[RowsPlan], *, is_json: bool
     ) -> ReadBudget:
         """How much the answer may have. Raises for a limit that cannot be."""
-        settings = self._reader.settings
+        settings, limit = self._reader.settings, read.limit
         if limit is not None and limit < 1:
             raise MalformedRequestError("limit: 1 or more rows")
-        if media != JSON:
+        if not is_json:
             now = self._reader.pod.clock.monotonic()
             bytes_max = min(settings.stream_bytes_max, _peer_limit(request, BYTES_MAX_HEADER))
             seconds = min(settings.stream_max_s, _peer_limit(request, SECONDS_MAX_HEADER))
@@ -158,7 +164,28 @@ class ScanApi:
                 f"cursor, or accept {NDJSON}",
                 limit=settings.rows_per_answer_max,
             )
-        return ReadBudget(rows, settings.answer_bytes_max, self._reader.deadline(options))
+        return ReadBudget(rows, settings.answer_bytes_max, self._reader.deadline(read.options))
+
+    def _check_page(self, limit: int | None, *, is_json: bool) -> None:
+        """Refuses a page by time that no memory bounds."""
+        rows_max = self._reader.settings.rows_by_time_max
+        if limit is None and not is_json:
+            raise MalformedRequestError(
+                f"orderBy=time gives pages of up to {rows_max} rows: say a limit, and follow the "
+                "cursor"
+            )
+        if limit is not None and limit > rows_max:
+            raise TooLargeError(
+                f"limit: a page with orderBy=time has up to {rows_max} rows; follow the cursor",
+                limit=rows_max,
+            )
+
+
+def rows_request(
+    codec: Codec, plan: Plan, options: ReadOptions, parameters: dict[str, str]
+) -> ReadRequest[Plan]:
+    """The read of rows that a GET asks for, with its limit and cursor."""
+    return ReadRequest(codec, plan, options, limit_of(parameters), parameters.get("cursor"))
 
 
 def make_encoder(media: str, codec: Codec, plan: RowsPlan) -> JsonRows | StreamEncoder:

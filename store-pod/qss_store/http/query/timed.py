@@ -10,9 +10,9 @@ from functools import lru_cache
 
 from aiohttp import web
 
-from qss_core.errors import MalformedRequestError, TooLargeError, UnknownQueryTypeError
-from qss_core.model import StoreType
-from qss_core.queries.parameters import ReadOptions, limit_of, options_of, parse_parameters
+from qss_core.errors import UnknownQueryTypeError
+from qss_core.model import PartitionId, StoreType
+from qss_core.queries.parameters import ReadOptions, options_of, parse_parameters
 from qss_core.queries.timed_parameters import (
     SESSION_KEY_PARAMETERS,
     SESSION_PARAMETERS,
@@ -20,13 +20,11 @@ from qss_core.queries.timed_parameters import (
     WINDOW_PARAMETERS,
     times_of,
 )
-from qss_store.http.content_types import JSON, OCTETS, negotiate
-from qss_store.http.middleware import MEMORY
+from qss_store.http.content_types import negotiate
 from qss_store.http.path_keys import key_text
 from qss_store.http.query.fast_rows import rows_at_once
-from qss_store.http.query.point import PointApi, PointAsk
-from qss_store.http.query.scans import MEDIA, ScanApi, make_encoder, peer_requests
-from qss_store.http.query.streams import EventSource
+from qss_store.http.query.point import PointApi, PointAsk, media_of_values
+from qss_store.http.query.scans import ScanApi, peer_requests, rows_request
 from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.timed_rows import make_timed_writer
@@ -38,7 +36,7 @@ from qss_store.reads.plans.times import (
     plan_window,
     plan_windows,
 )
-from qss_store.reads.time_scan import TimeScan
+from qss_store.reads.request import ReadRequest
 
 _ASKED_MAX = 256
 _ASKED_CHARACTERS_MAX = 256  # Longer ones have a cursor or a bound, which changes all the time.
@@ -108,40 +106,30 @@ class TimedApi:
         return await self._of_keys(request, _SESSIONS)
 
     async def _of_key(self, request: web.Request, kind: _Kind) -> web.StreamResponse:
-        codec, parameters, options = self._parse(request, kind, kind.key_parameters)
-        key = key_of_text(key_text(request), codec)
+        codec = self._checked(request.match_info["store"], kind)
+        parameters, options = asked(request.rel_url.raw_query_string, kind.key_parameters)
         if kind.exact & parameters.keys():
-            plan = kind.plan_one(parameters, codec, key)
-            return await self._points.answer(_point(request, codec, parameters, options, plan, key))
-        rows_plan = kind.plan_many(parameters, codec, key)
-        partition = partition_of_key(key, options.partition, codec)
-        options = replace(options, partition=None, partitions=(partition,))
-        return await self._scan(request, codec, parameters, options, rows_plan, is_of_key=True)
+            return await self._points.answer(_point(request, kind, codec, parameters, options))
+        read, partition = _rows_of_key(kind, codec, key_text(request), parameters, options)
+        read = read._replace(options=replace(options, partition=None, partitions=(partition,)))
+        make_peer_request = peer_requests(request, parameters, is_of_key=True)
+        return await self._scans.answer(request, read, make_peer_request)
 
     async def _of_keys(self, request: web.Request, kind: _Kind) -> web.StreamResponse:
-        codec, parameters, options = self._parse(request, kind, kind.parameters)
-        plan = kind.plan_many(parameters, codec, None)
-        return await self._scan(request, codec, parameters, options, plan, is_of_key=False)
+        codec = self._checked(request.match_info["store"], kind)
+        parameters, options = asked(request.rel_url.raw_query_string, kind.parameters)
+        read = rows_request(codec, kind.plan_many(parameters, codec, None), options, parameters)
+        return await self._scans.answer(request, read, peer_requests(request, parameters))
 
-    def of_key_at_once(self, what: str, store: str, key_text: str, query: str) -> bytes | None:
+    def of_key_at_once(self, what: str, store: str, key: str, query: str) -> bytes | None:
         """The JSON of many rows of a key, where they are here; None: the ordinary way has to."""
         kind = _KINDS[what]
         codec = self._checked(store, kind)
         parameters, options = asked(query, kind.key_parameters)
-        if kind.exact & parameters.keys() or "cursor" in parameters:
+        if kind.exact & parameters.keys():
             return None
-        key = key_of_text(key_text, codec)
-        plan = kind.plan_many(parameters, codec, key)
-        partition = partition_of_key(key, options.partition, codec)
-        limit = limit_of(parameters)
-        return rows_at_once(self._reader, codec, plan, options, partition, limit)
-
-    def _parse(
-        self, request: web.Request, kind: _Kind, allowed: tuple[str, ...]
-    ) -> tuple[Codec, dict[str, str], ReadOptions]:
-        codec = self._checked(request.match_info["store"], kind)
-        parameters, options = asked(request.rel_url.raw_query_string, allowed)
-        return codec, parameters, options
+        read, partition = _rows_of_key(kind, codec, key, parameters, options)
+        return rows_at_once(self._reader, read, partition)
 
     def _checked(self, store: str, kind: _Kind) -> Codec:
         codec = self._reader.codec(store)
@@ -151,68 +139,6 @@ class TimedApi:
                 "store"
             )
         return codec
-
-    async def _scan(
-        self,
-        request: web.Request,
-        codec: Codec,
-        parameters: dict[str, str],
-        options: ReadOptions,
-        plan: TimedPlan,
-        *,
-        is_of_key: bool,
-    ) -> web.StreamResponse:
-        media = negotiate(request, MEDIA)
-        encoder = make_encoder(media, codec, plan)
-        limit, cursor = limit_of(parameters), parameters.get("cursor")
-        make_peer_request = peer_requests(request, parameters, is_of_key=is_of_key)
-        scan: EventSource
-        if plan.by_time:
-            self._check_page(limit, media)
-            settings = self._reader.settings
-            budget = self._scans.budget(request, options, limit, media)
-            budget.bytes_left = min(budget.bytes_left, settings.answer_bytes_max)
-            budget.deadline = self._reader.deadline(options)
-            scan = TimeScan(
-                pod=self._reader.pod,
-                peers=self._reader.peers,
-                codec=codec,
-                plan=plan,
-                options=options,
-                pieces=self._scans.pieces(cursor, plan, options, codec),
-                budget=budget,
-                encoder=encoder,
-                make_peer_request=make_peer_request,
-                memory=request.get(MEMORY),
-            )
-        else:
-            scan = self._scans.scan(
-                request,
-                codec,
-                plan,
-                options,
-                limit=limit,
-                cursor=cursor,
-                media=media,
-                encoder=encoder,
-                make_peer_request=make_peer_request,
-            )
-        with self._scans.slot(options):
-            return await self._scans.answer(request, scan, encoder)
-
-    def _check_page(self, limit: int | None, media: str) -> None:
-        """Refuses a page by time that no memory bounds."""
-        rows_max = self._reader.settings.rows_by_time_max
-        if limit is None and media != JSON:
-            raise MalformedRequestError(
-                f"orderBy=time gives pages of up to {rows_max} rows: say a limit, and follow the "
-                "cursor"
-            )
-        if limit is not None and limit > rows_max:
-            raise TooLargeError(
-                f"limit: a page with orderBy=time has up to {rows_max} rows; follow the cursor",
-                limit=rows_max,
-            )
 
 
 def asked(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
@@ -229,22 +155,30 @@ def _parsed(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadO
 remembered = lru_cache(maxsize=_ASKED_MAX)(_parsed)
 
 
+def _rows_of_key(
+    kind: _Kind, codec: Codec, key: str, parameters: dict[str, str], options: ReadOptions
+) -> tuple[ReadRequest[TimedPlan], PartitionId]:
+    """The read of the rows of one key, as a path has it, and the key's partition."""
+    row_key = key_of_text(key, codec)
+    plan = kind.plan_many(parameters, codec, row_key)
+    partition = partition_of_key(row_key, options.partition, codec)
+    return rows_request(codec, plan, options, parameters), partition
+
+
 def _point(
     request: web.Request,
+    kind: _Kind,
     codec: Codec,
     parameters: dict[str, str],
     options: ReadOptions,
-    plan: PointPlan,
-    key: bytes,
 ) -> PointAsk:
-    offered = (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
+    key = key_of_text(key_text(request), codec)
+    plan = kind.plan_one(parameters, codec, key)
     return PointAsk(
         request=request,
-        codec=codec,
-        parameters=parameters,
-        options=options,
-        media=negotiate(request, offered),
-        plan=plan,
+        read=ReadRequest(codec, plan, options),
         partition=partition_of_key(key, options.partition, codec),
+        parameters=parameters,
+        media=negotiate(request, media_of_values(codec)),
         write=make_timed_writer(codec, plan.shape, times_of(parameters)),
     )

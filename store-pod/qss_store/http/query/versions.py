@@ -6,17 +6,18 @@ from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
 from qss_core.model import StoreType
-from qss_core.queries.parameters import limit_of, options_of, parse_parameters
+from qss_core.queries.parameters import options_of, parse_parameters
 from qss_core.queries.timed_parameters import VERSION_PARAMETERS
-from qss_store.http.content_types import JSON, OCTETS, negotiate
+from qss_store.http.content_types import negotiate
 from qss_store.http.path_keys import key_text
-from qss_store.http.query.point import PointApi, PointAsk
-from qss_store.http.query.scans import MEDIA, ScanApi, make_encoder, peer_requests
+from qss_store.http.query.point import PointApi, PointAsk, media_of_values
+from qss_store.http.query.scans import ScanApi, peer_requests, rows_request
 from qss_store.reads.codec import Codec
 from qss_store.reads.context import ReadContext
 from qss_store.reads.encode.timed_rows import make_timed_writer
 from qss_store.reads.plans.keys import VersionPlan, key_of_text, partition_of_key
 from qss_store.reads.plans.versions import plan_versions
+from qss_store.reads.request import ReadRequest
 
 
 class VersionApi:
@@ -37,30 +38,17 @@ class VersionApi:
         if isinstance(plan, VersionPlan):
             ask = PointAsk(
                 request=request,
-                codec=codec,
-                parameters=parameters,
-                options=options,
-                media=negotiate(request, _media_of(codec)),
-                plan=plan,
+                read=ReadRequest(codec, plan, options),
                 partition=partition,
+                parameters=parameters,
+                media=negotiate(request, media_of_values(codec)),
                 write=make_timed_writer(codec, codec.shape, plan.times),
             )
             return await self._points.answer(ask)
-        media = negotiate(request, MEDIA)
-        encoder = make_encoder(media, codec, plan)
-        scan = self._scans.scan(
-            request,
-            codec,
-            plan,
-            replace(options, partition=None, partitions=(partition,)),
-            limit=limit_of(parameters),
-            cursor=parameters.get("cursor"),
-            media=media,
-            encoder=encoder,
-            make_peer_request=peer_requests(request, parameters, is_of_key=True),
-        )
-        with self._scans.slot(options):
-            return await self._scans.answer(request, scan, encoder)
+        options = replace(options, partition=None, partitions=(partition,))
+        read = rows_request(codec, plan, options, parameters)
+        make_peer_request = peer_requests(request, parameters, is_of_key=True)
+        return await self._scans.answer(request, read, make_peer_request)
 
     async def of_all(self, request: web.Request) -> web.StreamResponse:
         """There is no such read: versions are asked for by key."""
@@ -78,7 +66,3 @@ class VersionApi:
                 f"{codec.type} store"
             )
         return codec
-
-
-def _media_of(codec: Codec) -> tuple[str, ...]:
-    return (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)

@@ -5,7 +5,8 @@ open, how old it is, the position bound. A bound is checked with `requireActive`
 it), since an active that has just been promoted may not have applied all of its log.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from qss_core.errors import (
     NotActiveError,
@@ -14,21 +15,22 @@ from qss_core.errors import (
     NotUpToBoundError,
     TooStaleError,
 )
-from qss_core.formats.values import Format
-from qss_core.model import Isolation, PartitionConfiguration, PartitionId, PodName, Role
+from qss_core.model import Isolation, PartitionConfiguration, PartitionId, PodName, Role, Sequence
 from qss_core.positions import UnmetComponent, unmet_components
 from qss_core.queries.parameters import ReadOptions
 from qss_core.queries.requests import PartitionAnswer
 from qss_core.text import listed
+from qss_store.reads.request import ReadRequest
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.storage.views.read_view import ReadView
 
 _UNMET_SHOWN_MAX = 3
+_ANY = Sequence(0)
+Produced = TypeVar("Produced")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A replica that may answer, and its state at one moment."""
 
     partition: PartitionId
@@ -51,37 +53,39 @@ class Reading:
         )
 
 
-async def prepare_reading(
-    pod: Pod, partition: PartitionId, options: ReadOptions, asked_in: Format
-) -> Reading:
-    """As `open_reading`; uncommitted rows that are asked for are placed first."""
+async def read_prepared(
+    pod: Pod,
+    partition: PartitionId,
+    request: ReadRequest[object],
+    produce: Callable[[Reading], Produced],
+    since: Sequence = _ANY,
+) -> tuple[Reading, Produced]:
+    """As `read`; uncommitted rows that are asked for are placed first."""
+    options = request.options
     if options.isolation is not Isolation.READ_COMMITTED:
         replica = pod.replicas.get(partition)
         if replica is not None and _sees_uncommitted(replica, options):
             await replica.uncommitted.prepare(options.timeout_s)
-    return open_reading(pod, partition, options, asked_in)
+    return read(pod, partition, request, produce, since)
 
 
-def _sees_uncommitted(replica: Replica, options: ReadOptions) -> bool:
-    isolation = options.isolation or replica.definition.isolation
-    return isolation is Isolation.READ_UNCOMMITTED
+def read(
+    pod: Pod,
+    partition: PartitionId,
+    request: ReadRequest[object],
+    produce: Callable[[Reading], Produced],
+    since: Sequence = _ANY,
+) -> tuple[Reading, Produced]:
+    """The local replica's state, and what `produce` makes of it: the one door of all reads.
 
-
-def open_reading(
-    pod: Pod, partition: PartitionId, options: ReadOptions, asked_in: Format
-) -> Reading:
-    """The local replica's state for a read, its rows in the format that the read was planned for.
-
-    Take what is needed of `view.snapshot` before the next await: a commit closes it. Raises
-    NotReadyError where uncommitted rows are asked for that `prepare_reading` has to place first.
+    The rows are in the format that the request was planned for. The state is not older than the
+    sequence `since`, which an earlier page came from. `produce` takes what it needs of
+    `view.snapshot` before it returns: a commit closes it. Raises NotReadyError where uncommitted
+    rows are asked for that `read_prepared` has to place first.
     """
     replica = pod.local(partition)
-    role = replica.role
-    assert role is not None, "a local replica has a role"
-    if role is Role.LEARNER:
-        raise _elsewhere(NotPresentError, pod, replica, "is still being copied to")
-    if options.require_active and role is not Role.ACTIVE:
-        raise _elsewhere(NotActiveError, pod, replica, "is only a standby on")
+    options = request.options
+    role = _role_for(replica, pod, options)
     view = replica.view
     if view is None:
         why = replica.failure.message if replica.failure else "it is being opened"
@@ -90,11 +94,33 @@ def open_reading(
         _check_staleness(replica, options.max_staleness_s)
     if options.bound.topics and (unmet := unmet_components(view.position, options.bound)):
         raise _behind(view, unmet)
+    if view.sequence < since:
+        raise NotUpToBoundError(
+            f"the replica is at sequence {view.sequence}, older than the state {since} that the "
+            "cursor's rows came from"
+        )
     if _sees_uncommitted(replica, options):
         view = replica.uncommitted.view_of(view)
-    if view.format is not asked_in:
-        view = view.shown_in(asked_in)
-    return Reading(partition, pod.name, role, replica.log.configuration, view, replica)
+    if view.format is not request.codec.format:
+        view = view.shown_in(request.codec.format)
+    reading = Reading(partition, pod.name, role, replica.log.configuration, view, replica)
+    return reading, produce(reading)
+
+
+def _role_for(replica: Replica, pod: Pod, options: ReadOptions) -> Role:
+    """The replica's role, if a replica of that role may answer."""
+    role = replica.role
+    assert role is not None, "a local replica has a role"
+    if role is Role.LEARNER:
+        raise _elsewhere(NotPresentError, pod, replica, "is still being copied to")
+    if options.require_active and role is not Role.ACTIVE:
+        raise _elsewhere(NotActiveError, pod, replica, "is only a standby on")
+    return role
+
+
+def _sees_uncommitted(replica: Replica, options: ReadOptions) -> bool:
+    isolation = options.isolation or replica.definition.isolation
+    return isolation is Isolation.READ_UNCOMMITTED
 
 
 def _elsewhere(

@@ -18,7 +18,7 @@ Ask = Callable[[Ordinal, list[PartitionId], float], Awaitable[Answers[Answer]]]
 
 
 async def scatter(
-    turns: dict[PartitionId, ReplicaRouter],
+    routers: dict[PartitionId, ReplicaRouter],
     ask: Ask[Answer],
     pods: Iterable[PodAddress],
     deadline: float,
@@ -29,7 +29,7 @@ async def scatter(
     Raises NoMemoryError: it is the request that there is no memory for, not a partition.
     """
     found: dict[PartitionId, Answer | StoreError] = {}
-    pending = dict(turns)
+    pending = dict(routers)
     while pending:
         remaining_s = deadline - clock.monotonic()
         answers = await _ask_round(pending, ask, remaining_s)
@@ -37,12 +37,12 @@ async def scatter(
             if isinstance(answer, NoMemoryError):
                 raise answer
             if isinstance(answer, StoreError):
-                turn = pending[partition]
-                turn.fail(answer, pods)
-                if not turn.is_over:
+                router = pending[partition]
+                router.fail(answer, pods)
+                if not router.is_over:
                     continue
-                assert turn.failure is not None
-                answer = turn.failure
+                assert router.failure is not None
+                answer = router.failure
             found[partition] = answer
             del pending[partition]
     return found
@@ -52,8 +52,8 @@ async def _ask_round(
     pending: dict[PartitionId, ReplicaRouter], ask: Ask[Answer], remaining_s: float
 ) -> dict[PartitionId, Answer | StoreError]:
     groups: dict[Ordinal, list[PartitionId]] = defaultdict(list)
-    for partition, turn in pending.items():
-        groups[turn.take()].append(partition)
+    for partition, router in pending.items():
+        groups[router.take()].append(partition)
 
     async def ask_pod(
         pod: Ordinal, partitions: list[PartitionId]
@@ -67,6 +67,9 @@ async def _ask_round(
         except StoreError as error:
             return dict.fromkeys(partitions, error)
 
+    if len(groups) == 1:  # The usual case, without a task.
+        ((pod, of_it),) = groups.items()
+        return await ask_pod(pod, of_it)
     async with asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(ask_pod(pod, of_it)) for pod, of_it in groups.items()]
     return {partition: answer for task in asked for partition, answer in task.result().items()}

@@ -6,19 +6,13 @@ the position in its answer true.
 """
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
-from qss_core.errors import (
-    MalformedBytesError,
-    NotUpToBoundError,
-    UnreachableError,
-)
-from qss_core.formats.values import Format
-from qss_core.queries.parameters import ReadOptions
+from qss_core.errors import MalformedBytesError, UnreachableError
 from qss_core.queries.requests import (
     MARK_START,
     ROW_START,
@@ -27,18 +21,17 @@ from qss_core.queries.requests import (
     decode_mark,
     error_of_failure,
 )
-from qss_store.reads.codec import Codec
 from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.encode.timed_rows import row_key_of_line
 from qss_store.reads.plans.dispatch import RowsPlan
-from qss_store.reads.routing.admission import Reading, prepare_reading
+from qss_store.reads.request import ReadRequest
+from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.peer_reads import Lines
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, decode_cursor
 from qss_store.reads.scans.key_scan import RowScan
 from qss_store.reads.scans.open_scan import NO_ROWS, SCAN_ROWS_MAX, Chunk
-from qss_store.replicas.pod import Pod
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.heavy_turns import HeavyTurns
 
@@ -64,19 +57,6 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """Lets go of the replica's state."""
-
-
-async def open_reading_since(
-    pod: Pod, piece: Piece, options: ReadOptions, asked_in: Format
-) -> Reading:
-    """The local replica's state, not an older one than the cursor's rows came from."""
-    reading = await prepare_reading(pod, piece.partition, options, asked_in)
-    if reading.view.sequence < piece.sequence:
-        raise NotUpToBoundError(
-            f"the replica is at sequence {reading.view.sequence}, older than the state "
-            f"{piece.sequence} that the cursor's rows came from"
-        )
-    return reading
 
 
 class LocalSource:
@@ -146,16 +126,14 @@ class RemoteSource:
         lines: Lines,
         stack: AsyncExitStack,
         start: Piece,
-        plan: RowsPlan,
-        codec: Codec,
+        request: ReadRequest[RowsPlan],
         encoder: RowEncoder,
     ) -> None:
         """Owns the stack that holds the connection."""
         self._lines = lines
         self._stack = stack
         self._start = start
-        self._plan = plan
-        self._codec = codec
+        self._request = request
         self._encoder = encoder
         self._first: list[bytes] = []
         self._last_row: bytes | None = None
@@ -198,7 +176,7 @@ class RemoteSource:
             raise error_of_failure(mark.failure)
         left = None
         if mark.end is False:
-            pieces = decode_cursor(mark.cursor or "", self._plan, self._codec)
+            pieces = decode_cursor(mark.cursor or "", self._request.plan, self._request.codec)
             left = next(iter(pieces), None)
         members = {name: getattr(mark, name) for name in PartitionAnswer.__struct_fields__}
         return Ending(PartitionAnswer(**members), left)
@@ -207,8 +185,26 @@ class RemoteSource:
         """All after the last row given: its key is read only now."""
         if self._last_row is None:
             return self._start
-        key = row_key_of_line(self._last_row, self._plan, self._codec)
+        key = row_key_of_line(self._last_row, self._request.plan, self._request.codec)
         return Piece(self._start.partition, key, self._start.sequence)
 
     async def close(self) -> None:
         await self._stack.aclose()
+
+
+async def open_remote(
+    stream: AbstractAsyncContextManager[Lines],
+    start: Piece,
+    request: ReadRequest[RowsPlan],
+    encoder: RowEncoder,
+) -> RemoteSource:
+    """A source whose pod has given its first rows, or said that there are none."""
+    async with AsyncExitStack() as stack:
+        lines = await stack.enter_async_context(stream)
+        source = RemoteSource(lines, stack.pop_all(), start, request, encoder)
+    try:
+        await source.begin()
+    except BaseException:
+        await source.close()
+        raise
+    return source
