@@ -137,6 +137,17 @@ def test_a_module_is_named_by_what_it_is() -> None:
     assert vague == []
 
 
+def test_work_leaves_the_event_loop_of_a_pod_by_one_way() -> None:
+    ways = re.compile(r"to_thread\(|run_in_executor\(")
+    store = ROOT / "store-pod" / "qss_store"
+    found = [
+        str(path.relative_to(store))
+        for path in modules()
+        if ways.search(path.read_text()) and path.is_relative_to(store)
+    ]
+    assert found == ["runtime/blocking.py"]
+
+
 def test_the_top_level_has_the_agreed_names_only() -> None:
     names = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
     assert names - TOP_LEVEL == set()

@@ -10,7 +10,7 @@ _SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 _MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
-class UtcClock(Protocol):
+class Clock(Protocol):
     """Time: of day for people, monotonic for intervals."""
 
     def utc(self) -> datetime:
@@ -23,10 +23,6 @@ class UtcClock(Protocol):
 
 
 class SystemClock:
-    def now(self) -> str:
-        """The time of day in UTC, RFC 3339 with seconds."""
-        return time_of(self.utc())
-
     def utc(self) -> datetime:
         """The time of day in UTC."""
         return datetime.fromtimestamp(time.time(), UTC)  # noqa: TID251

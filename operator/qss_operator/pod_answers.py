@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qss_client.http.bounded import read_bounded
 from qss_core.errors import StoreError
 from qss_core.quantities import shown_bytes
 from qss_core.wire.messages import Problem, decode, error_of
@@ -64,13 +65,11 @@ async def read_answer(
         told = short(packing)
         raise PodAnswerError(f"its answer has the Content-Encoding {told!r}: store pods use none")
     most = REPORT_BYTES_MAX if status == 200 else REFUSAL_BYTES_MAX
-    body = bytearray()
-    async for part in parts:
-        body += part
-        sizes.grow(len(part))
-        if len(body) > most:
-            raise PodAnswerError(f"its answer is longer than {shown_bytes(most)}")
-    return bytes(body)
+
+    def too_large() -> PodAnswerError:
+        return PodAnswerError(f"its answer is longer than {shown_bytes(most)}")
+
+    return await read_bounded(parts, most, too_large, sizes.grow)
 
 
 def report_of(answer: bytes) -> ReplicasReport:

@@ -52,15 +52,3 @@ class Pods(Protocol):
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         """Have a partition go on without what it lost; raises a StoreError as `assign` does."""
         ...
-
-
-class Clock(Protocol):
-    """Time: of day for people, monotonic for intervals."""
-
-    def now(self) -> str:
-        """The time of day in UTC, RFC 3339 with seconds."""
-        ...
-
-    def monotonic_s(self) -> float:
-        """Seconds since some moment, never going back."""
-        ...

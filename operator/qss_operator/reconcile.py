@@ -16,6 +16,7 @@ from qss_core.model import Ordinal, Sequence, StoreName
 from qss_core.wire.losses import AcceptLossRequest
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.backoff import Backoff
+from qss_operator.clock import Clock, time_of
 from qss_operator.errors import ConflictError, reason_of
 from qss_operator.planning.assignment_state import KnownAssignment, assess
 from qss_operator.planning.model import (
@@ -35,7 +36,7 @@ from qss_operator.planning.model import (
 from qss_operator.planning.obstacles import ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
-from qss_operator.ports import Clock, Cluster, Pods, Resources
+from qss_operator.ports import Cluster, Pods, Resources
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +153,7 @@ class StoreReconciler:
                 return await self._set_replicas(step, observation)
             case PublishAssignment():
                 logger.info("%s: publishing an assignment", self._store)
-                status = status_of(observation, self._clock.now())
+                status = status_of(observation, time_of(self._clock.utc()))
                 assert status.assignment == step.partitions
                 await self._publish(observation.resource, status)
                 return True
@@ -263,7 +264,7 @@ class StoreReconciler:
 
     async def _publish_observation(self, observation: Observation) -> bool:
         """Publish what changed, not more often than the interval says; whether all is quiet."""
-        status = status_of(observation, self._clock.now())
+        status = status_of(observation, time_of(self._clock.utc()))
         is_quiet = isinstance(assess(observation), KnownAssignment) and all(
             pod.ordinal in observation.reports for pod in observation.cluster.pods
         )

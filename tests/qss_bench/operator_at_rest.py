@@ -25,7 +25,7 @@ from e2e.stores import is_ready, small_store
 from qss_core.errors import StoreError
 from qss_core.model import Ordinal, StoreAssignment, StoreName
 from qss_core.wire.messages import decode, encode, problem_of
-from qss_operator.clock import SystemClock, micro_time_of
+from qss_operator.clock import SystemClock, micro_time_of, time_of
 from qss_operator.kubernetes.api.client import KubernetesApi, connect
 from qss_operator.kubernetes.api.kinds import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -148,7 +148,7 @@ class Kubelet:
         data = self._directory / metadata["uid"]
         data.mkdir()
         self._pods[ip] = FakePod(StoreName(store), Ordinal(ordinal), data, metadata["uid"])
-        now = self._clock.now()
+        now = time_of(self._clock.utc())
         running = {
             "name": pod["spec"]["containers"][0]["name"],
             "image": "none",

@@ -11,7 +11,7 @@ from uuid import uuid4
 import aiohttp
 
 from qss_core.model import StoreName
-from qss_operator.clock import SystemClock
+from qss_operator.clock import SystemClock, time_of
 from qss_operator.errors import StartFailedError
 from qss_operator.http_pods import HttpPods
 from qss_operator.local.cluster import POD_COMMAND, LocalCluster
@@ -82,11 +82,11 @@ async def running_stores(
         # Again: what was stored may have changed until now.
         prepared = prepare(files, state)
         clock = SystemClock()
-        resources = [store(entry, state, str(uuid4()), clock.now()) for entry in prepared]
+        resources = [store(entry, state, str(uuid4()), time_of(clock.utc())) for entry in prepared]
         names = tuple(resource.name for resource in resources)
         for name in names:
             # What the last run published is over.
-            state.write_status(name, starting_status(state.read_status(name), clock.now()))
+            state.write_status(name, starting_status(state.read_status(name), time_of(clock.utc())))
         async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
             state.write_holder()
             local = LocalResources(state, resources)
@@ -99,7 +99,7 @@ async def running_stores(
             finally:
                 await _cancel(tasks)
         for name in names:
-            mark_stopped(state, name, clock.now())
+            mark_stopped(state, name, time_of(clock.utc()))
 
 
 async def _run_store(

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from qss_core.model import StoreName
-from qss_operator.clock import SystemClock
+from qss_operator.clock import SystemClock, time_of
 from qss_operator.errors import AlreadyRunningError, StateDirectoryError
 from qss_operator.local.cluster import end_leftovers
 from qss_operator.local.directory.state import StateDirectory
@@ -27,7 +27,7 @@ async def stop_stores(state: StateDirectory) -> int:
             with state.lock():
                 ended += await end_leftovers(state)
                 for name in state.stores():
-                    mark_stopped(state, name, SystemClock().now())
+                    mark_stopped(state, name, time_of(SystemClock().utc()))
                 return ended
         except AlreadyRunningError:
             holder = state.holder()

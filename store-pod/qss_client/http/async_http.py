@@ -11,6 +11,7 @@ import aiohttp
 from yarl import URL
 
 from qss_client.http.answer import ANSWER_BYTES_MAX, HttpAnswer, check_status, too_large
+from qss_client.http.bounded import read_bounded
 from qss_client.http.credentials import Credentials, Token, certificate_refused, trusted_by
 from qss_client.http.retries import RetryAt, RetryLimits, after_failure, still_trying
 from qss_client.http.unreachable import unreachable
@@ -83,7 +84,8 @@ class AsyncHttp:
                     allow_redirects=False,
                     server_hostname=self._server_hostname,
                 ) as response:
-                    data = await _bounded(response)
+                    parts = response.content.iter_any()
+                    data = await read_bounded(parts, ANSWER_BYTES_MAX, too_large)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             refused = certificate_refused(url, error)
             if refused is not None:
@@ -114,17 +116,6 @@ def _watched(url: str, timeout_s: float, telling: WaitWarnings | None) -> Iterat
         yield
     finally:
         timers[0].cancel()
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    parts = []
-    size = 0
-    async for part in response.content.iter_any():
-        size += len(part)
-        if size > ANSWER_BYTES_MAX:
-            raise too_large()
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _as_given(url: str) -> URL:

@@ -8,6 +8,7 @@ from typing import Self
 
 import aiohttp
 
+from qss_client.http.bounded import read_bounded
 from qss_client.http.credentials import TokenFile
 from qss_client.http.unreachable import why_unreachable
 from qss_core.errors import StoreError
@@ -89,7 +90,7 @@ class ApiServer:
             allow_redirects=False,
         ) as answer:
             if answer.status in (200, 201):
-                return await _bounded(answer)
+                return await read_bounded(answer.content.iter_any(), _ANSWER_BYTES_MAX, _too_large)
             if answer.status == 403:
                 raise NoReviewError(
                     f"this pod's service account may not create {path.rpartition('/')[2]}: "
@@ -109,10 +110,5 @@ class _MayPassError(Exception):
     """An answer that a second try may not get."""
 
 
-async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    async for part in answer.content.iter_any():
-        body += part
-        if len(body) > _ANSWER_BYTES_MAX:
-            raise NoReviewError("the API server answered with too much")
-    return bytes(body)
+def _too_large() -> NoReviewError:
+    return NoReviewError("the API server answered with too much")

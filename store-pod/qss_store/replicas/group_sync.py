@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
+from qss_store.runtime.blocking import run_blocking_in
 from qss_store.storage.engine import Engine
 
 _THREADS = 4
@@ -54,10 +56,8 @@ class GroupSync:
             self._task = None
 
     async def _fulfil(self, wishes: Sequence[_Wish]) -> None:
-        loop = asyncio.get_running_loop()
-        failures = await loop.run_in_executor(
-            self._executor, _sync_all, [wish.engine for wish in wishes]
-        )
+        engines = [wish.engine for wish in wishes]
+        failures = await run_blocking_in(self._executor, partial(_sync_all, engines))
         self.has_synced.set()
         for wish, failure in zip(wishes, failures, strict=True):
             if wish.done.done():

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self, TypeVar
 import aiohttp
 from yarl import URL
 
+from qss_client.http.bounded import read_bounded
 from qss_client.http.unreachable import unreachable
 from qss_core.errors import StoreError
 from qss_core.wire.messages import Problem, decode, encode, error_of
@@ -116,15 +117,13 @@ async def read_answer(response: aiohttp.ClientResponse, memory: MemoryShare | No
 
     Raises NoMemoryError where others have too much of it.
     """
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        if memory is not None:
-            memory.take(len(chunk))
-        body += chunk
-        if len(body) > ANSWER_BYTES_MAX:
-            response.close()
-            raise StoreError(f"a pod answered with more than {ANSWER_BYTES_MAX} bytes")
-    return bytes(body)
+
+    def too_large() -> StoreError:
+        response.close()
+        return StoreError(f"a pod answered with more than {ANSWER_BYTES_MAX} bytes")
+
+    took = None if memory is None else memory.take
+    return await read_bounded(response.content.iter_any(), ANSWER_BYTES_MAX, too_large, took)
 
 
 def refusal_of(status: int, body: bytes) -> StoreError:

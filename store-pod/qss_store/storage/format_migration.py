@@ -6,7 +6,6 @@ so no key below that place is left in it; readers and the next step begin there,
 walks over what was deleted.
 """
 
-import asyncio
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from qss_core.errors import MalformedBytesError, StoreError, unreadable
 from qss_core.formats.values import Format, converter_of
 from qss_core.model import StoreDefinition
 from qss_core.wire.replica_reports import MigrationReport
+from qss_store.runtime.blocking import run_blocking
 from qss_store.storage.column_families import ColumnFamilies, Source
 from qss_store.storage.engine import META, Batch, Engine, FamilyView
 from qss_store.storage.replica_identity import put_definition
@@ -100,7 +100,7 @@ class Migration:
         """
         while self._hollow:
             family, below = self._hollow.popitem()
-            await asyncio.to_thread(self._engine.compact_family, family, below)
+            await run_blocking(self._engine.compact_family, family, below)
 
     # --- Beginning and end
 

@@ -40,6 +40,7 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.room import RESERVE_BYTES
 from qss_store.replication import log as logs
+from qss_store.runtime.blocking import run_blocking
 from qss_store.storage.apply.row_slices import INDEXED_LIMITS
 from qss_store.transactions.commands import Abort, Commit, Stage
 from qss_store.writes.row_validation import RowValidator
@@ -110,7 +111,7 @@ class ParticipantService:
         for batch in batches:
             for rows, share in checks.pieces(batch):
                 if checks.is_slow and share > 1:
-                    await asyncio.to_thread(checks.check, rows)
+                    await run_blocking(checks.check, rows)
                 else:
                     checks.check(rows)
                 spent += share

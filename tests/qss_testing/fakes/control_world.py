@@ -1,6 +1,7 @@
 """A store's world in memory: the resource, its pods and their disks, as values and as ports."""
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, assert_never
 
 from qss_core.errors import StaleEpochError, UnreachableError, WrongStoreError
@@ -335,8 +336,8 @@ class World:
         simulated.accept_loss(request.partition, request.epoch, request.assignment)
         return simulated.report()
 
-    def now(self) -> str:
-        return NOW
+    def utc(self) -> datetime:
+        return datetime.fromisoformat(NOW)
 
     def monotonic_s(self) -> float:
         return self.seconds

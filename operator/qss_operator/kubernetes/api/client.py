@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from qss_core.errors import StoreError
-from qss_operator.clock import SystemClock, UtcClock
+from qss_operator.clock import Clock, SystemClock
 from qss_operator.kubernetes.api.connection import Answer, Connection, find_source
 from qss_operator.kubernetes.api.errors import (
     AlreadyExistsError,
@@ -55,7 +55,7 @@ class KubernetesApi:
         self,
         connection: Connection,
         *,
-        clock: UtcClock,
+        clock: Clock,
         sleep: Callable[[float], Awaitable[None]],
         chance: Callable[[], float],
         patience: RetryLimits | None = None,

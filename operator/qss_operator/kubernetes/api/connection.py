@@ -16,6 +16,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, load_kube_config
 from kubernetes.aio.config.incluster_config import InClusterConfigLoader
 
+from qss_client.http.bounded import read_bounded
 from qss_core.errors import StoreError
 from qss_operator.kubernetes.api.errors import ApiUnavailableError, RefusedError
 from qss_operator.kubernetes.api.requests import ApiRequest
@@ -175,9 +176,7 @@ async def _send_once(
 
 
 async def _read(response: aiohttp.ClientResponse, request: ApiRequest) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > _ANSWER_BYTES_MAX:
-            raise RefusedError(f"{request}: the answer is larger than {_ANSWER_BYTES_MAX} bytes")
-    return bytes(body)
+    def too_large() -> RefusedError:
+        return RefusedError(f"{request}: the answer is larger than {_ANSWER_BYTES_MAX} bytes")
+
+    return await read_bounded(response.content.iter_any(), _ANSWER_BYTES_MAX, too_large)

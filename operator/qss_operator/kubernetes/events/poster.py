@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from qss_core.errors import StoreError
-from qss_operator.clock import UtcClock
+from qss_operator.clock import Clock
 from qss_operator.kubernetes.api.errors import NotFoundError
 from qss_operator.kubernetes.api.kinds import EVENTS, Kind
 from qss_operator.kubernetes.api.requests import Object
@@ -49,7 +49,7 @@ class Events:
         api: EventApi,
         *,
         reporter: str,
-        clock: UtcClock,
+        clock: Clock,
         token: Callable[[], str],
         limits: EventLimits | None = None,
     ) -> None:

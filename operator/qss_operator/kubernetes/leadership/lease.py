@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol, assert_never
 
 from qss_core.errors import StoreError
-from qss_operator.clock import UtcClock
+from qss_operator.clock import Clock
 from qss_operator.errors import ConflictError
 from qss_operator.kubernetes.api.errors import AlreadyExistsError, NotFoundError
 from qss_operator.kubernetes.api.kinds import LEASES, Kind
@@ -57,7 +57,7 @@ class Leadership:
         api: LeaseApi,
         settings: LeaseSettings,
         *,
-        clock: UtcClock,
+        clock: Clock,
         sleep: Callable[[float], Awaitable[None]],
         chance: Callable[[], float],
         on_lost: Callable[[str], None],

@@ -10,7 +10,7 @@ import msgspec
 from qss_client.cli.tables import table_lines
 from qss_core.errors import StoreNotFoundError
 from qss_core.model import StoreName
-from qss_operator.clock import SystemClock
+from qss_operator.clock import SystemClock, time_of
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.status.summary import summary_of
 from qss_operator.planning.model import ConditionType, StoreStatus
@@ -52,7 +52,7 @@ def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
     """The status as it is true now: a run that was killed could not say that it stopped."""
     status = state.read_status(name) or StoreStatus()
     if state.holder() is None:
-        return stopped_status(status, SystemClock().now())
+        return stopped_status(status, time_of(SystemClock().utc()))
     return status
 
 

@@ -3,7 +3,6 @@
 An empty or shortened database in the place of a lost one would be served as if it were the data.
 """
 
-import asyncio
 import gc
 import logging
 import shutil
@@ -18,6 +17,7 @@ from qss_store.replicas.opening.mixed_volumes import why_not_here
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import SyncMark, Volume
+from qss_store.runtime.blocking import run_blocking
 from qss_store.storage.database_files import (
     check_log,
     make_directory,
@@ -161,7 +161,7 @@ class Opening:
         if existed and mark is not None and mark.files is not None:
             check_log(path, mark.files)
         open_engine = self._salvage_engine if is_salvaged else self._open_engine
-        engine = await asyncio.to_thread(open_engine or self._open_engine, path)
+        engine = await run_blocking(open_engine or self._open_engine, path)
         try:
             if was_here:
                 self._check_begun(engine, partition)
@@ -194,7 +194,7 @@ class Opening:
         if mark is None:
             return
         if mark.files is not None:
-            await asyncio.to_thread(_check_writes, replica.engine, mark.files)
+            await run_blocking(_check_writes, replica.engine, mark.files)
         last = Offset(mark.end - 1)
         if replica.log.end < mark.end:
             raise CorruptionError(

@@ -14,6 +14,7 @@ from qss_core.model import Offset, PartitionId, StoreId
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.kept_files import SyncMark, Volume
+from qss_store.runtime.blocking import run_blocking
 
 _LOG = logging.getLogger(__name__)
 _INTERVAL_S = 1.0
@@ -105,7 +106,7 @@ class SyncMarks:
                 return
             self._is_owed = True
             try:
-                await asyncio.to_thread(self._volume.keep_marks, store_id, dict(self._marks))
+                await run_blocking(self._volume.keep_marks, store_id, dict(self._marks))
                 self._is_owed = False
                 self._follow()
             except (OSError, RuntimeError) as error:  # No thread can be started, too.
@@ -123,5 +124,5 @@ class SyncMarks:
 
 async def _marked(replica: Replica, end: Offset) -> SyncMark:
     digest = replica.digest_of(Offset(end - 1))
-    files = await asyncio.to_thread(replica.engine.mark)
+    files = await run_blocking(replica.engine.mark)
     return SyncMark(end=end, digest=digest, files=files)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from qss_core.errors import CorruptionError
 from qss_core.model import Offset
 from qss_store.replication.entries import encode_offset
+from qss_store.runtime.blocking import run_blocking
 from qss_store.storage.apply.row_slices import Payload, StoreSlice, WriteLimits, store_slices
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
@@ -41,7 +42,7 @@ def read_payload(engine: Engine, offset: Offset) -> bytes:
 async def drop_families(engine: Engine, families: Iterable[str]) -> None:
     """Removes families, in a thread: it takes as long as a few syncs."""
     for family in families:
-        await asyncio.to_thread(engine.drop_family, family)
+        await run_blocking(engine.drop_family, family)
 
 
 class CommitWriter:
