@@ -13,7 +13,7 @@ from qss_operator.kubernetes.api.client import KubernetesApi, connect
 from qss_operator.kubernetes.api.kinds import CLUSTER_ROLE_BINDINGS, STORES
 from qss_operator.kubernetes.stores import Stores
 from qss_testing.fakes.toy_api_server import ToyApiServer
-from qss_testing.fakes.toy_cluster import ToyCluster, surroundings_of
+from qss_testing.fakes.toy_cluster import ToyCluster, store_context_of
 from qss_testing.fakes.toy_objects import Object, Place
 from qss_testing.waiting import wait_until_async
 
@@ -78,7 +78,7 @@ async def test_the_right_comes_with_a_store_and_goes_with_it(
 ) -> None:
     make_binding(server)
     cluster = ToyCluster(server)
-    cluster.shared = surroundings_of(cluster, api)
+    cluster.shared = store_context_of(cluster, api)
     reviewers = Reviewers(api, BINDING, (), anew_s=3600.0)
     stores = Stores(cluster.shared, reviewers)
     async with kept(reviewers):

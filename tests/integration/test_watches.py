@@ -14,7 +14,7 @@ from qss_operator.kubernetes.stores import Stores
 from qss_operator.kubernetes.watch_thread import Seen, WatchThread
 from qss_operator.kubernetes.watches import CHILDREN, Watches
 from qss_testing.fakes.control_world import STORE
-from qss_testing.fakes.toy_cluster import NAMESPACE, SPEC, ToyCluster, surroundings_of, toy_cluster
+from qss_testing.fakes.toy_cluster import NAMESPACE, SPEC, ToyCluster, store_context_of, toy_cluster
 from qss_testing.fakes.toy_objects import Object, Place
 from qss_testing.fakes.watched_api_server import WatchedApiServer
 from qss_testing.waiting import wait_until_async as until
@@ -54,7 +54,7 @@ async def watching(
 
     async with connect(str(kubeconfig)) as api:
         cluster = ToyCluster(server)
-        cluster.shared = surroundings_of(cluster, api)
+        cluster.shared = store_context_of(cluster, api)
         stores = HeardStores(cluster, told)
         watches = Watches(
             api,
@@ -149,7 +149,7 @@ async def test_a_store_that_its_watch_does_not_tell_of_is_found_by_a_list(
 
     async with connect(str(tmp_path / "kubeconfig")) as api:
         cluster = ToyCluster(server)
-        cluster.shared = surroundings_of(cluster, api)
+        cluster.shared = store_context_of(cluster, api)
         health = cluster.shared.health
         watches = Watches(
             api,

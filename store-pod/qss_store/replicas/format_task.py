@@ -18,13 +18,13 @@ class FormatChange:
         self,
         engine: Engine,
         migration: Migration,
-        showing: ViewMaker,
+        views: ViewMaker,
         changing: asyncio.Lock,
         sync: Callable[[], Awaitable[None]],
     ) -> None:
         self._engine = engine
         self._migration = migration
-        self._showing = showing
+        self._views = views
         self._changing = changing
         self._sync = sync
 
@@ -35,15 +35,15 @@ class FormatChange:
         DiskFullError: nothing has changed for readers and writers, and the disk serves both.
         """
         async with self._changing:
-            self._migration.prepare(definition, self._showing.families_of(definition))
+            self._migration.prepare(definition, self._views.families_of(definition))
             await self._sync()
             yield
 
     def redefine(self, definition: StoreDefinition) -> None:
         """From now on rows are written and shown in another format, those that are there too."""
         assert self._changing.locked(), "`redefining` prepares it"
-        self._showing.definition = definition
-        self._showing.show_again()
+        self._views.definition = definition
+        self._views.show_again()
 
     async def move_rows(self, rows_max: int) -> Step | None:
         """Moves rows out of an older format, so many at most; None where none is left.
@@ -51,7 +51,7 @@ class FormatChange:
         Answers stay what they are, so the position stays. Raises StoreError where it cannot go on.
         """
         async with self._changing:
-            families, view = self._showing.families, self._showing.view
+            families, view = self._views.families, self._views.view
             step = self._migration.step(view.snapshot, families, rows_max) if view else None
             if step and step.emptied:
                 # The drop is durable at once, so what was moved has to be so before.
@@ -60,5 +60,5 @@ class FormatChange:
                 self._migration.finish(families)
             if step:
                 # What is held as it was takes memory and disk, and is read less quickly.
-                self._showing.show_again()
+                self._views.show_again()
             return step

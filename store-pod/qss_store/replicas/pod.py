@@ -290,7 +290,7 @@ class Pod:
         was_here: bool,
     ) -> Replica:
         """A partition's replica, started; raises as `Opening.start`."""
-        surroundings = PodContext(
+        context = PodContext(
             pod=self.ordinal,
             clock=self.clock,
             syncs=self._syncs,
@@ -305,7 +305,7 @@ class Pod:
             refusal=self._refusal,
         )
         return await self._opening.start(
-            assignment.definition, configuration, surroundings, was_here=was_here
+            assignment.definition, configuration, context, was_here=was_here
         )
 
     # --- What it is

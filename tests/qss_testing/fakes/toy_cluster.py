@@ -252,7 +252,7 @@ async def toy_cluster(tmp_path: Any) -> AsyncIterator[ToyCluster]:
         kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
         async with connect(str(kubeconfig)) as api:
             cluster = ToyCluster(server)
-            cluster.shared = surroundings_of(cluster, api)
+            cluster.shared = store_context_of(cluster, api)
             cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
             yield cluster
 
@@ -262,7 +262,7 @@ def controlled_by(stateful_set: Object) -> list[Object]:
     return [{"kind": "StatefulSet", "name": STORE, "uid": uid, "controller": True}]
 
 
-def surroundings_of(cluster: ToyCluster, api: KubernetesApi) -> StoreContext:
+def store_context_of(cluster: ToyCluster, api: KubernetesApi) -> StoreContext:
     clock, numbers = cluster.clock, count()
     health = Health(HealthLimits(), monotonic_s=clock.monotonic_s)
     return StoreContext(

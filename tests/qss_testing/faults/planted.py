@@ -216,7 +216,7 @@ PLANTS = (
                 "    if False:\n",
             ),
         ),
-        "tests/unit/qss_operator/test_claims.py::"
+        "tests/unit/qss_operator/test_disk_claims.py::"
         "test_an_empty_volume_is_not_filled_once_a_pod_holds_entries_whatever_the_status_says",
     ),
     Plant(

@@ -22,7 +22,7 @@ PODS = [
 CLOCK = SystemClock()
 
 
-def turns(*placed: tuple[int, tuple[int, ...]]) -> dict[PartitionId, ReplicaRouter]:
+def routers(*placed: tuple[int, tuple[int, ...]]) -> dict[PartitionId, ReplicaRouter]:
     return {
         PartitionId(number): ReplicaRouter.of(
             configuration(number, active, standbys), Ordinal(9), ReadOptions()
@@ -49,7 +49,7 @@ class Pods:
 
 async def test_one_request_for_each_pod() -> None:
     pods = Pods()
-    placed = turns((0, ()), (1, ()), (0, ()), (2, ()))
+    placed = routers((0, ()), (1, ()), (0, ()), (2, ()))
     found = await scatter(placed, pods.ask, PODS, CLOCK.monotonic() + 5, CLOCK)
     assert found == {0: "0", 1: "1", 2: "0", 3: "2"}
     assert sorted(pods.asked) == [(0, [0, 2]), (1, [1]), (2, [3])]
@@ -57,7 +57,7 @@ async def test_one_request_for_each_pod() -> None:
 
 async def test_the_partitions_of_a_pod_that_is_down_go_to_their_other_replicas() -> None:
     pods = Pods(0)
-    placed = turns((0, (1,)), (0, (2,)), (0, ()))
+    placed = routers((0, (1,)), (0, (2,)), (0, ()))
     found = await scatter(placed, pods.ask, PODS, CLOCK.monotonic() + 5, CLOCK)
     assert {partition: found[PartitionId(partition)] for partition in (0, 1)} == {0: "1", 1: "2"}
     assert isinstance(found[PartitionId(2)], UnreachableError)
@@ -73,7 +73,7 @@ async def test_one_partitions_failure_is_its_own() -> None:
         moved = NotActiveError("moved", active="words-2")
         return {p: moved if p == 0 and pod == 1 else f"{pod}" for p in partitions}
 
-    placed = turns((1, ()), (1, ()))
+    placed = routers((1, ()), (1, ()))
     found = await scatter(placed, ask, PODS, CLOCK.monotonic() + 5, CLOCK)
     assert found == {0: "2", 1: "1"}
     assert asked == [1, 2]
@@ -81,7 +81,7 @@ async def test_one_partitions_failure_is_its_own() -> None:
 
 async def test_nobody_is_asked_after_the_deadline() -> None:
     pods = Pods()
-    found = await scatter(turns((0, (1,))), pods.ask, PODS, CLOCK.monotonic() - 1, CLOCK)
+    found = await scatter(routers((0, (1,))), pods.ask, PODS, CLOCK.monotonic() - 1, CLOCK)
     assert isinstance(found[PartitionId(0)], DeadlineExceededError)
     assert pods.asked == []
 
@@ -99,7 +99,7 @@ async def test_who_gives_up_leaves_nobody_waiting() -> None:
             raise
         return {}
 
-    placed = turns((0, ()), (1, ()))
+    placed = routers((0, ()), (1, ()))
     task = asyncio.create_task(scatter(placed, hang, PODS, CLOCK.monotonic() + 60, CLOCK))
     await waiting.wait()
     task.cancel()

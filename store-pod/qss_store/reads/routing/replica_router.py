@@ -1,8 +1,8 @@
-"""Whom to ask for a partition, in which order, and whom after a failure. Pure.
+"""Chooses the replica to read a partition from, and the next one after a failure. Pure.
 
-What this pod may answer it answers itself. Then comes the active; then, unless the read needs the
-active, the other in-sync replicas, so that a partition whose active is down can still be read
-within the bound.
+The replica of this pod comes first. Then comes the active; then, unless the read needs the active,
+the other in-sync replicas, so that a partition whose active is down can still be read within the
+bound.
 """
 
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ def _weight(error: StoreError) -> int:
 
 @dataclass(slots=True)
 class ReplicaRouter:
-    """One partition's way through its replicas."""
+    """The replicas of one partition that a read may still ask, in order."""
 
     waiting: list[Ordinal]
     may_ask_others: bool
@@ -61,7 +61,7 @@ class ReplicaRouter:
     def of(
         cls, configuration: PartitionConfiguration, here: Ordinal, options: ReadOptions
     ) -> "ReplicaRouter":
-        """The way that a read's options allow."""
+        """The replicas that a read's options allow."""
         if options.scope is Scope.LOCAL:
             return cls([here], may_ask_others=False)
         active = configuration.active
@@ -72,7 +72,7 @@ class ReplicaRouter:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nobody left to ask."""
+        """Whether no replica is left to ask."""
         return not self.waiting
 
     def take(self) -> Ordinal:
@@ -86,11 +86,11 @@ class ReplicaRouter:
         self.waiting = [one for one in self.waiting if one != pod]
 
     def share_of(self, remaining_s: float) -> float:
-        """How long whoever was taken may take, so that those who wait can still be asked."""
+        """How long the replica that was taken may take: the others can still be asked then."""
         return remaining_s / (1 + len(self.waiting))
 
     def fail(self, error: StoreError, pods: Iterable[PodAddress]) -> None:
-        """Whoever was asked did not answer; asks the active that the failure names, once."""
+        """Notes a failure; the active that it names is asked next, once."""
         if self.failure is None or _weight(error) >= _weight(self.failure):
             self.failure = error
         if not isinstance(error, _ELSEWHERE):

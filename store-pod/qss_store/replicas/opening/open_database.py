@@ -109,7 +109,7 @@ class Opening:
         self,
         definition: StoreDefinition,
         configuration: PartitionConfiguration,
-        surroundings: PodContext,
+        context: PodContext,
         *,
         was_here: bool,
     ) -> Replica:
@@ -119,7 +119,7 @@ class Opening:
         """
         engine = await self.open(configuration.partition, was_here=was_here)
         try:
-            replica = Replica(definition, configuration, engine, surroundings)
+            replica = Replica(definition, configuration, engine, context)
         except BaseException:
             engine.close()
             raise

@@ -1,4 +1,4 @@
-"""Whom to ask for a partition, and whom after a failure."""
+"""The replica to read a partition from, and the next one after a failure."""
 
 import pytest
 
@@ -24,26 +24,26 @@ PODS = [
 PLACED = configuration(0, active=2, standbys=(0, 1), learners=(3,))
 
 
-def turn(here: int, **options: object) -> ReplicaRouter:
+def router(here: int, **options: object) -> ReplicaRouter:
     return ReplicaRouter.of(PLACED, Ordinal(here), ReadOptions(**options))  # type: ignore[arg-type]
 
 
 def test_this_pod_comes_first_then_the_active_then_the_other_in_sync_replicas() -> None:
-    assert turn(1).waiting == [1, 2, 0]
-    assert turn(2).waiting == [2, 0, 1]
-    assert turn(4).waiting == [2, 0, 1]
+    assert router(1).waiting == [1, 2, 0]
+    assert router(2).waiting == [2, 0, 1]
+    assert router(4).waiting == [2, 0, 1]
 
 
 def test_a_learner_does_not_answer() -> None:
-    assert turn(3).waiting == [2, 0, 1]
+    assert router(3).waiting == [2, 0, 1]
 
 
 def test_a_read_of_the_active_asks_nobody_else() -> None:
-    assert turn(1, require_active=True).waiting == [2]
+    assert router(1, require_active=True).waiting == [2]
 
 
 def test_a_local_read_asks_only_here_even_if_it_is_not_here() -> None:
-    local = turn(4, scope=Scope.LOCAL)
+    local = router(4, scope=Scope.LOCAL)
     assert local.waiting == [4]
     assert local.take() == 4
     local.fail(NotPresentError("x", active="words-2"), PODS)
@@ -51,7 +51,7 @@ def test_a_local_read_asks_only_here_even_if_it_is_not_here() -> None:
 
 
 def test_the_active_that_a_failure_names_is_asked_next_and_once() -> None:
-    asked = turn(4, require_active=True)
+    asked = router(4, require_active=True)
     assert asked.take() == 2
     asked.fail(NotActiveError("x", active="words-3"), PODS)
     assert asked.take() == 3
@@ -60,14 +60,14 @@ def test_the_active_that_a_failure_names_is_asked_next_and_once() -> None:
 
 
 def test_the_active_that_is_named_does_not_come_twice() -> None:
-    asked = turn(1)
+    asked = router(1)
     assert asked.take() == 1
     asked.fail(NotPresentError("x", active="words-0"), PODS)
     assert asked.waiting == [0, 2]
 
 
 def test_an_active_without_an_address_is_not_asked() -> None:
-    asked = turn(4, require_active=True)
+    asked = router(4, require_active=True)
     asked.take()
     asked.fail(NotActiveError("x", active="words-9"), PODS)
     assert asked.is_over
@@ -75,7 +75,7 @@ def test_an_active_without_an_address_is_not_asked() -> None:
 
 @pytest.mark.parametrize("error", [MalformedRequestError("x"), CorruptionError("x")])
 def test_a_failure_of_the_request_or_the_rows_is_the_last(error: StoreError) -> None:
-    asked = turn(1)
+    asked = router(1)
     asked.take()
     asked.fail(error, PODS)
     assert asked.is_over
@@ -94,7 +94,7 @@ def test_a_failure_of_the_request_or_the_rows_is_the_last(error: StoreError) -> 
 )
 def test_the_failure_that_tells_more_is_kept(more: StoreError, less: StoreError) -> None:
     for errors in ((more, less), (less, more)):
-        asked = turn(1)
+        asked = router(1)
         for error in errors:
             asked.take()
             asked.fail(error, PODS)
@@ -102,7 +102,7 @@ def test_the_failure_that_tells_more_is_kept(more: StoreError, less: StoreError)
 
 
 def test_time_is_kept_for_those_who_wait() -> None:
-    asked = turn(1)
+    asked = router(1)
     asked.take()
     assert asked.share_of(9.0) == 3.0
     asked.skip(Ordinal(2))
