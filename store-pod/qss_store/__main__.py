@@ -20,6 +20,7 @@ from qss_store.http.ops import make_ops_app
 from qss_store.http.query.app import make_query_app
 from qss_store.http.server import make_runner
 from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime import log_format as logs
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.command_line import (
@@ -40,7 +41,7 @@ from qss_store.runtime.process.memory_shares import with_shares
 from qss_store.runtime.process.without_pandas import settle_without_pandas
 from qss_store.runtime.settings import Settings
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
-from qss_store.writes.pod_services import PodConfig, PodServices, build_pod
+from qss_store.writes.pod_services import PodServices, build_pod
 
 _LOG = logging.getLogger("qss_store")
 

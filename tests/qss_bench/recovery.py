@@ -80,9 +80,10 @@ def _timed(program: str, path: str) -> float:
 async def open_pod(volume: str) -> float:
     """Seconds from nothing to serving."""
     from qss_core.model import Ordinal, StoreName
+    from qss_store.replicas.pod_context import PodConfig
     from qss_store.runtime.peer_client import Peers, PeerSession
     from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
-    from qss_store.writes.pod_services import PodConfig, build_pod
+    from qss_store.writes.pod_services import build_pod
 
     budget = MemoryBudget.of(cache_bytes=256 << 20, write_buffer_bytes=256 << 20)
     started = time.perf_counter()

@@ -7,7 +7,6 @@ to it. What is on the volume names its store id: a volume of another store is ne
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from qss_core.errors import (
     CorruptionError,
@@ -28,7 +27,6 @@ from qss_core.model import (
     StoreAssignment,
     StoreDefinition,
     StoreId,
-    StoreName,
 )
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_store.replicas.completion import Completion
@@ -39,7 +37,7 @@ from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.take_assignment import take_configuration, taking_definition
 from qss_store.replicas.opening.take_out import TakingOut, close_replica
 from qss_store.replicas.opening.unopened import Unopened
-from qss_store.replicas.pod_context import PodContext
+from qss_store.replicas.pod_context import PodConfig, PodContext
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import ReportFeed, report_of, summary_of
 from qss_store.replicas.views.decoded_rows import DecodedRows
@@ -50,10 +48,8 @@ from qss_store.replicas.volume.sync_marks import SyncMarks
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.heavy_turns import HeavyTurns
 from qss_store.runtime.metrics import Metrics
-from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.request_memory import RequestMemory
-from qss_store.runtime.settings import Settings
-from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
+from qss_store.storage.apply.row_slices import SliceLimits, slice_limits
 from qss_store.storage.index_keys import Indexing, indexing_of
 
 _LOG = logging.getLogger(__name__)
@@ -64,22 +60,17 @@ class Pod:
 
     def __init__(
         self,
-        store: StoreName,
-        ordinal: Ordinal,
-        volume: Path,
+        config: PodConfig,
         open_engine: OpenEngine,
         clock: Clock,
         metrics: Metrics,
-        incarnation: str,
-        uncommitted_rows_bytes_max: int = Settings().uncommitted_rows_bytes_max,
-        extensions: Extensions = NO_EXTENSIONS,
-        limits: WriteLimits = WRITE_LIMITS,
         salvage_engine: OpenEngine | None = None,
     ) -> None:
         """Knows nothing yet: `start` reads the volume."""
-        self.store = store
-        self.ordinal = ordinal
-        self.name = PodName(f"{store}-{ordinal}")
+        settings, volume = config.settings, config.directory
+        self.store = config.store
+        self.ordinal = config.ordinal
+        self.name = PodName(f"{self.store}-{self.ordinal}")
         self.clock = clock
         self.metrics = metrics
         self.assignment: StoreAssignment | None = None
@@ -89,17 +80,17 @@ class Pod:
         self._reopening = Reopening(self._unopened, self._assign_again)
         self.indexing: Indexing | None = None  # Of a store of a user's own type.
         self._refusal: StoreError | None = None
-        self._extensions = extensions
-        self._limits = limits
+        self._config = config
         self._volume = Volume(volume)
         self.room = VolumeRoom(volume)
         self._opening = Opening(self._volume, open_engine, salvage_engine)
-        self._incarnation = incarnation
         self.news, self._is_assigned = ReportFeed(), asyncio.Event()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
-        self.recent, self.request_memory = DecodedRows(), RequestMemory()
+        self.recent = DecodedRows()
+        most = settings.request_memory_bytes  # 0: nobody said how much.
+        self.request_memory = RequestMemory(most) if most else RequestMemory()
         self.turns = HeavyTurns(clock.monotonic)
-        self._uncommitted = UncommittedMemory(uncommitted_rows_bytes_max)
+        self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
         self._syncs = GroupSync()
         self.marks = SyncMarks(self._volume, self._syncs, self.replicas, self._opening.has_gone_on)
         self.taking_out = TakingOut(
@@ -216,7 +207,7 @@ class Pod:
     def _take_type(self, definition: StoreDefinition) -> None:
         """Makes the store's own type, once: neither it nor its options ever change."""
         if self.indexing is None:
-            self.indexing = indexing_of(definition, self._extensions)
+            self.indexing = indexing_of(definition, self._config.extensions)
 
     async def _take(self, assignment: StoreAssignment) -> None:
         """Keeps an assignment; all replicas take its definition in the turn in which readers do."""
@@ -300,8 +291,8 @@ class Pod:
             recent=self.recent,
             uncommitted=self._uncommitted,
             take_out=self.taking_out.begin,
+            slices=self.slices,
             indexing=self.indexing,
-            limits=self._limits,
             refusal=self._refusal,
         )
         return await self._opening.start(
@@ -309,6 +300,11 @@ class Pod:
         )
 
     # --- What it is
+
+    @property
+    def slices(self) -> SliceLimits:
+        """How many rows are worked on at once."""
+        return slice_limits(self._config.settings, is_indexed=self.indexing is not None)
 
     @property
     def is_ready(self) -> bool:
@@ -329,7 +325,7 @@ class Pod:
             store_id=self.assignment.definition.store_id if self.assignment else None,
             pod=self.name,
             ordinal=self.ordinal,
-            incarnation=self._incarnation,
+            incarnation=self._config.incarnation,
             version=self.news.version,
             ready=self.is_ready,
             replicas=tuple(

@@ -1,18 +1,35 @@
-"""What all replicas of a pod share."""
+"""Which pod this is, and what all of its replicas share."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from qss_core.errors import StoreError
-from qss_core.model import Ordinal, PartitionId, StoreSettings
+from qss_core.model import Ordinal, PartitionId, StoreName, StoreSettings
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
-from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
+from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
+from qss_store.runtime.settings import Settings
+from qss_store.storage.apply.row_slices import SliceLimits
 from qss_store.storage.index_keys import Indexing
+
+_DEFAULTS = Settings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodConfig:
+    """Which pod of which store this is, and where its volume is."""
+
+    store: StoreName
+    ordinal: Ordinal
+    directory: Path
+    incarnation: str  # Another one after each start.
+    settings: Settings = _DEFAULTS
+    extensions: Extensions = NO_EXTENSIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +45,7 @@ class PodContext:
     recent: DecodedRows
     uncommitted: UncommittedMemory
     take_out: Callable[[PartitionId], None]  # A replica calls it that failed, see `TakingOut`.
+    slices: SliceLimits  # Of a commit's rows.
     indexing: Indexing | None = None  # Of a store of a user's own type.
-    limits: WriteLimits = WRITE_LIMITS
     # Why no replica may serve: the pod has not the store's type.
     refusal: StoreError | None = None

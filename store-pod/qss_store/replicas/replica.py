@@ -61,7 +61,7 @@ class Replica:
         self.health = ReplicaHealth(configuration.partition)
         self.current_view = CurrentView()
         self.dropped = DroppedRows[int]()
-        self.index_build = IndexBuild(engine, meta, configuration.partition, context.limits)
+        self.index_build = IndexBuild(engine, meta, configuration.partition, context.slices)
         self._views = ViewMaker(
             definition,
             self.current_view,
@@ -78,7 +78,7 @@ class Replica:
             engine, self.migration, self._views, changing, self._changelog.sync
         )
         self.uncommitted = UncommittedRows(
-            self, engine, recent.peek, context.uncommitted, context.limits
+            self, engine, recent.peek, context.uncommitted, context.slices
         )
         self.pending = PendingEntries(self._changelog, recent, wake)
         self._parts = ReplicaParts(

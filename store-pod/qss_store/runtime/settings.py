@@ -19,6 +19,10 @@ class Settings:
     migration_share: float = 0.1  # Of the event loop's time, for rows that change their format.
     migration_step_rows: int = 200  # At most 256 KiB of them, too.
     migration_retry_s: float = 5.0  # After a row that cannot be converted, or a full disk.
+    # Rows of a commit that are written at once: readers wait as long. Of a store of a user's own
+    # type fewer: each row asks the user's code twice, and may have 16 index rows, put and deleted.
+    slice_rows_max: int = 500
+    indexed_slice_rows_max: int = 100
     maintenance_interval_s: float = 30.0
     finish_timeout_s: float = 30.0  # How long a request waits for a decided batch to complete.
     peer_timeout_s: float = 30.0

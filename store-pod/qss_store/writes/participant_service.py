@@ -41,7 +41,6 @@ from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.room import RESERVE_BYTES
 from qss_store.replication import log as logs
 from qss_store.runtime.blocking import run_blocking
-from qss_store.storage.apply.row_slices import INDEXED_LIMITS
 from qss_store.transactions.commands import Abort, Commit, Stage
 from qss_store.writes.row_validation import RowValidator
 
@@ -121,7 +120,7 @@ class ParticipantService:
         indexing = self._pod.indexing
         if indexing is None:
             return
-        for batch in split_batches(batches, INDEXED_LIMITS.rows):
+        for batch in split_batches(batches, self._pod.slices.rows):
             rows = rows_of(batch)
             for key, value in zip(rows.keys, rows.values, strict=True):
                 if value is not None:

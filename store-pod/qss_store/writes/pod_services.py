@@ -5,37 +5,19 @@ a database.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from qss_core.model import Ordinal, StoreName
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
+from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Transport
-from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
-from qss_store.runtime.request_memory import RequestMemory
+from qss_store.runtime.plugins import Extensions
 from qss_store.runtime.settings import Settings
-from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
 from qss_store.writes.coordinator_service import CoordinatorService
 from qss_store.writes.participant_service import ParticipantService
 from qss_store.writes.sequence_comparison import Comparison
 from qss_store.writes.sweeper import Sweeper
-
-_DEFAULTS = Settings()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodConfig:
-    """Which pod of which store this is, and where its volume is."""
-
-    store: StoreName
-    ordinal: Ordinal
-    directory: Path
-    incarnation: str  # Another one after each start.
-    settings: Settings = _DEFAULTS
-    extensions: Extensions = NO_EXTENSIONS
-    limits: WriteLimits = WRITE_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +43,7 @@ def build_pod(
 ) -> PodServices:
     """Makes them all; `salvage_engine` opens a damaged database without its damaged parts."""
     settings = config.settings
-    pod = Pod(
-        config.store,
-        config.ordinal,
-        config.directory,
-        open_engine,
-        clock,
-        metrics or Metrics(),
-        incarnation=config.incarnation,
-        uncommitted_rows_bytes_max=settings.uncommitted_rows_bytes_max,
-        extensions=config.extensions,
-        limits=config.limits,
-        salvage_engine=salvage_engine,
-    )
-    if settings.request_memory_bytes:  # 0: nobody said how much.
-        pod.request_memory = RequestMemory(settings.request_memory_bytes)
+    pod = Pod(config, open_engine, clock, metrics or Metrics(), salvage_engine)
     participant = ParticipantService(pod, config.directory)
     coordinator = CoordinatorService(pod, participant, transport, settings)
     return PodServices(

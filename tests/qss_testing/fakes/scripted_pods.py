@@ -20,10 +20,11 @@ from qss_core.wire.messages import (
     WriterOpened,
 )
 from qss_store.replicas.opening.open_database import OpenEngine
+from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime.clock import SystemClock
 from qss_store.runtime.settings import Settings
 from qss_store.writes.coordinator_service import CoordinatorService
-from qss_store.writes.pod_services import PodConfig, PodServices, build_pod
+from qss_store.writes.pod_services import PodServices, build_pod
 from qss_testing.faults.faulty_cluster import STORE, make_assignment
 
 Answer = TypeVar("Answer")

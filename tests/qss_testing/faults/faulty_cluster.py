@@ -35,13 +35,13 @@ from qss_core.wire.messages import (
     ResolveRequest,
 )
 from qss_store.replicas.opening.open_database import OpenEngine
+from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
-from qss_store.storage.apply.row_slices import WRITE_LIMITS, WriteLimits
 from qss_store.storage.engine import Engine
 from qss_store.storage.memory_engine import MemoryEngine
-from qss_store.writes.pod_services import PodConfig, build_pod
+from qss_store.writes.pod_services import build_pod
 
 Answer = TypeVar("Answer")
 STORE = StoreName("flights")
@@ -161,7 +161,6 @@ class Services:
         clock: Clock = SYSTEM_CLOCK,
         settings: Settings = SETTINGS,
         extensions: Extensions = NO_EXTENSIONS,
-        limits: WriteLimits = WRITE_LIMITS,
     ) -> None:
         """What `open_engine` opens is the pod's volume."""
         config = PodConfig(
@@ -171,7 +170,6 @@ class Services:
             incarnation="process",
             settings=settings,
             extensions=extensions,
-            limits=limits,
         )
         services = build_pod(config, network, clock, open_engine)
         self.pod, self.batches = services.pod, services.participant

@@ -11,6 +11,8 @@ from qss_store.replicas.replica import Replica
 from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.runtime.metrics import Metrics
+from qss_store.runtime.settings import Settings
+from qss_store.storage.apply.row_slices import slice_limits
 from qss_store.storage.engine import Engine
 from qss_testing.fakes.set_clock import SetClock
 from qss_testing.pods.stores import configuration, make_definition
@@ -34,6 +36,7 @@ async def started_replica(
         recent=DecodedRows(),
         uncommitted=UncommittedMemory(1024 * 1024),
         take_out=take_out,
+        slices=slice_limits(Settings(), is_indexed=False),
     )
     replica = Replica(make_definition(partitions=1), configuration(0, 0), engine, context)
     try:

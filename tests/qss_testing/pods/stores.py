@@ -43,6 +43,7 @@ from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read, read_prepared
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
+from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.peer_client import Peers, PeerSession
@@ -52,7 +53,7 @@ from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
 from qss_store.transactions.commands import Commit, Stage
 from qss_store.writes.participant_service import with_slice
-from qss_store.writes.pod_services import PodConfig, build_pod
+from qss_store.writes.pod_services import build_pod
 from qss_testing.pods.ports import PortsByOrdinal
 
 STORE = StoreName("words")

@@ -28,6 +28,7 @@ from qss_store.http.ops import make_ops_app
 from qss_store.http.server import make_runner, port_of
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
+from qss_store.replicas.pod_context import PodConfig
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.peer_client import Peers, PeerSession
@@ -36,7 +37,7 @@ from qss_store.transactions.commands import Decide
 from qss_store.writes.commit_driver import active_coordinator
 from qss_store.writes.coordinator_service import CoordinatorService
 from qss_store.writes.participant_service import ParticipantService
-from qss_store.writes.pod_services import PodConfig, PodServices, build_pod
+from qss_store.writes.pod_services import PodServices, build_pod
 from qss_store.writes.sequence_comparison import Comparison
 from qss_store.writes.sweeper import Sweeper
 from qss_testing.clients.http import Answer, Api

@@ -35,7 +35,7 @@ from qss_store.transactions.commands import Stage
 from qss_testing.faults.faulty_cluster import FaultyNetwork, Services, make_assignment
 from qss_testing.faults.faulty_engine import Crash, Faults, MemoryDisk, failing
 from qss_testing.reference.own_stores import check_index
-from qss_testing.reference.plots import KEY_VALUE_PLOT, LIMITS, PARTITIONS, Plot
+from qss_testing.reference.plots import KEY_VALUE_PLOT, PARTITIONS, SLICES, Plot
 from qss_testing.reference.versions import stored_rows
 
 WRITER = "story"
@@ -88,7 +88,7 @@ class Story:
         self.faults = faults
         network = FaultyNetwork(Random(0), fault_rate=0.0)
         self.services = Services(
-            0, self.directory, open_engine, network, extensions=self.extensions, limits=LIMITS
+            0, self.directory, open_engine, network, extensions=self.extensions, settings=SLICES
         )
         await self.services.pod.start()
         await self.services.pod.assign(self.assignment)

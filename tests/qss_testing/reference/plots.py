@@ -11,8 +11,7 @@ from qss_client.chunks.chunk import Slice
 from qss_core.formats.timed_keys import SEQUENCE_MAX, encode_session_key, encode_window_key
 from qss_core.model import StoreDefinition, StoreType
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
-from qss_store.storage.apply.row_slices import SliceLimits, WriteLimits
-from qss_testing.faults.faulty_cluster import make_assignment
+from qss_testing.faults.faulty_cluster import SETTINGS, make_assignment
 from qss_testing.pods.stores import Put, slice_of
 from qss_testing.reference.own_stores import BY_VALUE
 from qss_testing.reference.versions import Versions
@@ -22,7 +21,7 @@ MINUTE = 60_000
 # How many rows a story's pod writes at once: a tenth of what others do, so that it is told soon.
 SLICE_ROWS = 50
 INDEXED_SLICE_ROWS = 20
-LIMITS = WriteLimits(SliceLimits(SLICE_ROWS), SliceLimits(INDEXED_SLICE_ROWS))
+SLICES = replace(SETTINGS, slice_rows_max=SLICE_ROWS, indexed_slice_rows_max=INDEXED_SLICE_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ import pytest
 from qss_client.chunks.chunk import encode_slice
 from qss_core.formats.values import Format
 from qss_core.model import StoreType
+from qss_store.runtime.settings import Settings
 from qss_store.storage.apply.row_slices import (
     PLACED_BYTES_MAX,
     SLICE_BYTES_MAX,
-    SLICE_ROWS_MAX,
+    slice_limits,
     store_slices,
 )
 from qss_store.storage.column_families import ColumnFamilies
@@ -57,12 +58,13 @@ def test_slices_are_bounded_and_keep_the_order_of_equal_keys(
     data = payload(rows, value_bytes)
     assert (len(data) > PLACED_BYTES_MAX) == (value_bytes > 5)
     placing = placing_of(definition, families, PLAN, MemoryEngine())
-    slices = list(store_slices([data, data], Format.Plain, 0, placing))
+    limits = slice_limits(Settings(), is_indexed=False)
+    slices = list(store_slices([data, data], Format.Plain, 0, placing, limits))
     seen: dict[tuple[str, bytes], list[int]] = {}
     for one in slices:
         assert one.expired == 0
         parts = placing.split(one.keys, one.values, one.places)
-        assert sum(len(part.keys) for part in parts) <= SLICE_ROWS_MAX
+        assert sum(len(part.keys) for part in parts) <= limits.rows
         size = sum(size_of(part) for part in parts)
         assert size <= SLICE_BYTES_MAX or [len(part.keys) for part in parts] == [1]
         for part in parts:
@@ -77,3 +79,17 @@ def test_slices_are_bounded_and_keep_the_order_of_equal_keys(
 
 def size_of(part: StoreRows) -> int:
     return sum(map(len, part.keys)) + sum(len(value or b"") for value in part.values)
+
+
+@pytest.mark.parametrize(("setting", "rows_max"), [(7, 7), (1, 1), (0, 1)])
+def test_a_slice_has_as_many_rows_as_the_setting_says_and_one_at_least(
+    setting: int, rows_max: int
+) -> None:
+    settings = Settings(slice_rows_max=setting, indexed_slice_rows_max=2 * setting)
+    families = ColumnFamilies.of(make_definition(format="Plain"), 0)
+    placing = placing_of(make_definition(format="Plain"), families, PLAN, MemoryEngine())
+    limits = slice_limits(settings, is_indexed=False)
+    slices = list(store_slices([payload(20, 5)], Format.Plain, 0, placing, limits))
+    assert max(len(one.keys) for one in slices) == rows_max
+    assert sum(len(one.keys) for one in slices) == 20
+    assert slice_limits(settings, is_indexed=True).rows == max(1, 2 * setting)

@@ -150,6 +150,6 @@ class ApplyLoop:
             await drop_families(engine, families.of_generation(engine.families()))
             families.open(engine)
         placing = placing_of(parts.views.definition, families, plan, engine)
-        gate, limits = parts.context.gate, parts.context.limits
+        gate, limits = parts.context.gate, parts.context.slices
         writer = CommitWriter(engine, families, placing, gate, parts.recent.take, limits)
         return await writer.write(offset, plan, batch)

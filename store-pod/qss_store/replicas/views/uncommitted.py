@@ -18,7 +18,7 @@ from qss_core.formats.values import Format
 from qss_core.model import Offset, StoreDefinition
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory, bytes_of, bytes_of_keys
 from qss_store.replication.entries import encode_offset
-from qss_store.storage.apply.row_slices import Payload, WriteLimits, store_slices
+from qss_store.storage.apply.row_slices import Payload, SliceLimits, store_slices
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import PAYLOAD, Engine, FamilyView
 from qss_store.storage.placement.placed import Placing
@@ -86,7 +86,7 @@ class UncommittedRows:
         engine: Engine,
         decoded: Callable[[Offset], Payload | None],
         memory: UncommittedMemory,
-        limits: WriteLimits,
+        limits: SliceLimits,
     ) -> None:
         """Nothing is made; `decoded` has the rows of an entry that need not be read again."""
         self._replica = replica
@@ -192,8 +192,8 @@ class UncommittedRows:
         if payload is None:
             raise CorruptionError(f"entry {chunk.offset} of the changelog has lost its rows")
         families = self._replica.shown_families()
-        limits = self._limits.of(families)
-        for part in store_slices([payload], state.format, chunk.wall_time_ms, placing, limits):
+        stamp = chunk.wall_time_ms
+        for part in store_slices([payload], state.format, stamp, placing, self._limits):
             if part.keys:
                 for rows in placing.split(part.keys, part.values, part.places):
                     puts[rows.family].put(rows.keys, rows.values)

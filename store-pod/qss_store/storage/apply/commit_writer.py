@@ -13,7 +13,7 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Offset
 from qss_store.replication.entries import encode_offset
 from qss_store.runtime.blocking import run_blocking
-from qss_store.storage.apply.row_slices import Payload, StoreSlice, WriteLimits, store_slices
+from qss_store.storage.apply.row_slices import Payload, SliceLimits, StoreSlice, store_slices
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
 from qss_store.storage.placement.placed import Placing
@@ -55,7 +55,7 @@ class CommitWriter:
         placing: Placing,
         gate: asyncio.Lock,
         decoded: Callable[[Offset], Payload | None],
-        limits: WriteLimits,
+        limits: SliceLimits,
     ) -> None:
         """Writes rows in the format of `families` where `placing` says.
 
@@ -65,7 +65,7 @@ class CommitWriter:
         self._engine = engine
         self._decoded = decoded
         self._format = families.format
-        self._limits = limits.of(families)
+        self._limits = limits
         self._sources: dict[str, list[str]] = defaultdict(list)
         for source in families.sources(engine.families()):
             self._sources[source.target].append(source.family)

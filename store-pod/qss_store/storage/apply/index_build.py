@@ -15,7 +15,7 @@ from qss_core.formats.values import decode_value
 from qss_core.model import Wire
 from qss_core.wire.messages import decode, encode
 from qss_core.wire.replica_reports import IndexReport
-from qss_store.storage.apply.row_slices import SliceLimits, WriteLimits
+from qss_store.storage.apply.row_slices import SliceLimits
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.engine import META, Engine, FamilyView
 
@@ -37,7 +37,7 @@ class IndexBuild:
     """The making of one partition's index rows."""
 
     def __init__(
-        self, engine: Engine, meta: Mapping[bytes, bytes], partition: int, limits: WriteLimits
+        self, engine: Engine, meta: Mapping[bytes, bytes], partition: int, limits: SliceLimits
     ) -> None:
         """Goes on where `meta` says that it was."""
         self._engine = engine
@@ -88,7 +88,7 @@ class IndexBuild:
         _LOG.info(told, self._partition, name)
         rows = families.snapshot(self._engine, -1, moved)
         try:
-            for some in _portions(rows, self._below, self._limits.indexed):
+            for some in _portions(rows, self._below, self._limits):
                 async with gate:
                     self._make(families, some)
                 await asyncio.sleep(0)  # Others take their turn.

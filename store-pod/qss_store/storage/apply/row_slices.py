@@ -15,39 +15,29 @@ from qss_client.chunks.chunk import ChunkRows, read_batches, rows_of, split_batc
 from qss_client.chunks.row_keys import Numbers
 from qss_core.formats.headers import Headers
 from qss_core.formats.values import Format, RowEncoder, encoder_of
-from qss_store.storage.column_families import ColumnFamilies
+from qss_store.runtime.settings import Settings
 from qss_store.storage.placement.placed import Placing
 
 # So many rows are placed in one go, as long as they are small: most of its cost is not by row.
 PLACED_ROWS_MAX = 5000
 PLACED_BYTES_MAX = 4 * 1024 * 1024
-SLICE_ROWS_MAX = 500
 SLICE_BYTES_MAX = 1024 * 1024
+INDEXED_SLICE_BYTES_MAX = 64 * 1024
+_DECODED_ROWS_MAX = 500  # Of a payload whose rows are large.
 
 
 class SliceLimits(NamedTuple):
     """How much is written at once; one row that is larger is written alone."""
 
-    rows: int = SLICE_ROWS_MAX
-    size: int = SLICE_BYTES_MAX
+    rows: int
+    size: int
 
 
-# Each row asks a user's code twice, and may have 16 index rows, put and deleted.
-INDEXED_LIMITS = SliceLimits(100, 64 * 1024)
-
-
-class WriteLimits(NamedTuple):
-    """How much a pod writes at once, by the kind of its store."""
-
-    usual: SliceLimits = SliceLimits()
-    indexed: SliceLimits = INDEXED_LIMITS
-
-    def of(self, families: ColumnFamilies) -> SliceLimits:
-        """Those of a store's rows."""
-        return self.usual if families.indexing is None else self.indexed
-
-
-WRITE_LIMITS = WriteLimits()
+def slice_limits(settings: Settings, *, is_indexed: bool) -> SliceLimits:
+    """The limits of a store's commits, 1 row at least; `is_indexed`: it is of a user's own type."""
+    if is_indexed:
+        return SliceLimits(max(1, settings.indexed_slice_rows_max), INDEXED_SLICE_BYTES_MAX)
+    return SliceLimits(max(1, settings.slice_rows_max), SLICE_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +58,7 @@ def store_slices(
     store_format: Format,
     default_timestamp_ms: int,
     placing: Placing,
-    limits: SliceLimits = WRITE_LIMITS.usual,
+    limits: SliceLimits,
 ) -> Iterator[StoreSlice]:
     """The rows of all payloads in commit order, in slices.
 
@@ -93,7 +83,7 @@ def _batches_of(payload: Payload) -> Iterator[pa.RecordBatch]:
     if isinstance(payload, tuple):
         return split_batches(payload, PLACED_ROWS_MAX)
     is_small = len(payload) <= PLACED_BYTES_MAX
-    return read_batches(payload, PLACED_ROWS_MAX if is_small else SLICE_ROWS_MAX)
+    return read_batches(payload, PLACED_ROWS_MAX if is_small else _DECODED_ROWS_MAX)
 
 
 def _encoded(rows: ChunkRows, encode: RowEncoder, default_timestamp_ms: int) -> list[bytes | None]:
