@@ -18,7 +18,6 @@ Sequence = NewType("Sequence", int)
 WriterEpoch = NewType("WriterEpoch", int)
 
 PARTITIONS_MAX = 512
-REPLICAS_PER_POD_MAX = 256
 
 
 class StoreType(StrEnum):

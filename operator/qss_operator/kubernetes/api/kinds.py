@@ -60,14 +60,6 @@ NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
 TOKEN_REVIEWS = Kind(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False, is_stored=False
 )
-SUBJECT_ACCESS_REVIEWS = Kind(
-    "authorization.k8s.io",
-    "v1",
-    "subjectaccessreviews",
-    "SubjectAccessReview",
-    namespaced=False,
-    is_stored=False,
-)
 CUSTOM_RESOURCE_DEFINITIONS = Kind(
     "apiextensions.k8s.io",
     "v1",

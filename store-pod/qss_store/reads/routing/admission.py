@@ -85,7 +85,10 @@ def read(
     """
     replica = pod.local(partition)
     options = request.options
-    role = _role_for(replica, pod, options)
+    role = replica.role
+    assert role is not None, "a local replica has a role"
+    if role is not Role.ACTIVE:
+        _check_role(replica, pod, options)
     view = replica.view
     if view is None:
         why = replica.failure.message if replica.failure else "it is being opened"
@@ -107,15 +110,12 @@ def read(
     return reading, produce(reading)
 
 
-def _role_for(replica: Replica, pod: Pod, options: ReadOptions) -> Role:
-    """The replica's role, if a replica of that role may answer."""
-    role = replica.role
-    assert role is not None, "a local replica has a role"
-    if role is Role.LEARNER:
+def _check_role(replica: Replica, pod: Pod, options: ReadOptions) -> None:
+    """Refuses what a replica that is not the active may not answer."""
+    if replica.role is Role.LEARNER:
         raise _elsewhere(NotPresentError, pod, replica, "is still being copied to")
-    if options.require_active and role is not Role.ACTIVE:
+    if options.require_active:
         raise _elsewhere(NotActiveError, pod, replica, "is only a standby on")
-    return role
 
 
 def _sees_uncommitted(replica: Replica, options: ReadOptions) -> bool:
