@@ -1,4 +1,4 @@
-"""The shape of the code, as style.md asks for it; what a linter does not know."""
+"""The shape of the code: what a linter does not know."""
 
 import ast
 import re

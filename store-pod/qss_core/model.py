@@ -57,7 +57,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
 
 class PartitionConfiguration(Wire, frozen=True, kw_only=True):
-    """Who serves one partition in one epoch (replication.md, "Configuration of a partition").
+    """Who serves one partition in one epoch.
 
     Pods are ordinals. `active` is in `in_sync`, `in_sync` is in `replicas`.
     """

@@ -11,7 +11,7 @@ Rooms by floor; imports go to lower floors only:
     replication, runtime          the rules of the changelog; settings, clock, metrics
 
 A write comes in at `http.internal`, is staged by `writes.participant_service`, decided by
-`writes.coordinator_service` and applied by `replicas.replica` through `storage.apply`. A read
+`writes.coordinator_service` and applied by `replicas.apply` through `storage.commit_rows`. A read
 comes in at `http.query`, is planned in `reads.plans`, admitted by `reads.routing.admission` and
 answered from a view that `replicas.views.current_view` published.
 """

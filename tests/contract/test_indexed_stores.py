@@ -19,7 +19,7 @@ from qss_store.reads.plans.dispatch import plan_of
 from qss_store.reads.plans.indexes import IndexPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece
-from qss_store.reads.scans.key_scan import RowScan, open_scan
+from qss_store.reads.scans.open_scan import RowScan, open_scan
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.plugins import Extensions
 from qss_store.storage.engine import META

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from qss_store.http.content_types import JSON
-from qss_store.reads.scans.open_scan import SCAN_ROWS_MAX
+from qss_store.reads.scans.replica_reads import SCAN_ROWS_MAX
 from qss_store.runtime.settings import Settings
 from qss_testing.clients.http import NDJSON, Api
 from qss_testing.faults.slow_readers import open_stream

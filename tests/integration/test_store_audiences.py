@@ -26,7 +26,7 @@ from qss_operator.kubernetes.api.kinds import PODS, STATEFUL_SETS, STORES
 from qss_operator.kubernetes.names import StoreNames
 from qss_operator.kubernetes.store_loop import StoreLoop
 from qss_store.access.setup import audiences_of
-from qss_store.access.tokens import Audiences, claims_of
+from qss_store.access.token_claims import Audiences, claims_of
 from qss_store.runtime.command_line import parse_arguments
 from qss_testing.fakes.control_world import STORE
 from qss_testing.fakes.reviewer import AUDIENCE, COMMON, Reviewer, make_token

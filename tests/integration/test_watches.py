@@ -10,8 +10,8 @@ import pytest
 
 from qss_operator.kubernetes.api.client import connect
 from qss_operator.kubernetes.api.kinds import STORES
+from qss_operator.kubernetes.kopf_watch import Seen, WatchThread
 from qss_operator.kubernetes.stores import Stores
-from qss_operator.kubernetes.watch_thread import Seen, WatchThread
 from qss_operator.kubernetes.watches import CHILDREN, Watches
 from qss_testing.fakes.control_world import STORE
 from qss_testing.fakes.toy_cluster import NAMESPACE, SPEC, ToyCluster, store_context_of, toy_cluster

@@ -12,7 +12,7 @@ from qss_core.errors import CorruptionError, DiskFullError
 from qss_core.model import Epoch, Ordinal, PartitionId
 from qss_core.wire.messages import partition_commit
 from qss_store.replication.entries import encode_entry, encode_offset
-from qss_store.storage.apply.commit_writer import APPLYING
+from qss_store.storage.commit_rows.commit_writer import APPLYING
 from qss_store.storage.database_files import newest_log
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine

@@ -21,7 +21,7 @@ from qss_core.wire.messages import (
     WriterOpened,
 )
 from qss_store.replication.entries import decode_entry
-from qss_store.storage.apply.commit_writer import APPLYING
+from qss_store.storage.commit_rows.commit_writer import APPLYING
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
 from qss_store.transactions.commands import Abort, Barrier, Stage, command_of
 from qss_testing.fakes.set_clock import SetClock

@@ -23,9 +23,9 @@ from qss_operator.kubernetes.api.kinds import (
 )
 from qss_operator.kubernetes.api.read_cache import RESYNC_S, ReadApi
 from qss_operator.kubernetes.api.requests import Object
+from qss_operator.kubernetes.kopf_watch import Seen, WatchThread
 from qss_operator.kubernetes.leadership.health import Health
 from qss_operator.kubernetes.stores import Stores
-from qss_operator.kubernetes.watch_thread import Seen, WatchThread
 
 logger = logging.getLogger(__name__)
 

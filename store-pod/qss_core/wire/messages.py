@@ -130,7 +130,7 @@ def metadata_of(assignment: StoreAssignment) -> StoreMetadata:
     )
 
 
-# --- Writers and batches (transactions.md).
+# --- Writers and batches (store-pod/docs/batches.md).
 
 
 class OpenWriterRequest(Wire, frozen=True, kw_only=True):

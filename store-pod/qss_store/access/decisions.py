@@ -14,7 +14,7 @@ from typing import TypeVar
 from qss_core.errors import StoreError, UnauthenticatedError
 from qss_store.access.reviews import Account
 from qss_store.access.rights import Identities, Requirement, Right, forbidden, unbound
-from qss_store.access.tokens import EXPIRED
+from qss_store.access.token_claims import EXPIRED
 from qss_store.runtime.settings import Settings
 
 # What is asked of the API server: a right of the token's account, or (None) whose token it is.

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from qss_client.http.credentials import Credentials
 from qss_core.audiences import own_audience
-from qss_store.access.guard import Guard
 from qss_store.access.review_client import ApiServer
 from qss_store.access.rights import Identities
 from qss_store.access.tls import Certificates
-from qss_store.access.tokens import Audiences
+from qss_store.access.token_check import Guard
+from qss_store.access.token_claims import Audiences
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.command_line import service_account
 from qss_store.runtime.metrics import Metrics

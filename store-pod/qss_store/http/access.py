@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from qss_store.access.guard import Guard
 from qss_store.access.rights import Caller, requirement_of
+from qss_store.access.token_check import Guard
 from qss_store.http.middleware import route_of
 
 

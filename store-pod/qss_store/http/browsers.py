@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from qss_core.errors import ForbiddenError
-from qss_store.access.guard import Guard
+from qss_store.access.token_check import Guard
 from qss_store.runtime.settings import Settings
 
 # No public name server answers for names of one word, and for these.

@@ -14,7 +14,7 @@ from qss_store.reads.plans.times import plan_sessions, plan_windows
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.scatter import deadline_exceeded
 from qss_store.reads.scans.cursors import Piece
-from qss_store.reads.scans.key_scan import RowScan, open_scan
+from qss_store.reads.scans.open_scan import RowScan, open_scan
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 

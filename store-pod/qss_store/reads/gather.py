@@ -24,8 +24,8 @@ from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read_prepared
 from qss_store.reads.routing.peer_reads import PeerRequest
 from qss_store.reads.routing.trace import ExecutionTrace
-from qss_store.reads.scans import open_scan as local
-from qss_store.reads.scans.key_scan import RowScan
+from qss_store.reads.scans import replica_reads as local
+from qss_store.reads.scans.open_scan import RowScan
 from qss_store.reads.user_queries import FoldPlan, fold, open_fold
 from qss_store.runtime.request_memory import MemoryShare
 

@@ -34,7 +34,7 @@ from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read, read_prepared
 from qss_store.reads.routing.peer_reads import PeerRequest
 from qss_store.reads.routing.trace import ExecutionTrace
-from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
+from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100

@@ -25,7 +25,7 @@ from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.peer_reads import PeerRequest
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, encode_cursor
-from qss_store.reads.scans.key_scan import open_scan
+from qss_store.reads.scans.open_scan import open_scan
 from qss_store.reads.scans.sources import LocalSource, Source, open_remote
 
 # A peer ends its part a little before our time is up, so that it can still say where.

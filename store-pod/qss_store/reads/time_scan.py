@@ -34,7 +34,7 @@ from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.scatter import deadline_exceeded
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, encode_cursor
-from qss_store.reads.scans.open_scan import CHUNK_ROWS_MAX
+from qss_store.reads.scans.replica_reads import CHUNK_ROWS_MAX
 from qss_store.reads.scans.sources import open_remote
 from qss_store.reads.scans.time_bounds import TimeOrder, make_filter, make_time_order
 from qss_store.reads.scans.time_page import TimePage

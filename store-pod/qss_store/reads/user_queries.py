@@ -23,8 +23,8 @@ from qss_store.reads.plans.dispatch import RowsPlan, plan_of
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.routing.scatter import deadline_exceeded
 from qss_store.reads.scans.cursors import Piece
-from qss_store.reads.scans.key_scan import RowScan, open_scan
-from qss_store.reads.scans.open_scan import CHUNK_ROWS_MAX
+from qss_store.reads.scans.open_scan import RowScan, open_scan
+from qss_store.reads.scans.replica_reads import CHUNK_ROWS_MAX
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.plugins import PartitionQuery, QueryType

@@ -19,7 +19,7 @@ from qss_store.replication.entries import (
     encode_offset,
 )
 from qss_store.runtime.clock import Clock
-from qss_store.storage.apply.commit_writer import APPLIED
+from qss_store.storage.commit_rows.commit_writer import APPLIED
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Engine
 from qss_store.transactions.commands import (
     Command,

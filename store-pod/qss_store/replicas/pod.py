@@ -49,7 +49,7 @@ from qss_store.runtime.clock import Clock
 from qss_store.runtime.heavy_turns import HeavyTurns
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.request_memory import RequestMemory
-from qss_store.storage.apply.row_slices import SliceLimits, slice_limits
+from qss_store.storage.commit_rows.row_slices import SliceLimits, slice_limits
 from qss_store.storage.index_keys import Indexing, indexing_of
 
 _LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
-from qss_store.storage.apply.row_slices import SliceLimits
+from qss_store.storage.commit_rows.row_slices import SliceLimits
 from qss_store.storage.index_keys import Indexing
 
 _DEFAULTS = Settings()

@@ -23,15 +23,15 @@ from qss_store.replicas.apply.pending_entries import PendingEntries
 from qss_store.replicas.apply.replica_health import ReplicaHealth
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.changelog import Changelog
-from qss_store.replicas.format_task import FormatChange
+from qss_store.replicas.format_change import FormatChange
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.current_view import CurrentView
 from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
 from qss_store.replicas.views.uncommitted import UncommittedRows
 from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication import log as logs
-from qss_store.storage.apply.index_build import IndexBuild
 from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.commit_rows.index_build import IndexBuild
 from qss_store.storage.engine import META, Engine, PassingError, shortage_of
 from qss_store.storage.format_migration import Migration
 from qss_store.storage.replica_identity import newest_configuration

@@ -6,12 +6,12 @@ reference that it is tested against. Only these two modules of RocksDB import ro
 rows come in `stretches`, lists of some hundred.
 
 `column_families` says which families a partition has, by the store's type and format.
-`placement` turns a batch's rows into row keys and families, `apply` writes them in slices,
+`placement` turns a batch's rows into row keys and families, `commit_rows` writes them in slices,
 `views` reads them back as one state of one moment, also while some rows have an older format
 (`format_migration` moves those) and while staged rows lie over them. `index_keys` makes the
 index rows of a user's own store type. `replica_identity` keeps, in the database, whose replica
 it is. `database_files` looks at a database's files from outside, `free_space` at the volume.
 
-The room knows no replica, no pod and no HTTP. Its imports go from `apply` to `placement` to
-`column_families` and `views` to `engine`.
+The room knows no replica, no pod and no HTTP. Its imports go from `commit_rows` to `placement`
+to `column_families` and `views` to `engine`.
 """

@@ -1,4 +1,4 @@
-"""Batches over many partitions (transactions.md): what is decided, never how it travels. Pure.
+"""Batches over many partitions (docs/batches.md): what is decided, never how it travels. Pure.
 
 `commands` is what changelog entries say. `machine` is the state machine of one partition: it plans
 what each entry does, in order, and advances when the replica has written that. `participant` knows

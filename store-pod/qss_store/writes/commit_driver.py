@@ -24,7 +24,7 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replication import log as logs
 from qss_store.runtime.settings import Settings
-from qss_store.storage.apply.commit_writer import read_payload
+from qss_store.storage.commit_rows.commit_writer import read_payload
 from qss_store.transactions.commands import Complete
 from qss_store.transactions.coordinator import Coordinator
 from qss_store.writes.participant_client import MakeMessage, ParticipantClient

@@ -94,7 +94,7 @@ PLANTS = (
         "a full volume hides what is whole",
         (
             Change(
-                f"{_STORE}/replicas/apply/recovery.py",
+                f"{_STORE}/replicas/apply/replica_recovery.py",
                 "(() if found.is_commit_unfinished else (Step.SHOW_STATE,))",
                 "()",
             ),

@@ -12,7 +12,7 @@ from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.settings import Settings
-from qss_store.storage.apply.row_slices import slice_limits
+from qss_store.storage.commit_rows.row_slices import slice_limits
 from qss_store.storage.engine import Engine
 from qss_testing.fakes.set_clock import SetClock
 from qss_testing.pods.stores import configuration, make_definition

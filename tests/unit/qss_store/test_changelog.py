@@ -19,7 +19,7 @@ from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.views.decoded_rows import DecodedEntries, DecodedRows
 from qss_store.replication.entries import EntryHead, decode_head, encode_offset
 from qss_store.storage import database_files as files
-from qss_store.storage.apply.commit_writer import APPLIED
+from qss_store.storage.commit_rows.commit_writer import APPLIED
 from qss_store.storage.engine import CHANGELOG, META, Engine
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.transactions.commands import Abort

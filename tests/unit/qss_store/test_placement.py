@@ -20,7 +20,7 @@ from qss_core.model import StoreDefinition, StoreType
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.storage.placement.placed import Placed, Placing
-from qss_store.storage.placement.rows import placing_of
+from qss_store.storage.placement.row_families import placing_of
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_testing.pods.stores import make_definition
 

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from qss_store.access.guard import Guard
+from qss_store.access.token_check import Guard
 from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
 from qss_store.http.discovery import DiscoveryApi

@@ -1,4 +1,4 @@
-"""The internal port: what writers, peers and the operator ask (http-api.md).
+"""The internal port: what writers, peers and the operator ask (docs/batches.md).
 
 Requests of writers may be sent to any pod: one that does not coordinate passes them on, once.
 """

@@ -14,7 +14,7 @@ from qss_core.model import PartitionId
 from qss_core.queries.parameters import ReadOptions, Scope
 from qss_core.queries.requests import BatchRequest
 from qss_core.wire.bodies import decode_request
-from qss_store.access.guard import Guard
+from qss_store.access.token_check import Guard
 from qss_store.http.browsers import Callers
 from qss_store.http.content_types import JSON
 from qss_store.http.large_answers import LARGE_BYTES
@@ -23,7 +23,7 @@ from qss_store.http.query.timed import TimedApi
 from qss_store.reads.context import ReadContext
 from qss_store.reads.get_many import BatchGet
 from qss_store.reads.routing.admission import Reading, read
-from qss_store.reads.scans import open_scan as local
+from qss_store.reads.scans import replica_reads as local
 from qss_store.runtime.metrics import RequestMetrics
 
 POINT_ROUTE = "/state/stores/{store}/{key}"

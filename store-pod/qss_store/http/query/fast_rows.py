@@ -8,8 +8,8 @@ from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import read
 from qss_store.reads.scans.cursors import Piece, encode_cursor
-from qss_store.reads.scans.key_scan import open_scan
-from qss_store.reads.scans.open_scan import SCAN_ROWS_MAX
+from qss_store.reads.scans.open_scan import open_scan
+from qss_store.reads.scans.replica_reads import SCAN_ROWS_MAX
 
 
 def rows_at_once(

@@ -32,7 +32,7 @@ from qss_store.reads.request import ReadRequest
 from qss_store.reads.routing.admission import Reading, read_prepared
 from qss_store.reads.routing.peer_reads import HttpAnswer, PeerRequest
 from qss_store.reads.routing.trace import ExecutionTrace
-from qss_store.reads.scans import open_scan as local
+from qss_store.reads.scans import replica_reads as local
 from qss_store.runtime.peer_client import refusal_of
 from qss_store.runtime.request_memory import NoMemoryError
 

@@ -13,7 +13,7 @@ from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.plans.indexes import IndexPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece, bounds_after
-from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, NO_ROWS, Chunk
+from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, NO_ROWS, Chunk
 from qss_store.runtime.metrics import Metrics
 from qss_store.storage.views.indexed import IndexedView
 

@@ -1,109 +1,47 @@
-"""Reads of one local replica's state, synchronous: callers bound how long they hold the loop."""
+"""A scan of one replica's rows, whatever the type of the store."""
 
-from typing import NamedTuple
+from typing import Protocol
 
-from qss_core.errors import MalformedBytesError, StoreError, unreadable
-from qss_core.formats.values import RowSplitter
 from qss_core.model import Sequence
-from qss_store.reads.codec import RowWriter
 from qss_store.reads.encode.json import RowEncoder
-from qss_store.reads.plans.keys import OnePlan, PointPlan, ScanPlan
+from qss_store.reads.plans.dispatch import RowsPlan
+from qss_store.reads.plans.indexes import IndexPlan
+from qss_store.reads.plans.keys import ScanPlan
 from qss_store.reads.routing.admission import Reading
-from qss_store.reads.scans.cursors import Piece, bounds_after
-from qss_store.reads.scans.read_ahead import ReadAhead
-from qss_store.reads.scans.version_lookup import find_version, versions_in
+from qss_store.reads.scans.cursors import Piece
+from qss_store.reads.scans.index_scan import IndexScan
+from qss_store.reads.scans.replica_reads import Chunk, KeyScan
+from qss_store.reads.scans.timed_scan import TimedScan
 from qss_store.runtime.metrics import Metrics
 
-CHUNK_ROWS_MAX = 500
-CHUNK_BYTES_MAX = 256 * 1024
-SCAN_ROWS_MAX = 1000  # They are encoded many at once, so that a chunk takes as long.
 
+class RowScan(Protocol):
+    """Rows of one state; it keeps its own hold on it until `close`."""
 
-class Chunk(NamedTuple):
-    """Some rows of a scan, as its answer has them."""
-
-    row_count: int
-    data: bytes
-
-
-NO_ROWS = Chunk(0, b"")
-
-
-def read_point(reading: Reading, plan: OnePlan, write: RowWriter) -> bytes | None:
-    """The key's row as JSON; None where the key is absent."""
-    try:
-        if isinstance(plan, PointPlan):
-            row = reading.view.snapshot.get(plan.key)
-            return None if row is None else write(plan.key, row)
-        found = find_version(versions_in(reading), plan.key, plan.as_of)
-        return None if found is None else write(*found)
-    except MalformedBytesError as error:
-        raise unreadable(error) from error
-
-
-def read_bytes(reading: Reading, plan: OnePlan, split: RowSplitter) -> bytes | None:
-    """The value of the key's row as it is stored; None where the key is absent."""
-    try:
-        if isinstance(plan, PointPlan):
-            row = reading.view.snapshot.get(plan.key)
-            return None if row is None else split(row)[2]
-        found = find_version(versions_in(reading), plan.key, plan.as_of)
-        return None if found is None else found[1]
-    except MalformedBytesError as error:
-        raise unreadable(error) from error
-
-
-def estimate_count(reading: Reading) -> int:
-    """About how many keys there are."""
-    return reading.replica.approximate_count()
-
-
-class KeyScan:
-    """A scan of one replica's state; it keeps its own hold on it until `close`."""
-
-    def __init__(
-        self, reading: Reading, plan: ScanPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
-    ) -> None:
-        """Opens the iterator after `start`, in the loop's turn that took the reading."""
-        lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
-        self._encoder = encoder
-        self.last_key = start.last_key
-        self.sequence: Sequence = reading.view.sequence
-        self.rows_read = 0
-        rows = reading.view.snapshot.scan(lower=lower, upper=upper, reverse=plan.reverse)
-        # One row ahead: a scan that stops at a limit knows whether anything is left.
-        self._ahead: ReadAhead | None = ReadAhead(rows, CHUNK_BYTES_MAX)
-        self._gauge = metrics.open_iterators
-        self._gauge.inc()
+    last_key: bytes | None  # A cursor goes on behind it.
+    sequence: Sequence
 
     @property
     def is_over(self) -> bool:
         """Whether all rows were taken."""
-        return self._ahead is None or self._ahead.is_over
 
     @property
     def told(self) -> str:
         """How many rows were looked at and given, in words."""
-        return f"{self.rows_read} rows scanned, {self.rows_read} returned"
 
     def take(self, rows_max: int) -> Chunk:
-        """The next rows, up to `rows_max` and a chunk's limits."""
-        if self._ahead is None:
-            raise StoreError("the scan was closed")
-        keys, rows = self._ahead.take(min(rows_max, SCAN_ROWS_MAX))
-        if not keys:
-            return NO_ROWS
-        try:
-            data = self._encoder.of_rows(keys, rows)
-        except MalformedBytesError as error:
-            raise unreadable(error) from error
-        # Only now: rows of a chunk that failed were not given out.
-        self.last_key = keys[-1]
-        self.rows_read += len(keys)
-        return Chunk(len(keys), data)
+        """The next rows; none, also before the end, where the next ones are far off."""
 
     def close(self) -> None:
         """Lets go of the state; again is no error."""
-        if self._ahead is not None:
-            self._ahead = None
-            self._gauge.dec()
+
+
+def open_scan(
+    reading: Reading, plan: RowsPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
+) -> RowScan:
+    """Opens the iterator after `start`, in the loop's turn that took the reading."""
+    if isinstance(plan, IndexPlan):
+        return IndexScan(reading, plan, start, encoder, metrics)
+    if isinstance(plan, ScanPlan):
+        return KeyScan(reading, plan, start, encoder, metrics)
+    return TimedScan(reading, plan, start, encoder, metrics)

@@ -30,8 +30,8 @@ from qss_store.reads.routing.budget import ReadBudget
 from qss_store.reads.routing.peer_reads import Lines
 from qss_store.reads.routing.trace import ExecutionTrace
 from qss_store.reads.scans.cursors import Piece, decode_cursor
-from qss_store.reads.scans.key_scan import RowScan
-from qss_store.reads.scans.open_scan import NO_ROWS, SCAN_ROWS_MAX, Chunk
+from qss_store.reads.scans.open_scan import RowScan
+from qss_store.reads.scans.replica_reads import NO_ROWS, SCAN_ROWS_MAX, Chunk
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.heavy_turns import HeavyTurns
 

@@ -11,8 +11,8 @@ from qss_store.reads.encode.json import RowEncoder
 from qss_store.reads.plans.times import TimedPlan
 from qss_store.reads.routing.admission import Reading
 from qss_store.reads.scans.cursors import Piece, bounds_after
-from qss_store.reads.scans.open_scan import CHUNK_BYTES_MAX, SCAN_ROWS_MAX, Chunk
 from qss_store.reads.scans.read_ahead import ReadAhead
+from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, SCAN_ROWS_MAX, Chunk
 from qss_store.reads.scans.time_bounds import make_filter, row_bounds
 from qss_store.reads.scans.version_lookup import is_kept, open_versions, versions_in
 from qss_store.runtime.metrics import Metrics

@@ -9,18 +9,18 @@ from contextlib import suppress
 
 from qss_core.errors import DiskFullError
 from qss_core.model import Offset
-from qss_store.replicas.apply.recovery import Recovery
 from qss_store.replicas.apply.replica_parts import ReplicaParts
+from qss_store.replicas.apply.replica_recovery import Recovery
 from qss_store.replication import log as logs
 from qss_store.replication.entries import encode_offset
-from qss_store.storage.apply.commit_writer import (
+from qss_store.storage.commit_rows.commit_writer import (
     APPLIED,
     CommitWriter,
     drop_families,
     put_or_delete,
 )
 from qss_store.storage.engine import META, Batch
-from qss_store.storage.placement.rows import placing_of
+from qss_store.storage.placement.row_families import placing_of
 from qss_store.transactions.commands import Commit, LoggedCommand
 from qss_store.transactions.commit_plan import CommitPlan
 from qss_store.transactions.machine import Outcome

@@ -10,11 +10,11 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from qss_core.errors import AccessUnknownError, ForbiddenError, StoreError, UnauthenticatedError
-from qss_store.access.guard import Guard
 from qss_store.access.review_limits import OF_STRANGERS_MAX
 from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError, encode_token_review
 from qss_store.access.rights import Identities, Requirement, Right
-from qss_store.access.tokens import Audiences
+from qss_store.access.token_check import Guard
+from qss_store.access.token_claims import Audiences
 from qss_store.runtime.clock import SystemClock
 from qss_store.runtime.metrics import AccessMetrics
 from qss_store.runtime.settings import Settings

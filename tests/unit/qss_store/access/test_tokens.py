@@ -3,7 +3,7 @@
 import pytest
 
 from qss_core.errors import UnauthenticatedError
-from qss_store.access.tokens import (
+from qss_store.access.token_claims import (
     TOKEN_BYTES_MAX,
     Audiences,
     Claims,

@@ -1,4 +1,4 @@
-"""How a commit's rows are written (replication.md, "How a commit is applied").
+"""How a commit's rows are written.
 
 A commit that fits one slice is one write. Otherwise `applying` is written first, then the slices,
 and the last one carries the meta rows: a replica that opens with `applying` set writes the whole
@@ -13,8 +13,8 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Offset
 from qss_store.replication.entries import encode_offset
 from qss_store.runtime.blocking import run_blocking
-from qss_store.storage.apply.row_slices import Payload, SliceLimits, StoreSlice, store_slices
 from qss_store.storage.column_families import ColumnFamilies
+from qss_store.storage.commit_rows.row_slices import Payload, SliceLimits, StoreSlice, store_slices
 from qss_store.storage.engine import META, PAYLOAD, Batch, Engine
 from qss_store.storage.placement.placed import Placing
 from qss_store.transactions.commit_plan import CommitPlan

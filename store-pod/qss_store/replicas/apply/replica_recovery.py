@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import assert_never
 
 from qss_store.replicas.apply.replica_parts import ReplicaParts
-from qss_store.storage.apply.commit_writer import APPLYING, drop_families
+from qss_store.storage.commit_rows.commit_writer import APPLYING, drop_families
 from qss_store.storage.engine import META
 
 

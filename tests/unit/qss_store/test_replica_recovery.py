@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from qss_store.replicas.apply.recovery import Found, Step, plan_recovery
+from qss_store.replicas.apply.replica_recovery import Found, Step, plan_recovery
 from qss_store.replicas.replica import Replica
 from qss_testing.faults.faulty_engine import Faults, FaultyEngine, JournaledEngine
 from qss_testing.pods.one_replica import started_replica

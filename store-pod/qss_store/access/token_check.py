@@ -38,7 +38,7 @@ from qss_store.access.reviews import (
     encode_token_review,
 )
 from qss_store.access.rights import Identities, Requirement, Right
-from qss_store.access.tokens import (
+from qss_store.access.token_claims import (
     Audiences,
     bearer_token,
     claims_of,

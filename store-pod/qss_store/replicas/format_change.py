@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from qss_core.model import StoreDefinition
 from qss_store.replicas.views.view_maker import ViewMaker
-from qss_store.storage.apply.commit_writer import drop_families
+from qss_store.storage.commit_rows.commit_writer import drop_families
 from qss_store.storage.engine import Engine
 from qss_store.storage.format_migration import Migration, Step
 
