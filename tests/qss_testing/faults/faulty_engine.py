@@ -26,7 +26,7 @@ class Faults:
     # Where a process dies before a sync or before the next write is the same to its disk.
     counts_syncs: bool = True
     steps: int = 0
-    look: Callable[[], None] | None = None  # Called before each step of the event loop's thread,
+    look: Callable[[], None] | None = None  # Called before each step of the event loop's tasks,
     look_from: int = 0  # from this one on: what other runs have seen before need not be seen again.
     crashed: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
@@ -40,11 +40,7 @@ class Faults:
         with self._lock:
             self.steps += 1
             number = self.steps
-        if (
-            self.look is not None
-            and number >= self.look_from
-            and threading.current_thread() is threading.main_thread()
-        ):
+        if self.look is not None and number >= self.look_from and _is_of_a_task():
             self.look()
         if self.crash_at and number >= self.crash_at:
             self.is_dead = True
@@ -52,6 +48,14 @@ class Faults:
             raise Crash
         if self.full_at <= number < self.full_at + self.full_times:
             raise DiskFullError("the volume is full")
+
+
+def _is_of_a_task() -> bool:
+    """Whether a task runs here, and not what it has handed over to an executor."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False  # Another thread.
 
 
 class FaultyEngine:
