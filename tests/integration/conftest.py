@@ -71,12 +71,21 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """The one Spark of this process: tasks may fail three times, results of 2 MiB are too large."""
-    from qss_spark.session import local_session
-    from qss_testing.writers.word_counts import SMALL
+    """The one Spark of this process: tasks may fail three times, results of 2 MiB are too large.
 
-    settings = {"spark.master": "local[2,4]", "spark.driver.maxResultSize": "2m"}
-    session = local_session("tests", configuration={**SMALL, **settings})
+    Its workers are forks of a process that has imported what they need.
+    """
+    from qss_spark.session import local_session
+    from qss_testing.writers.word_counts import SMALL, TESTS
+
+    settings = {
+        "spark.master": "local[2,4]",
+        "spark.driver.maxResultSize": "2m",
+        "spark.python.daemon.module": "qss_testing.writers.spark_workers",
+    }
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", str(TESTS))
+        session = local_session("tests", configuration={**SMALL, **settings})
     yield session
     session.stop()
 

@@ -1,0 +1,40 @@
+"""Starts Spark's Python workers as forks of a process that has imported what they need.
+
+Spark's own daemon imports after the fork, since a user's modules may start threads: a second of CPU
+for each worker, and Spark starts workers for each plan of a data source. Spark runs this program
+(`spark.python.daemon.module`) with the worker's module.
+"""
+
+import gc
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from pyspark.daemon import manager
+
+# jemalloc knows of forks: it starts this one anew.
+_FORKABLE = {"jemalloc_bg_thd"}
+_MODULES = (
+    "pandas",
+    "pyarrow",
+    "pyspark.worker",
+    "pyspark.sql.pandas.serializers",
+    "pyspark_queryablestate",
+    "qss_spark",
+)
+
+
+def main() -> None:
+    """Spark's daemon, once all is imported."""
+    for module in (*_MODULES, *sys.argv[1:2]):
+        importlib.import_module(module)
+    tasks = Path("/proc/self/task").iterdir()
+    threads = {(one / "comm").read_text().strip() for one in tasks if int(one.name) != os.getpid()}
+    assert threads <= _FORKABLE, f"threads would be lost in the forks: {threads}"
+    gc.freeze()  # A worker looks for garbage after each task.
+    manager()
+
+
+if __name__ == "__main__":
+    main()
