@@ -144,7 +144,7 @@ PLANTS = (
                 "",
             ),
         ),
-        "tests/unit/qss_store/test_losses.py"
+        "tests/unit/qss_store/transactions/test_losses.py"
         "::test_another_batch_at_the_last_applied_sequence_is_refused",
     ),
     Plant(
@@ -216,7 +216,7 @@ PLANTS = (
                 "    if False:\n",
             ),
         ),
-        "tests/unit/qss_operator/test_disk_claims.py::"
+        "tests/unit/qss_operator/planning/test_disk_claims.py::"
         "test_an_empty_volume_is_not_filled_once_a_pod_holds_entries_whatever_the_status_says",
     ),
     Plant(
@@ -228,7 +228,7 @@ PLANTS = (
                 "        return mine\n",
             ),
         ),
-        "tests/unit/qss_store/test_inputs.py::test_a_take_over_keeps_what_another_writer_has_read",
+        "tests/unit/qss_store/transactions/test_inputs.py::test_a_take_over_keeps_what_another_writer_has_read",
     ),
     Plant(
         "a count is of rows that are not shown",

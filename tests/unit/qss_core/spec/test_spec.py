@@ -27,7 +27,7 @@ from qss_core.spec.resource import (
 )
 from qss_core.wire.messages import decode, encode
 
-CRD_FILE = Path(__file__).parents[3] / "crds" / "queryablestatestores.yaml"
+CRD_FILE = Path(__file__).parents[4] / "crds" / "queryablestatestores.yaml"
 MINIMAL: dict[str, Any] = {
     "store": {"type": "KeyValue", "key": {"serde": "string"}, "value": {"serde": "json"}},
     "partitions": 12,

@@ -8,7 +8,7 @@ import pytest
 
 from qss_store.runtime.process.libraries import LibraryError, check_libraries
 
-PROJECT = Path(__file__).parents[3] / "pyproject.toml"
+PROJECT = Path(__file__).parents[4] / "pyproject.toml"
 
 
 def test_the_installed_libraries_are_those_of_the_project() -> None:
