@@ -4,7 +4,7 @@ Memory is bounded: what did not come again for longest is forgotten first.
 """
 
 import re
-from collections import OrderedDict
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -30,7 +30,6 @@ class EventLimits:
     same_within_s: float = 600.0
     a_minute: int = 10
     remembered_max: int = 2000
-    objects_max: int = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +70,14 @@ class Posted:
     last_s: float
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    filled_s: float
-
-
 class EventMemory:
     """What was posted lately, and how much each object may still post."""
 
     def __init__(self, limits: EventLimits) -> None:
         self._limits = limits
-        self.posted: OrderedDict[tuple[str, str, str, str], Posted] = OrderedDict()
-        self.buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self.posted: dict[tuple[str, str, str, str], Posted] = {}
+        self._minute = 0.0
+        self.of_this_minute: Counter[str] = Counter()  # Posts by object.
 
     def again(self, happening: Happening, now_s: float) -> Posted | None:
         """The event that this is once more, counted; None if it is a new one."""
@@ -103,26 +97,18 @@ class EventMemory:
         self.posted.pop(happening.key, None)
 
     def may_post(self, subject: Subject, now_s: float) -> bool:
-        """Takes one of the object's tokens, which come back evenly within a minute."""
-        full = float(self._limits.a_minute)
-        bucket = self.buckets.get(subject.uid)
-        if bucket is None:
-            bucket = self.buckets[subject.uid] = _Bucket(full, now_s)
-        self.buckets.move_to_end(subject.uid)
-        while len(self.buckets) > self._limits.objects_max:
-            self.buckets.popitem(last=False)
-        bucket.tokens = min(full, bucket.tokens + (now_s - bucket.filled_s) * full / 60)
-        bucket.filled_s = now_s
-        if bucket.tokens < 1:
-            return False
-        bucket.tokens -= 1
-        return True
+        """Counts a post of the object in this minute; whether it may have so many."""
+        if now_s // 60 != self._minute:
+            self._minute = now_s // 60
+            self.of_this_minute.clear()
+        self.of_this_minute[subject.uid] += 1
+        return self.of_this_minute[subject.uid] <= self._limits.a_minute
 
     def _remember(self, happening: Happening, posted: Posted) -> None:
+        self.posted.pop(happening.key, None)
         self.posted[happening.key] = posted
-        self.posted.move_to_end(happening.key)
-        while len(self.posted) > self._limits.remembered_max:
-            self.posted.popitem(last=False)
+        if len(self.posted) > self._limits.remembered_max:
+            del self.posted[next(iter(self.posted))]
 
 
 def event_of(happening: Happening, token: str, reporter: str, now: datetime) -> Object:
