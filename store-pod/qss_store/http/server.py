@@ -19,6 +19,7 @@ from qss_store.http.connection.protocol import (
 from qss_store.runtime.heavy_turns import HeavyTurns
 
 _BACKLOG = 1024
+_ROUNDS_OF_FIRST_BYTES = 2  # Of the loop, until a connection that was just made has them.
 
 CONNECTIONS_MAX = 4096
 FAST_PATH = web.AppKey("FAST_PATH", FastPath)
@@ -61,6 +62,14 @@ class _Site(web.BaseSite):
         listening.settimeout(0)
         server = Acceptor(listening, self._make, self._places, self._tls, self._limits)
         self._server = cast(asyncio.Server, server)  # As much of one as the runner needs.
+
+    async def stop(self) -> None:
+        """Listens no more; requests that have come are answered while the runner shuts down."""
+        await super().stop()
+        if self._server is not None:
+            await self._server.wait_closed()
+            for _ in range(_ROUNDS_OF_FIRST_BYTES):
+                await asyncio.sleep(0)
 
     def _make(self) -> Connection:
         server = self._runner.server

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple, Self, cast
 
+from qss_core.errors import MalformedBytesError
 from qss_core.formats.values import RowConverter
 
 Row = tuple[bytes, bytes]
@@ -66,9 +67,21 @@ def up_to(bytes_max: int, source: Iterable[Row]) -> Stretch:
 
 
 def converted(stretches: Iterator[Stretch], convert: RowConverter) -> Iterator[Stretch]:
-    """The same keys, with their rows in another format."""
+    """The same keys, with their rows in another format.
+
+    Raises MalformedBytesError for a row of another format, after the rows before it.
+    """
     for keys, rows, _ in stretches:
-        yield _stretch(keys, list(map(convert, rows)))
+        made: list[bytes] = []
+        malformed: MalformedBytesError | None = None
+        try:
+            made.extend(map(convert, rows))  # It keeps those before a failure.
+        except MalformedBytesError as error:
+            malformed = error
+        if made:
+            yield _stretch(keys[: len(made)], made)
+        if malformed is not None:
+            raise malformed
 
 
 def merged(

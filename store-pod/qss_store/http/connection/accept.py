@@ -26,16 +26,22 @@ class _Newcomer:
     It is made when its first bytes have come: one that never sends any costs a file and no more.
     """
 
-    is_waiting = True
-
-    def __init__(self, address: str, taken: socket.socket, timeout_s: float) -> None:
+    def __init__(
+        self, address: str, taken: socket.socket, timeout_s: float, *, shakes_hands: bool
+    ) -> None:
         """`timeout_s` bounds it from now until both sides have shaken hands."""
+        self._shakes_hands = shakes_hands
         self.address = address
         self.taken = taken
         self.task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._until_s = self._loop.time() + timeout_s
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its client has said nothing yet, or has not finished its handshake."""
+        return self.task is None or self._shakes_hands
 
     @property
     def left_s(self) -> float:
@@ -91,19 +97,22 @@ class Acceptor:
         self._loop.add_reader(listening, self._take_some)
 
     def close(self) -> None:
-        """Listens no more, and ends those who have said nothing."""
+        """Listens no more, and ends those who have said nothing.
+
+        A plain connection whose first bytes have come is made: its request is answered.
+        """
         if self._again is not None:
             self._again.cancel()
         for placed in self._places.held():
-            if isinstance(placed, _Newcomer):
-                self._give_up(placed)
+            if isinstance(placed, _Newcomer) and placed.is_waiting:
+                (self._give_up if self._tls is not None else self._begin)(placed)
         for listening in self.sockets:
             self._loop.remove_reader(listening)
             listening.close()
         self.sockets = ()
 
     async def wait_closed(self) -> None:
-        """Returns when no handshake is under way."""
+        """Returns when no connection is being made."""
         await asyncio.gather(*self._shaking, return_exceptions=True)
 
     def _take_some(self) -> None:
@@ -117,7 +126,12 @@ class Acceptor:
                 self._rest(error)
                 return
             taken.settimeout(0)
-            newcomer = _Newcomer(address_of(peer), taken, self._first_bytes_within_s)
+            newcomer = _Newcomer(
+                address_of(peer),
+                taken,
+                self._first_bytes_within_s,
+                shakes_hands=self._tls is not None,
+            )
             if not self._places.take(newcomer):
                 self._refuse(taken)
                 continue
@@ -175,6 +189,8 @@ class Acceptor:
             self._places.leave(newcomer)
         except BaseException:
             self._places.leave(newcomer)
+            if connection.transport is not None:  # uvloop does not tell it.
+                connection.connection_lost(None)
             newcomer.taken.close()
             raise
         else:

@@ -221,7 +221,7 @@ class Connection(web.RequestHandler):
 
     def _refuse_head(self) -> None:
         """Says so where nothing else is being answered, and closes."""
-        if self.transport is None or self._current_request is not None:
+        if self.transport is None or self._current_request is not None or self._messages:
             self.force_close()
             return
         self.transport.write(_raw_answer(head_too_large()))

@@ -18,6 +18,7 @@ class ReadAhead:
         self._bytes_max = bytes_max
         self._keys: list[bytes] = []
         self._rows: list[bytes] = []
+        self._size = 0  # Bytes of all of them.
         self._read()
 
     @property
@@ -26,39 +27,42 @@ class ReadAhead:
 
     def take(self, rows_max: int) -> Taken:
         """The next rows; none at the end. Raises what the source raises."""
-        size = _bytes_of(self._keys) + _bytes_of(self._rows)
-        while len(self._keys) < rows_max and size < self._bytes_max:
-            more = self._read()
-            if more is None:
-                break
-            size += more
-        count = min(rows_max, self._fitting_of(size))
-        taken = self._keys[:count], self._rows[:count]
-        del self._keys[:count], self._rows[:count]
-        if not self._keys:
+        while len(self._keys) < rows_max and self._size < self._bytes_max and self._read():
+            pass
+        count = min(rows_max, self._fitting)
+        if count < len(self._keys):
+            taken = self._keys[:count], self._rows[:count]
+            del self._keys[:count], self._rows[:count]
+            self._size -= _bytes_of(*taken)
+        else:
+            taken = self._keys, self._rows
+            self._keys, self._rows, self._size = [], [], 0
             self._read()
         return taken
 
     def put_back(self, keys: list[bytes], rows: list[bytes]) -> None:
         """What was taken last and is to come still."""
         self._keys[:0], self._rows[:0] = keys, rows
+        self._size += _bytes_of(keys, rows)
 
-    def _read(self) -> int | None:
-        """How many bytes the next stretch has; None at the end."""
+    def _read(self) -> bool:
+        """Reads the next stretch, if there is one."""
         some = next(self._source, None)
         if some is None:
-            return None
+            return False
         self._keys += some.keys
         self._rows += some.rows
-        return some.size
+        self._size += some.size
+        return True
 
-    def _fitting_of(self, size: int) -> int:
+    @property
+    def _fitting(self) -> int:
         """How many of the rows here may be taken, the one that reaches the limit among them."""
-        if size < self._bytes_max:
+        if self._size < self._bytes_max:
             return len(self._keys)
         sizes = accumulate(map(add, map(len, self._keys), map(len, self._rows)))
         return next(count for count, size in enumerate(sizes, 1) if size >= self._bytes_max)
 
 
-def _bytes_of(some: list[bytes]) -> int:
-    return sum(map(len, some))
+def _bytes_of(keys: list[bytes], rows: list[bytes]) -> int:
+    return sum(map(len, keys)) + sum(map(len, rows))

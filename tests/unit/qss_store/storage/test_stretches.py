@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qss_core.errors import MalformedBytesError
 from qss_store.storage.stretches import (
     STRETCH_BYTES,
     Row,
@@ -63,3 +65,16 @@ def test_rows_come_one_by_one_or_in_stretches() -> None:
         assert [key for some in found for key in some.keys] == [key for key, _ in rows]
         assert all(some.keys for some in found)
     assert list(RowStretches.of(in_stretches(rows, [10, 20]))) == rows
+
+
+def test_rows_before_one_that_cannot_be_converted_come_first() -> None:
+    def convert(row: bytes) -> bytes:
+        if row == b"bad":
+            raise MalformedBytesError("not of this format")
+        return row
+
+    rows = [(b"a", b"1"), (b"b", b"2"), (b"c", b"bad"), (b"d", b"4")]
+    found = converted(in_stretches(rows, []), convert)
+    assert next(found).keys == [b"a", b"b"]
+    with pytest.raises(MalformedBytesError):
+        next(found)
