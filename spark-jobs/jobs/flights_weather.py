@@ -1,12 +1,12 @@
-"""Every flight with the weather of its hour: a join whose sides can be asked for too (KIP-1300).
+"""Joins every flight with the weather of its hour; both sides are stores, too (KIP-1300).
 
     python flights_weather.py --checkpoint /tmp/flights-weather \\
         --url hourly-flights=http://127.0.0.1:8080 --url hourly-weather=... \\
         --url flights-weather=...
 
-A stream-stream join keeps both sides in buffers that nobody sees. Here they are stores: rows of one
-airport and hour that may come more than once, each with the file and the line that it is from as a
-header. One query writes both and the result, in the same batch.
+A stream-stream join of Spark keeps both sides in buffers that no query reads. Here both sides are
+stores. A key and hour may have more than one row; a header of each row has its file and line. One
+streaming query writes both sides and the result in the same batch.
 """
 
 import json
@@ -38,7 +38,7 @@ Side = list[list[str]]  # The rows of one side: [source, value], the value as JS
 
 
 def flights_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """The job: rows of both sides and of the result, and which store each is for."""
+    """Rows of both sides and of the result; the column `store` names the store of each."""
     return (
         _side(flights, FLIGHTS, _FLIGHT)
         .union(_side(weather, WEATHER, _WEATHER))
@@ -64,7 +64,7 @@ def _side(rows: DataFrame, name: str, columns: tuple[str, ...]) -> DataFrame:
 
 
 class HourlyJoin(StatefulProcessor):
-    """One airport's hour: both sides, until no row of it can come any more."""
+    """Both sides of one airport's hour, until the watermark has passed the hour."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Spark calls it once in each task."""
@@ -77,7 +77,7 @@ class HourlyJoin(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
-        """Each new row, and each pair that it makes with a row of the other side."""
+        """Yields each new row, and each pair that it makes with a row of the other side."""
         held = self._sides.get()
         sides: dict[str, Side] = json.loads(held[0]) if held else {FLIGHTS: [], WEATHER: []}
         if held is None:
@@ -92,7 +92,7 @@ class HourlyJoin(StatefulProcessor):
         timerValues: TimerValues,  # noqa: ARG002, N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
-        """Forgets the hour: its rows stay in the stores, for their retention."""
+        """Forgets the hour; its rows stay in the stores until their retention ends."""
         self._sides.clear()
         return iter(())
 
@@ -100,7 +100,7 @@ class HourlyJoin(StatefulProcessor):
 
 
 def joined(origin: str, hour_ms: int, sides: dict[str, Side], rows: Iterator[Row]) -> Iterator[Row]:
-    """What new rows of an hour make; they are put into `sides`."""
+    """Yields each new row and its joined rows; appends the new row to its side in `sides`."""
     for row in rows:
         yield _row(row.side, origin, hour_ms, row.value, [row.source])
         others = sides[WEATHER if row.side == FLIGHTS else FLIGHTS]

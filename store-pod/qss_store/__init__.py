@@ -1,13 +1,13 @@
-"""The store pod: it holds partitions of one store and answers for them over HTTP.
+"""The store pod: it holds partitions of one store and answers queries of them over HTTP.
 
-Rooms by floor; imports go to lower floors only:
+The packages by layer; a module imports from its own and from lower layers only:
 
     __main__                      reads the command line and starts the pod
     http                          the three ports
     reads, writes                 queries; batches
     replicas                      the partitions of this pod, from assignment to visible state
     storage                       RocksDB, families, placement of rows, views
-    transactions, access          the rules of batches; who may call
+    transactions, access          the rules of batches; tokens and rights of callers
     replication, runtime          the rules of the changelog; settings, clock, metrics
 
 A write comes in at `http.internal`, is staged by `writes.participant_service`, decided by

@@ -130,7 +130,7 @@ async def test_a_volume_without_its_assignment_is_compared_before_it_is_served(
         empty(tmp_path / str(SPOILT) / "assignment.json")
         held = await cluster.start_pod(SPOILT)
         await held.pod.assign(cluster.assignment, is_emptied=True)
-        with pytest.raises(NotReadyError, match="asks the other pods"):
+        with pytest.raises(NotReadyError, match="compares its data with the other pods"):
             held.pod.local(SPOILT)
         await held.comparison.first()
         with pytest.raises(RolledBackError):

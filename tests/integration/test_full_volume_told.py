@@ -15,8 +15,10 @@ from qss_testing.waiting import wait_until
 from qss_testing.writers.writer import write_values
 
 MIB = 1024 * 1024
-FULL = re.compile(r"no batch is taken: the volume has \d+(\.\d)? MiB free of 160 MiB, and 64 MiB")
-ROOM = re.compile(r"the volume has room again: \d+(\.\d)? MiB are free")
+FULL = re.compile(
+    r"the pod refuses batches: the volume has \d+(\.\d)? MiB free of 160 MiB, and 64 MiB"
+)
+ROOM = re.compile(r"the volume has enough space again: \d+(\.\d)? MiB free")
 
 
 def test_a_pod_reports_and_logs_that_its_volume_is_full_and_that_it_has_room_again(

@@ -108,7 +108,7 @@ async def test_a_volume_that_is_gone_is_not_served_before_its_loss_is_accepted(
     shutil.rmtree(qss.state.data_directory(STORE, Ordinal(ordinal)))
     async with started(qss):
         message = await degraded_by(qss, "NoInSyncReplica")
-        assert f"word-counts-{ordinal}: the volume is empty, or not whole" in message
+        assert f"word-counts-{ordinal}: the volume is empty or incomplete" in message
         assert f'{ANNOTATION}: "{ordinal}@1"' in message
     async with started(qss, **{ANNOTATION: f"{ordinal}@1"}):
         url = await is_ready(qss)

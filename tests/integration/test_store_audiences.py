@@ -85,7 +85,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
         made.shared = replace(
             made.shared, pods_of=lambda access: CheckingPods(made, access, refused)
         )
-        made.keeper = new_operator(made)
+        made.store_loop = new_operator(made)
         yield made
         assert refused == [], "no pod refuses the operator, in any test"
 
@@ -117,7 +117,7 @@ async def test_a_token_that_is_refused_is_told_and_no_other_one_is_shown(
 ) -> None:
     cluster.make_store(access=CHECKED)
     await cluster.settle()
-    cluster.keeper = new_operator(cluster)
+    cluster.store_loop = new_operator(cluster)
     cluster.server.next_answer(
         403,
         "Forbidden",
@@ -125,13 +125,13 @@ async def test_a_token_that_is_refused_is_told_and_no_other_one_is_shown(
         word="/serviceaccounts/operator/token",
         times=99,
     )
-    assert (await cluster.keeper.run_round())[0] == "failed"
+    assert (await cluster.store_loop.run_round())[0] == "failed"
     degraded = cluster.condition("Degraded")
     assert degraded["reason"] == "TokenRequest"
     assert degraded["message"].startswith(f"the operator has no token with the audience {OWN}: ")
     assert "serviceaccounts/token" in caplog.text
     cluster.server.forget()
-    cluster.keeper.wake()
+    cluster.store_loop.wake()
     await cluster.settle()
     assert cluster.condition("Degraded")["status"] == "False"
 
@@ -139,10 +139,10 @@ async def test_a_token_that_is_refused_is_told_and_no_other_one_is_shown(
 async def test_a_store_that_is_gone_has_no_token_left(cluster: ToyCluster) -> None:
     cluster.make_store(access=CHECKED)
     await cluster.settle()
-    assert cluster.keeper.access is not None
+    assert cluster.store_loop.access is not None
     cluster.delete(STORES, STORE)
     await cluster.settle()
-    assert cluster.keeper.access is None
+    assert cluster.store_loop.access is None
 
 
 # --- Stores of before
@@ -197,12 +197,12 @@ async def test_a_store_of_before_gets_its_own_audience_and_nobody_is_refused_on_
     await cluster.settle()
     make_older(cluster)
     assert {taken_by(cluster.get(PODS, pod)).own for pod in PODS_OF_STORE} == {COMMON}
-    cluster.keeper = new_operator(cluster)
+    cluster.store_loop = new_operator(cluster)
     cluster.server.asked.clear()
     restarts, quiet = 0, 0
     while quiet < 5:
         before = {name: cluster.get(PODS, name)["metadata"]["uid"] for name in cluster.names(PODS)}
-        result, _ = await cluster.keeper.run_round()
+        result, _ = await cluster.store_loop.run_round()
         gone = before.keys() - set(cluster.names(PODS))
         assert len(gone) <= 1, "one at a time"
         restarts += len(gone)
@@ -226,8 +226,8 @@ async def test_readers_with_common_tokens_are_not_let_in_by_the_upgrade(
     cluster.make_store(access=CHECKED)
     await cluster.settle()
     make_older(cluster)
-    cluster.keeper = new_operator(cluster)
-    await cluster.keeper.run_round()
+    cluster.store_loop = new_operator(cluster)
+    await cluster.store_loop.run_round()
     taken = taken_by({"spec": cluster.get(STATEFUL_SETS, STORE)["spec"]["template"]["spec"]})
     assert taken == Audiences(own=OWN, peers=COMMON)
     assert not taken.take(frozenset({COMMON}), is_peer=False)
@@ -247,7 +247,7 @@ async def test_a_labelled_pod_that_says_it_is_older_gets_nothing_after_the_upgra
         cluster.server.objects.create(cluster.place(PODS), {"metadata": metadata, "spec": spec})
         cluster.tell(PODS, name)
     for _ in range(5):
-        await cluster.keeper.run_round()
+        await cluster.store_loop.run_round()
     template = cluster.get(STATEFUL_SETS, STORE)["spec"]["template"]
     assert taken_by({"spec": template["spec"]}) == Audiences(own=OWN), "no step back is begun"
     assert audiences_asked(cluster) == [OWN]

@@ -31,7 +31,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
 
 async def rounds(cluster: ToyCluster, number: int) -> None:
     for _ in range(number):
-        await cluster.keeper.run_round()
+        await cluster.store_loop.run_round()
         cluster.control()
         cluster.forget_publish_pace()
 
@@ -209,7 +209,7 @@ async def test_a_wrong_value_of_adopt_volumes_is_told(cluster: ToyCluster) -> No
     old = cluster.get(STORES, STORE)["status"]["storeId"]
     cluster.delete(STORES, STORE)
     await rounds(cluster, 1)
-    cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.store_loop = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
     cluster.make_store()
     adopt = {"metadata": {"annotations": {"queryablestate.dev/adopt-volumes": "5f0c"}}}
     cluster.edit(STORES, STORE, adopt)

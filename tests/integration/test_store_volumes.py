@@ -29,15 +29,15 @@ async def test_volumes_grow_and_the_set_is_made_again_around_its_pods(cluster: T
     await cluster.settle()
     pods = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
     cluster.edit(STORES, STORE, {"spec": {"storage": {"size": "2Gi"}}})
-    await cluster.keeper.run_round()
+    await cluster.store_loop.run_round()
     claims = cluster.names(PERSISTENT_VOLUME_CLAIMS)
     asked = [cluster.get(PERSISTENT_VOLUME_CLAIMS, name)["spec"]["resources"] for name in claims]
     assert asked == [{"requests": {"storage": "2Gi"}}] * 3
     for name in claims:  # The storage driver.
         capacity = {"status": {"capacity": {"storage": "2Gi"}}}
         cluster.edit(PERSISTENT_VOLUME_CLAIMS, name, capacity)
-    await cluster.keeper.run_round()
-    await cluster.keeper.run_round()
+    await cluster.store_loop.run_round()
+    await cluster.store_loop.run_round()
     await cluster.settle()
     template = cluster.get(STATEFUL_SETS, STORE)["spec"]["volumeClaimTemplates"][0]
     assert template["spec"]["resources"]["requests"]["storage"] == "2Gi"
@@ -71,7 +71,7 @@ async def test_a_claim_that_only_looks_like_one_of_the_store_stays(cluster: ToyC
         cluster.server.objects.create(cluster.place(PERSISTENT_VOLUME_CLAIMS), body)
         cluster.tell(PERSISTENT_VOLUME_CLAIMS, name)
     cluster.delete(STORES, STORE)
-    await cluster.keeper.run_round()
+    await cluster.store_loop.run_round()
     cluster.control()
     assert await cluster.settle() == "gone"
     kept = ["backup", f"data-{STORE}-0-backup", f"data-{STORE}-00"]
@@ -82,7 +82,7 @@ async def test_a_deleted_store_stops_its_pods_before_anything_else(cluster: ToyC
     cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
     await cluster.settle()
     cluster.delete(STORES, STORE)
-    await cluster.keeper.run_round()
+    await cluster.store_loop.run_round()
     assert cluster.names(STATEFUL_SETS) == []
     assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3, "pods still use them"
     assert cluster.find(STORES, STORE) is not None
@@ -100,7 +100,7 @@ async def test_nothing_holds_a_store_whose_volumes_stay(cluster: ToyCluster) -> 
     await cluster.settle()
     assert not cluster.get(STORES, STORE)["metadata"].get("finalizers")
     cluster.delete(STORES, STORE)
-    assert (await cluster.keeper.run_round())[0] == "gone"
+    assert (await cluster.store_loop.run_round())[0] == "gone"
     assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3
 
 
@@ -110,7 +110,7 @@ async def test_a_claim_that_was_never_bound_goes_with_its_store(cluster: ToyClus
     pending = f"data-{STORE}-2"
     cluster.edit(PERSISTENT_VOLUME_CLAIMS, pending, {"status": {"phase": "Pending"}})
     cluster.delete(STORES, STORE)
-    assert (await cluster.keeper.run_round())[0] == "unsettled", "a pod may still want it"
+    assert (await cluster.store_loop.run_round())[0] == "unsettled", "a pod may still want it"
     cluster.delete(STATEFUL_SETS, STORE)  # As the garbage collector does.
     cluster.control()
     assert await cluster.settle() == "gone"
@@ -125,7 +125,7 @@ async def test_who_may_not_look_for_claims_of_a_store_that_is_gone_lets_it_go(
     cluster.edit(PERSISTENT_VOLUME_CLAIMS, f"data-{STORE}-2", {"status": {"phase": "Pending"}})
     cluster.delete(STORES, STORE)
     cluster.server.next_answer(403, "Forbidden", "no", word="persistentvolumeclaims", times=9)
-    assert (await cluster.keeper.run_round())[0] == "gone"
+    assert (await cluster.store_loop.run_round())[0] == "gone"
 
 
 async def test_no_pod_is_stopped_whose_volume_would_go_with_it(cluster: ToyCluster) -> None:
@@ -153,7 +153,7 @@ async def test_a_store_that_is_being_deleted_says_what_it_waits_for(cluster: Toy
     cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
     await cluster.settle()
     cluster.delete(STORES, STORE)
-    await cluster.keeper.run_round()
+    await cluster.store_loop.run_round()
     status = cluster.get(STORES, STORE)["status"]
     assert (status["ready"], status["assigned"]) == ("0/3", "0/6")
     ready = cluster.condition("Ready")
@@ -172,7 +172,7 @@ async def test_volumes_of_another_store_are_asked_about_and_adopted_on_demand(
     cluster.control()
     await cluster.settle()
     old = cluster.disks[PODS_OF_STORE[0]].store_id
-    cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.store_loop = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
     cluster.make_store()
     await cluster.settle()
     ready = cluster.condition("Ready")

@@ -123,7 +123,7 @@ async def test_a_watch_that_ends_is_begun_again_and_the_others_go_on(
         await until(lambda: server.is_watched(STORES, "other"))
         server.forbid("other")
         await until(lambda: stores.distrusted == ["other"])
-        assert "the watch ended and is begun again" in caplog.text
+        assert "are not watched: the watch has stopped" in caplog.text
         server.announce("ADDED", STORES, make_store(server, "shop"))
         await until(lambda: ("shop", "ADDED") in told)
         server.forbidden.clear()

@@ -156,7 +156,7 @@ def body(value: bytes = b"1", **members: Any) -> bytes:
         (
             body(chunks={"0": (ChunkReference(id="1.t.0", records=1, checksum="aa"),)}),
             MalformedRequestError,
-            "lists staged chunks, or carries",
+            "lists staged chunks and carries rows",
         ),
         (body(position={"@batch.x": {"0": 1}}), MalformedRequestError, "the store's own"),
         (b"x" * (CARRIED_BYTES_MAX + 1), TooLargeError, "larger than"),

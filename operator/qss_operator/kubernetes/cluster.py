@@ -1,4 +1,4 @@
-"""The pods of one store as Kubernetes knows them (the port Cluster)."""
+"""Reads and changes the pods of one store on Kubernetes (the port Cluster)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 
 class KubernetesCluster:
-    """One store's pods. The kubelets start a container that ended again by themselves."""
+    """The pods of one store. The kubelets restart containers that ended."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class KubernetesCluster:
         waits: Waits,
         access: PodAccess,
     ) -> None:
-        """Looks by `live`; has the StatefulSet changed by `upkeep`; tells `access` of the pods."""
+        """Reads by `live`; `upkeep` changes the StatefulSet; `access` gets the pods."""
         self._access = access
         self._missing = missing
         self._waits = waits
@@ -88,7 +88,7 @@ class KubernetesCluster:
         return PodState(
             address=self._names.address(ordinal),
             is_running=ip is not None,
-            # Nobody but the pod can look inside a volume.
+            # Only the pod itself can look inside its volume.
             has_data=None,
             zone=await self._zones.of((pod or {}).get("spec", {}).get("nodeName")),
             trouble=not_made or trouble_of(pod) or waits,
@@ -98,7 +98,7 @@ class KubernetesCluster:
 
 
 def _replicas_of(stateful_set: Object | None) -> int:
-    """How many pods were asked for; none where there is no set, or one that is being deleted."""
+    """The requested number of pods; 0 without a StatefulSet, or while it is being deleted."""
     if stateful_set is None or "deletionTimestamp" in stateful_set["metadata"]:
         return 0
     replicas: int = stateful_set["spec"]["replicas"]

@@ -1,4 +1,4 @@
-"""The status of a store that the operator does nothing for, or not what it should. Pure."""
+"""The status of a store that the operator refuses, or fails to reconcile. Pure."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ _MESSAGE_CHARS_MAX = 1024
 def refused_status(
     status: StoreStatus | None, generation: int, reason: str, message: str, now: str
 ) -> StoreStatus:
-    """Not ready, for this reason, and not on its way."""
+    """The status of a refused store: neither Ready nor Progressing, for this reason."""
     no = ConditionStatus.FALSE
     return _with(
         status,
@@ -28,10 +28,10 @@ def refused_status(
 def troubled_status(
     status: StoreStatus | None, generation: int, error: StoreError, now: str
 ) -> StoreStatus:
-    """That the operator cannot see the store, and so does not know whether it is ready."""
+    """The status of a store that the operator could not observe because of an error."""
     reason = reason_of(error)
     is_made = status is not None and status.assignment is not None
-    # A store without partitions serves nothing; what was made goes on, or not.
+    # A store that never got an assignment does not serve. A store that had one may still serve.
     ready = ConditionStatus.UNKNOWN if is_made else ConditionStatus.FALSE
     return _with(
         status,

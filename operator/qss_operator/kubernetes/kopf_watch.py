@@ -1,7 +1,7 @@
-"""kopf's watches of one namespace, or of all: in a thread with an event loop of its own.
+"""kopf's watches of one namespace, or of all, in a thread with an event loop of their own.
 
-kopf ends every task of its event loop when one of its watches ends, and does not always end itself.
-In a loop of its own it can only end itself.
+kopf ends every task of its event loop when one of its watches ends. Because kopf has its own event
+loop, it cannot end the operator's tasks.
 """
 
 import asyncio
@@ -19,10 +19,11 @@ from qss_operator.kubernetes.names import GROUP, STORE_LABEL
 
 logger = logging.getLogger(__name__)
 
-# A watch told this: the kind, the event (None for what was there before), the object.
+# A change from a watch: the kind, the event (None for objects older than the watch), the object.
 Seen = Callable[[Kind, str | None, Object], None]
 
-# After these pauses a watch ends, and its supervisor looks whether it may be begun again.
+# kopf repeats a failed request after these pauses. Then the watch ends, and `watches.py` starts it
+# again.
 BACKOFFS_S = (1.0, 2.0, 4.0, 8.0)
 
 
@@ -49,12 +50,12 @@ class WatchThread:
         self.ended: asyncio.Future[str] = self._owner.create_future()
 
     def start(self) -> None:
-        """Begins to watch; `ended` has the reason when that is over."""
+        """Starts the watch; `ended` gets the reason of its end."""
         name = f"watch-{self._namespace or 'all'}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def stop(self) -> None:
-        """Asks kopf to end, and does not wait for it: nothing that it tells is heard any more."""
+        """Asks kopf to end, without waiting; later changes from kopf are ignored."""
         self._is_stopped.set()
         own, stop = self._own, self._stop
         if own is not None and stop is not None:
@@ -66,7 +67,7 @@ class WatchThread:
             asyncio.run(self._watch())
         except asyncio.CancelledError:
             self._tell(self._end, "it was cancelled")
-        # Whatever ends kopf is told, and the watch begun again.
+        # An error that ends kopf becomes the result of `ended`; `watches.py` starts a new watch.
         except Exception as error:  # noqa: BLE001
             self._tell(self._end, f"{type(error).__name__}: {error}")
         else:
@@ -76,7 +77,7 @@ class WatchThread:
         self._own, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self._is_stopped.is_set():
             return
-        # The errors of kopf's tasks: the first one is what ends it, and is told.
+        # Errors of kopf's tasks: kopf raises the first one itself, so debug lines are enough.
         self._own.set_exception_handler(lambda _, context: logger.debug("kopf: %s", context))
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry)(_log_in)
@@ -100,7 +101,7 @@ class WatchThread:
         )(seen)
 
     def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
-        with suppress(RuntimeError):  # The process ends, and nobody listens.
+        with suppress(RuntimeError):  # The process ends, and its event loop is closed.
             self._owner.call_soon_threadsafe(call, *arguments)
 
     def _hear(self, kind: Kind, event: str | None, body: Object) -> None:
@@ -113,7 +114,7 @@ class WatchThread:
 
 
 def _log_in(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo | None:
-    """In a pod by its service account, else by the kubeconfig that KUBECONFIG names."""
+    """Logs in with the pod's service account, else with the kubeconfig that KUBECONFIG names."""
     return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(
         settings=settings
     )

@@ -1,4 +1,4 @@
-"""What the children of a store are called, how they are labelled, and where its pods listen."""
+"""The names and labels of a store's children, and the addresses of its pods."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ OPS_PORT = 8082
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreNames:
-    """The names of one store's children; `scheme` is https where it has a certificate."""
+    """The names of one store's children; `scheme` is https where the store has a certificate."""
 
     namespace: str
     store: StoreName
@@ -59,17 +59,17 @@ class StoreNames:
         return f"{VOLUME}-{self.pod(ordinal)}"
 
     def is_claim(self, name: str) -> bool:
-        """Whether a claim of that name is one of them."""
+        """Whether a volume claim of that name belongs to the store."""
         number = name.rpartition("-")[2]
         return number.isdecimal() and name == self.claim(int(number))
 
     def address(self, ordinal: int) -> PodAddress:
-        """Where a pod listens, for the other pods and for clients in the cluster."""
+        """The address of a pod for the other pods and for clients in the cluster."""
         host = f"{self.pod(ordinal)}.{self.pods_service}.{self.namespace}.svc"
         return self._address(ordinal, host)
 
     def address_by_ip(self, ordinal: int, ip: str) -> PodAddress:
-        """Where the operator reaches a pod: names are known some seconds later than pods."""
+        """The address of a pod for the operator: DNS has the name some seconds after the start."""
         return self._address(ordinal, f"[{ip}]" if ":" in ip else ip)
 
     def endpoints(self) -> Endpoints:
@@ -92,5 +92,5 @@ class StoreNames:
 
 
 def store_of(labels: dict[str, Any] | None) -> str | None:
-    """The store that a child belongs to."""
+    """The store of a child, by its label."""
     return (labels or {}).get(STORE_LABEL)

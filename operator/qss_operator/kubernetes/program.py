@@ -1,4 +1,4 @@
-"""The operator's process: wires its parts, leads when it may, and ends when it may no longer."""
+"""The operator's process: composes its parts, waits for the lease, and ends when it loses it."""
 
 import asyncio
 import logging
@@ -117,7 +117,7 @@ async def _lead(
                 binding.cancel()
                 await stores.stop()
             health.is_leader = False
-        # The lease is free by now: kopf takes its time to end, and nobody hears it.
+        # The lease is free by now; kopf ends later, and its messages are ignored.
         with suppress(asyncio.CancelledError):
             await watching
     finally:
@@ -145,7 +145,7 @@ def _leadership(api: KubernetesApi, settings: OperatorSettings, clock: SystemClo
 
 
 def _end_at_once(why: str) -> None:
-    """Another operator may act from now on: nothing more may be written, not even a farewell."""
+    """Ends the process at once, without another write: another operator may act from now on."""
     logger.critical("the lease %s: this process ends", why)
     logging.shutdown()
     os._exit(_LOST_THE_LEASE)

@@ -1,4 +1,4 @@
-"""The stored resources and their status at the API server (the port Resources)."""
+"""Reads the resources of stores and writes their status (the port Resources)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,15 +25,15 @@ class KubernetesResources:
     def __init__(
         self, api: KubernetesApi, live: ReadCache, on_published: OnPublished = lambda *_: None
     ) -> None:
-        """Reads by `live`, writes by `api`; tells the status before and after each write."""
+        """Reads by `live`, writes by `api`; `on_published` gets the status before and after."""
         self._api = api
         self._live = live
         self._on_published = on_published
 
     async def read(self, store: StoreName) -> StoreResource | None:
-        """The resource as it is now; None where it was deleted.
+        """The present resource; None where it was deleted.
 
-        What it asks for that does not exist yet is replaced by what the store has.
+        Wishes of the spec that are not supported yet are replaced by supported values.
         """
         found = await self._live.store()
         if found is None or found["metadata"]["name"] != store:
@@ -53,7 +53,7 @@ class KubernetesResources:
                 "uid": resource.uid,
                 "resourceVersion": resource.version,
             },
-            # The other half is not taken from here, but has to be there.
+            # The API server ignores the spec of a status update, but requires it.
             "spec": found["spec"],
             "status": msgspec.to_builtins(status),
         }
@@ -85,7 +85,7 @@ def resource_of(found: Object) -> StoreResource:
 
 
 def unsupported_lines(found: Object) -> list[str]:
-    """A line for each field of the spec that asks for what does not exist yet."""
+    """A line for each field of the spec with a value that is not supported yet."""
     spec = decode_spec(without_nulls(found["spec"]))
     return supported_spec(spec)[1]
 
@@ -106,11 +106,11 @@ def degraded_reason(store: Object) -> str | None:
 
 
 def decode_status(status: Any) -> StoreStatus | None:
-    """The published status; None where there is none, or one that nobody here wrote."""
+    """The published status; None where it is missing or has another form."""
     if not status:
         return None
     try:
         return msgspec.convert(status, StoreStatus)
     except msgspec.ValidationError:
-        # Of an older operator, or a hand: the pods know what holds.
+        # An older operator, or a person, wrote it: the assignment is read from the pods then.
         return None

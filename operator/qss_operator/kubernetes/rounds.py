@@ -1,6 +1,7 @@
-"""How many stores are worked on at the same time, and how many of them of one namespace.
+"""Limits the rounds that run at the same time, in total and in each namespace.
 
-A round waits for the answers of the store's pods, and who made these pods may let them be slow.
+A round waits for the answers of the store's pods. Slow pods of one namespace must not delay the
+stores of others.
 """
 
 import asyncio
@@ -11,11 +12,11 @@ from contextlib import asynccontextmanager
 from qss_core.errors import Retry, StoreError
 from qss_operator.kubernetes.leadership.health import Health
 
-ROUND_S = 120.0  # A pod may take 30 s for an answer, and there may be many.
+ROUND_S = 120.0  # A pod may take 30 s for an answer, and a store may have many pods.
 
 
 class RoundTooLongError(StoreError):
-    """A round was ended. What it has done is known, or found again by the next one."""
+    """A round took too long and was ended; the next round continues its work."""
 
     code, retry = "ROUND_TOO_LONG", Retry.LATER
 
@@ -35,10 +36,10 @@ async def within(seconds: float) -> AsyncIterator[None]:
 
 
 class Rounds:
-    """The operator's slots. One namespace has half of them at the most."""
+    """The operator's slots for rounds. One namespace gets at most half of them."""
 
     def __init__(self, most: int, health: Health) -> None:
-        """`health` does not count how long a store waits for others of its namespace."""
+        """`health` does not count the time that a store waits for its namespace's other stores."""
         self._all = asyncio.Semaphore(most)
         self._of_one = max(1, most // 2)
         self._health = health
@@ -47,7 +48,7 @@ class Rounds:
 
     @asynccontextmanager
     async def of(self, namespace: str, title: str) -> AsyncIterator[None]:
-        """A slot for a round of the store `title`, for as long as the block runs."""
+        """Holds a slot for a round of the store `title` while the block runs."""
         own = self.namespaces.setdefault(namespace, asyncio.Semaphore(self._of_one))
         self._users[namespace] += 1
         try:

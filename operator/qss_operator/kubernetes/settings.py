@@ -1,4 +1,4 @@
-"""What an operator process is told, by its command line or its environment."""
+"""The settings of an operator process, from its command line and its environment."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from qss_operator.kubernetes.objects.pod_template import DEFAULT_USER, PodDefaul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    namespaces: tuple[str, ...]  # None of them: all.
+    namespaces: tuple[str, ...]  # Empty for all namespaces.
     lease_namespace: str
     lease_name: str
     identity: str

@@ -1,4 +1,4 @@
-"""One store's loop: it is woken by watches, and does its work by live reads."""
+"""One store's loop: watches wake it, and each round reads the objects from the API server."""
 
 import asyncio
 import logging
@@ -50,13 +50,13 @@ logger = logging.getLogger(__name__)
 
 INTERVALS = Intervals(unsettled_s=0.5, settled_s=2.0, publish_s=1.0)
 _FAILED_S = 2.0
-_BUG = "the operator met something that it does not expect: its log has it, please report it"
+_BUG = "the operator met an unexpected error: its log has the details, please report them"
 _FAILED_S_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreContext:
-    """What all stores of an operator share."""
+    """The parts that all stores of an operator share."""
 
     api: KubernetesApi
     pods_of: Callable[[PodAccess], Pods]
@@ -72,10 +72,10 @@ class StoreContext:
 
 
 class StoreLoop:
-    """One store, for as long as its resource exists."""
+    """The loop of one store, while its resource exists."""
 
     def __init__(self, namespace: str, store: StoreName, shared: StoreContext) -> None:
-        """Begins with nothing but the name."""
+        """Reads no object before the first round."""
         self.names = StoreNames(namespace=namespace, store=store)
         self._title = f"{namespace}/{store}"
         self._shared = shared
@@ -95,7 +95,7 @@ class StoreLoop:
         self._woken = asyncio.Event()
         self._woken_at_s: float | None = None
         self._failures = 0
-        self._refused = False  # Whether the last round went on although something was refused.
+        self._refused = False  # Whether the last round went on after a refused action.
         self._subject: Subject | None = None
 
     def changed(self, kind: Kind, name: str, version: str | None) -> None:
@@ -103,7 +103,7 @@ class StoreLoop:
             self.wake()
 
     def distrust(self) -> None:
-        """Something may have changed that no watch told."""
+        """Reads all objects anew: the watches may have missed changes."""
         self._live.forget_all()
         self.wake()
 
@@ -134,7 +134,7 @@ class StoreLoop:
         self._woken.clear()
 
     async def _timed_round(self) -> float | None:
-        """One round; how long to wait after it, None when the store is gone."""
+        """Runs one round; returns the pause after it, None when the store is gone."""
         clock, metrics = self._shared.clock, self._shared.metrics
         started_s = clock.monotonic_s()
         if self._woken_at_s is not None:
@@ -146,13 +146,13 @@ class StoreLoop:
         return pause_s
 
     async def run_round(self) -> tuple[str, float | None]:
-        """One round: its result, and how long to wait after it (None: the store is gone)."""
+        """Runs one round; returns its result and the pause, None when the store is gone."""
         self._refused = False
         try:
             async with within(self._shared.round_s):
                 is_settled = await self._round()
         except ConflictError as error:
-            # Somebody else was faster; the next round sees what they did.
+            # Another client changed the object first; the next round reads the change.
             logger.debug("%s: %s", self.names.store, error.message)
             self._live.forget(STORES)
             return "unsettled", INTERVALS.unsettled_s
@@ -163,7 +163,7 @@ class StoreLoop:
             return "failed", self._pause_after_failure()
         except Exception:
             self._shared.metrics.failed("INTERNAL")
-            # One bad round must not be the last one.
+            # The loop goes on after a failed round.
             logger.exception("%s: a round failed", self.names.store)
             await self._publish_bug()
             return "failed", self._pause_after_failure()
@@ -221,7 +221,7 @@ class StoreLoop:
         self._shared.metrics.degraded(*place, degraded_reason(store))
 
     async def _reconciler_for(self, store: Object) -> StoreReconciler:
-        """The loop's body; made anew where what it was made of changes."""
+        """The store's reconciler, made anew where its settings of TLS or zones change."""
         spec = decode_spec(without_nulls(store["spec"]))
         made_of = (spec.access.tls_secret_name is None, spec.topology.spread_key)
         if self.reconciler is None or made_of != self._made_of:
@@ -261,7 +261,7 @@ class StoreLoop:
             intervals=INTERVALS,
         )
 
-    # --- What is told
+    # --- Events and status
 
     def _tell(self, reason: str, message: str) -> None:
         kind = EventType.WARNING if reason.endswith("Refused") else EventType.NORMAL
@@ -280,7 +280,7 @@ class StoreLoop:
         await self._publish(store, refused_status(before, generation, UNSUPPORTED, message, now))
 
     async def _publish_trouble(self, error: StoreError) -> None:
-        """Says in the status what keeps the operator from seeing, if that may be written."""
+        """Writes the error that stops the operator into the status, if that is possible."""
         if error.retry is not Retry.NEVER:
             return
         try:
@@ -295,11 +295,13 @@ class StoreLoop:
             logger.debug("%s: %s", self.names.store, further.message)
 
     async def _publish_bug(self) -> None:
-        """As trouble, if what was not expected lets that be written: the loop goes on anyway."""
+        """Writes an unexpected error into the status, if possible; the loop goes on in any case."""
         try:
             await self._publish_trouble(StoreError(_BUG))
         except Exception:
-            logger.exception("%s: nor can that be told", self.names.store)
+            logger.exception(
+                "%s: writing this error into the status failed as well", self.names.store
+            )
 
     async def _publish(self, store: Object, status: StoreStatus) -> None:
         if status == decode_status(store.get("status")):
@@ -308,6 +310,6 @@ class StoreLoop:
 
 
 def _is_made(store: Any) -> bool:
-    """Whether the store has, or had, its partitions."""
+    """Whether the store has got an assignment."""
     status = decode_status(store.get("status"))
     return status is not None and status.assignment is not None

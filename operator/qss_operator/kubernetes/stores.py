@@ -1,4 +1,4 @@
-"""All stores of an operator: a loop for each, woken by what the watches see."""
+"""All stores of an operator: one StoreLoop for each, which the watches wake."""
 
 import asyncio
 import logging
@@ -17,16 +17,16 @@ _DELETED = "DELETED"
 
 class Stores:
     def __init__(self, shared: StoreContext, reviewers: Reviewers | None = None) -> None:
-        """None yet. `reviewers` hears of them, too."""
+        """Has no store yet. `reviewers` is told of each change of a store."""
         self._shared = shared
         self._reviewers = reviewers
-        self._keepers: dict[tuple[str, str], StoreLoop] = {}
+        self._loops: dict[tuple[str, str], StoreLoop] = {}
         # The uid of the resource that a watch saw last.
         self._newest: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def seen(self, kind: Kind, event: str | None, body: Object) -> None:
-        """A watch brought this; `event` is None for what was there when the watch began."""
+        """Takes an object from a watch; `event` is None for objects older than the watch."""
         metadata = body["metadata"]
         store = metadata["name"] if kind == STORES else _store_of(metadata)
         if store is None:
@@ -36,27 +36,27 @@ class Stores:
             self._note(place, event, metadata["uid"])
             if self._reviewers is not None:
                 self._reviewers.seen(event, body)
-        keeper = self._keepers.get(place)
-        if keeper is None:
+        loop = self._loops.get(place)
+        if loop is None:
             if kind != STORES or event == _DELETED:
                 return
-            keeper = self._begin(place)
+            loop = self._begin(place)
         version = None if event == _DELETED else metadata.get("resourceVersion")
-        keeper.changed(kind, metadata["name"], version)
+        loop.changed(kind, metadata["name"], version)
 
     def found(self, store: Object) -> bool:
-        """A list has this store: whether it is news, since no watch told it."""
+        """Takes a store from a list; returns whether no watch had reported it."""
         metadata = store["metadata"]
-        if (metadata["namespace"], metadata["name"]) in self._keepers:
+        if (metadata["namespace"], metadata["name"]) in self._loops:
             return False
         self.seen(STORES, None, store)
         return True
 
     def distrust(self, namespace: str | None) -> None:
-        """Changes in a namespace, or in all, may not have been told: all is read anew."""
-        for (where, _), keeper in self._keepers.items():
+        """Reads everything of a namespace, or of all, anew: watches may have missed changes."""
+        for (where, _), loop in self._loops.items():
             if namespace in (None, where):
-                keeper.distrust()
+                loop.distrust()
 
     def _note(self, place: tuple[str, str], event: str | None, uid: str) -> None:
         if event != _DELETED:
@@ -66,43 +66,43 @@ class Stores:
 
     def _begin(self, place: tuple[str, str]) -> StoreLoop:
         namespace, store = place
-        keeper = StoreLoop(namespace, StoreName(store), self._shared)
-        self._keepers[place] = keeper
+        loop = StoreLoop(namespace, StoreName(store), self._shared)
+        self._loops[place] = loop
         task = asyncio.create_task(
-            self._run(keeper, self._newest[place]), name=f"{namespace}/{store}"
+            self._run(loop, self._newest[place]), name=f"{namespace}/{store}"
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self._shared.metrics.has_stores(len(self._keepers))
-        return keeper
+        self._shared.metrics.has_stores(len(self._loops))
+        return loop
 
-    async def _run(self, keeper: StoreLoop, uid: str) -> None:
-        place = (keeper.names.namespace, str(keeper.names.store))
+    async def _run(self, loop: StoreLoop, uid: str) -> None:
+        place = (loop.names.namespace, str(loop.names.store))
         try:
-            await keeper.run()
+            await loop.run()
         except Exception:
-            # Its next round stays due, and `/livez` says so.
-            logger.exception("%s/%s is not looked after any more", *place)
+            # The store's next round stays due, which makes `/livez` fail.
+            logger.exception("the loop of store %s/%s has ended with an error", *place)
             raise
         finally:
-            self._keepers.pop(place, None)
+            self._loops.pop(place, None)
             self._shared.metrics.saw(*place, is_ready=None)
             self._shared.metrics.degraded(*place, None)
-            self._shared.metrics.has_stores(len(self._keepers))
+            self._shared.metrics.has_stores(len(self._loops))
         logger.info("%s/%s is gone", *place)
         if self._newest.get(place, uid) != uid:
-            # It was made again while the keeper still heard that there is none.
+            # The resource was created again before the loop of the deleted one had ended.
             self._begin(place).wake()
 
     async def stop(self) -> None:
-        """Ends every loop; what was begun is gone on with by the next operator."""
+        """Ends every loop; the next operator continues the work that was begun."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 def _store_of(metadata: Object) -> str | None:
-    """The store that a child belongs to: its owner, since a label may have been edited by hand."""
+    """The store that owns a child; the label counts only without an owner: people may edit it."""
     for owner in metadata.get("ownerReferences") or ():
         if owner["kind"] == STORES.kind and owner["apiVersion"] == STORES.api_version:
             name: str = owner["name"]

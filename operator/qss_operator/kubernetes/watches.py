@@ -1,6 +1,6 @@
-"""Supervises the watches: one namespace that is missing or forbidden stops nothing but itself.
+"""Supervises the watches: a missing or forbidden namespace stops only its own watch.
 
-A watch that ended is begun again, as soon as the API server answers about its namespace.
+A watch that ended is started again, as soon as the API server lists the stores of its namespace.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Watch(Protocol):
-    """What a WatchThread is to its supervisor."""
+    """The members of a WatchThread that its supervisor uses."""
 
     ended: "asyncio.Future[str]"
 
@@ -62,9 +62,9 @@ def thread_of(namespace: str | None, seen: Seen) -> Watch:
 
 
 async def wait_for_stores(api: ReadApi, namespaces: Sequence[str], sleep: Sleep) -> None:
-    """Returns when the API server knows of stores: kopf looks once for what it may watch.
+    """Returns when the API server serves the resource: kopf looks for resources only once.
 
-    Any other answer than that there is no such resource is for the watches to meet.
+    Other errors end the wait, too: the watches will meet and report them.
     """
     namespace = namespaces[0] if namespaces else None
     while True:
@@ -84,7 +84,7 @@ async def wait_for_stores(api: ReadApi, namespaces: Sequence[str], sleep: Sleep)
 
 
 class Watches:
-    """All watches of an operator: those of each namespace are begun and ended by themselves."""
+    """All watches of an operator; each namespace has its own watch, which starts and ends alone."""
 
     def __init__(
         self,
@@ -125,33 +125,33 @@ class Watches:
                 continue
             trouble.is_over()
             trouble.tell(await self._watch(namespace, trouble))
-            # What a watch did not tell meanwhile is read by the stores themselves.
+            # The stores read the changes that no watch reports meanwhile.
             self._stores.distrust(namespace)
             await self._sleep(trouble.pause_s())
 
     async def _watch(self, namespace: str | None, trouble: "_Trouble") -> str:
-        """Watches until the watch ends; why it did."""
+        """Watches until the watch ends; returns the reason of its end."""
         watch = self._watch_of(namespace, self._seen)
         watch.start()
         try:
             while True:
                 done, _ = await asyncio.wait((watch.ended,), timeout=self._resync_s)
                 if done:
-                    return f"the watch ended and is begun again: {watch.ended.result()}"
+                    return f"the watch has stopped: {watch.ended.result()}"
                 trouble.forget()
                 await self._find_unseen(namespace)
         finally:
             watch.stop()
-            # A thread that still runs when the process ends may break its last words.
+            # A thread that still runs when the process ends may break the last log lines.
             await asyncio.wait((watch.ended,), timeout=self._end_s)
 
     async def _list(self, namespace: str | None) -> int:
-        """Has the stores that are there looked after; how many of them nobody knew of."""
+        """Starts the loops of the stores that exist; returns how many no watch had reported."""
         found = await self._api.list(STORES, namespace)
         return sum(self._stores.found(store) for store in found)
 
     async def _find_unseen(self, namespace: str | None) -> None:
-        """What the watch should have told, and did not."""
+        """Finds stores that the watch failed to report."""
         try:
             missed = await self._list(namespace)
         except StoreError as error:
@@ -166,7 +166,7 @@ class Watches:
 
 
 class _Trouble:
-    """What is told of one namespace, in one line a minute; and how long to wait."""
+    """Logs the failures of one namespace, one line a minute, and chooses the next pause."""
 
     def __init__(self, namespace: str | None, monotonic_s: Callable[[], float]) -> None:
         self._where = f"the namespace {namespace}" if namespace else "the cluster"
@@ -181,7 +181,8 @@ class _Trouble:
             return
         self._told_at_s = now_s
         logger.warning(
-            "the stores of %s are not watched: %s. It is tried again; all others go on",
+            "the stores of %s are not watched: %s. The operator will start the watch again; "
+            "watches of other namespaces go on",
             self._where,
             message,
         )

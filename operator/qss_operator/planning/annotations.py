@@ -1,4 +1,4 @@
-"""How a person sets an annotation of a store: by kubectl, or in a file of the local cluster."""
+"""Tells a person how to set an annotation of a store, on Kubernetes or on a local cluster."""
 
 from qss_core.model import StoreId
 from qss_operator.planning.model import Observation
@@ -7,7 +7,7 @@ ADOPT_VOLUMES_ANNOTATION = "queryablestate.dev/adopt-volumes"
 
 
 def how_to_annotate(observation: Observation, annotation: str, value: str) -> str:
-    """What to do; it ends without a full stop."""
+    """The instruction for a person, without a full stop at its end."""
     option = observation.cluster.local_option
     if option is None:
         name = observation.resource.name
@@ -19,7 +19,7 @@ def how_to_annotate(observation: Observation, annotation: str, value: str) -> st
 
 
 def how_to_adopt(observation: Observation, identity: StoreId) -> str:
-    """How a person takes over volumes of another store, and what the annotation said so far."""
+    """How a person takes over volumes of another store, and the annotation's present value."""
     command = how_to_annotate(observation, ADOPT_VOLUMES_ANNOTATION, identity)
     given = observation.resource.adopt_volumes
     if given is None:
@@ -28,5 +28,5 @@ def how_to_adopt(observation: Observation, identity: StoreId) -> str:
 
 
 def how_to_restart(option: str) -> str:
-    """How the local cluster takes over what its files say; option: that names its directory."""
+    """How a person restarts the local cluster with changed files; `option` names its directory."""
     return f"`qss down{option}`, then `qss up FILE...{option}` with all files"

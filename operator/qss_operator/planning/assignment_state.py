@@ -31,8 +31,8 @@ CREATING = "Creating"
 class KnownAssignment:
     """The assignment that holds, by partition.
 
-    An `unclear` partition is as the status has it, which may be wrong, and why that is so; nobody
-    is told anything new of it, and all others go on.
+    `unclear` has the reason by partition. Of an unclear partition `partitions` has the status's
+    configuration, which may be wrong: no pod gets a new configuration of it.
     """
 
     store_id: StoreId
@@ -47,24 +47,24 @@ class KnownAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownAssignment:
-    """Why no assignment can be given now."""
+    """The reason why the assignment is unknown now."""
 
     reason: str
     message: str
 
 
 def wanted_replicas(observation: Observation) -> int:
-    """How many pods there should be: what the spec says, as far as no partition has to move."""
+    """The number of pods: that of the spec, if no partition has to move for it."""
     wanted, placed = observation.resource.spec.replicas, _pods_placed(observation)
     current = observation.cluster.replicas
     if wanted == 0 or placed == 0:
         return wanted
-    # Pods that hibernate, or whose set was deleted, come back as many as hold partitions.
+    # After hibernation, or after the StatefulSet was deleted, all pods with partitions come back.
     return max(placed, wanted if current == 0 else current)
 
 
 def scaling_message(observation: Observation) -> str | None:
-    """Why there are not as many pods as the spec says."""
+    """The reason why the number of pods is not that of the spec; None where it is."""
     wanted, has = observation.resource.spec.replicas, wanted_replicas(observation)
     if wanted == has:
         return None
@@ -81,7 +81,7 @@ def _pods_placed(observation: Observation) -> int:
 
 
 def store_id_of(observation: Observation) -> StoreId:
-    """The store's identity: made once, from the resource's uid, or taken over with its volumes."""
+    """The store's id: the resource's uid at first, or the id of the adopted volumes."""
     resource = observation.resource
     published = resource.status.store_id if resource.status else None
     return published or StoreId(resource.adopt_volumes or resource.uid)
@@ -100,10 +100,10 @@ def foreign_pods(observation: Observation) -> dict[PodState, StoreId]:
 
 
 def is_creating(observation: Observation) -> bool:
-    """Whether a volume may be empty because nothing was ever written to it.
+    """Whether the store is being created, so that an empty volume is no loss.
 
-    The status may say so long after: the first entry of any changelog ends it. No pod logs one
-    before every partition of the store was made.
+    The first entry of any changelog ends the creation, whatever the status says: no pod appends an
+    entry before every partition of the store exists.
     """
     if any(_has_entries(report) for report in _own_reports(observation)):
         return False
@@ -124,10 +124,10 @@ def _has_entries(report: ReplicasReport) -> bool:
 
 
 def emptied_pods(observation: Observation, known: "KnownAssignment") -> list[PodState]:
-    """Pods that should hold everything of a partition and have lost their volume.
+    """Pods in the in-sync set of a partition that have lost their volume.
 
-    A pod reads the assignment on its volume before it answers anybody: one that has none has lost
-    it. Told its assignment, it would serve empty partitions as if they were the data.
+    A pod reads the assignment on its volume before it answers: a pod without an assignment has lost
+    its volume. If it got the assignment, it would serve empty partitions as if they were the data.
     """
     if is_creating(observation):
         return []
@@ -141,16 +141,17 @@ def emptied_pods(observation: Observation, known: "KnownAssignment") -> list[Pod
 
 
 def held_by(known: "KnownAssignment", pod: PodState) -> list[PartitionConfiguration]:
-    """The partitions of which a pod should hold everything."""
+    """The partitions with this pod in their in-sync set."""
     return [entry for entry in known.certain if pod.ordinal in entry.in_sync]
 
 
 def missing_replicas(
     observation: Observation, known: "KnownAssignment"
 ) -> dict[PodState, list[PartitionId]]:
-    """Pods of the store that lack partitions of which they should hold everything.
+    """Pods of the store that lack partitions although they are in the in-sync set.
 
-    Told of them, they would make them, empty. A pod that is still opening lacks some for a while.
+    If such a pod got the assignment, it would create the partitions, empty. A pod that is opening
+    its replicas lacks some for a while.
     """
     if is_creating(observation):
         return {}
@@ -171,7 +172,7 @@ def missing_replicas(
 
 
 def assess(observation: Observation) -> KnownAssignment | UnknownAssignment:
-    """The assignment that holds, or why it is not known."""
+    """The assignment that holds, or the reason why it is unknown."""
     partitions = observation.resource.spec.partitions
     pods = observation.cluster.pods
     wanted = wanted_replicas(observation)
@@ -184,7 +185,7 @@ def assess(observation: Observation) -> KnownAssignment | UnknownAssignment:
     published = {entry.partition: entry for entry in (status.assignment if status else None) or ()}
     claims = store_claims(observation)
     held = {number: decided(claimed) for number, claimed in claims.items()}
-    # Also where the pods disagree: what is decided then is nothing, or an epoch above them.
+    # True also where the pods disagree: `decided` then returns None, or a higher epoch.
     is_wrong = any(
         number not in published or entry is None or _overrules(entry, published[number])
         for number, entry in held.items()
@@ -220,9 +221,9 @@ def emptied_message(
     names = listed([pod.address.name for pod in emptied])
     lost = [entry for pod in emptied for entry in held_by(known, pod)]
     return (
-        f"{names}: the volume is empty, or not whole, and should hold the only copy of its "
-        "partitions. Bring it back, delete all of the store's data to begin empty, or go on "
-        "without what it held: "
+        f"{names}: the volume is empty or incomplete, and should hold the only copy of its "
+        "partitions. Bring the volume back, delete all of the store's data to begin empty, or "
+        "accept the loss of the partitions: "
         + how_to_accept(observation, {entry.partition: entry.epoch for entry in lost})
     )
 
@@ -235,7 +236,7 @@ def missing_message(missing: dict[PodState, list[PartitionId]]) -> str:
     ]
     return (
         f"{listed(lines)}, where the status places the data: bring the volume back, or correct the "
-        "status. No empty partition is made in its place"
+        "status. The operator creates no empty partition in its place"
     )
 
 
@@ -245,12 +246,12 @@ def store_claims(observation: Observation) -> Claims:
 
 
 def _may_hold_more(pod: PodState, report: ReplicasReport | None) -> bool:
-    """Whether a pod's disk may say something that its report does not, or not yet."""
+    """Whether a pod's volume may have replicas that its report lacks."""
     if report is None:
         return pod.has_data is not False
     if report.store_id is None:
         return pod.has_data is True
-    # It opens its replicas one by one; one that failed is in the report and may stay as it is.
+    # A pod opens its replicas one by one. A failed replica is in the report, and may stay failed.
     is_failed = any(replica.state == "failed" for replica in report.replicas)
     return not (report.ready or is_failed)
 
@@ -278,7 +279,7 @@ def _waiting(silent: list[PodState], *, is_new: bool) -> UnknownAssignment | Non
         return None
     names = listed([pod.address.name for pod in silent])
     if is_new:
-        # What the volumes hold decides, as they may be those of an earlier store.
+        # The volumes may be those of an earlier store, so the reports of all pods are needed.
         reason = PODS_FAILING if any(pod.trouble for pod in silent) else PODS_STARTING
         message = f"waiting for {names} to start"
         return UnknownAssignment(reason=reason, message="; ".join([*troubles_of(silent), message]))
@@ -294,7 +295,7 @@ def _waiting(silent: list[PodState], *, is_new: bool) -> UnknownAssignment | Non
 
 
 def troubles_of(pods: Iterable[PodState]) -> list[str]:
-    """What keeps pods from running, the same trouble once."""
+    """The troubles of pods, each trouble once with the names of its pods."""
     troubles: dict[str, list[str]] = {}
     for pod in pods:
         if pod.trouble is not None:
@@ -303,12 +304,12 @@ def troubles_of(pods: Iterable[PodState]) -> list[str]:
 
 
 def _disputed(observation: Observation, number: PartitionId) -> str:
-    """What to do where pods hold different configurations of one epoch, and none is certain."""
+    """What to do where pods hold different configurations of one epoch."""
     names = listed([_name(observation, claim.pod) for claim in store_claims(observation)[number]])
     return (
-        f"partition {number}: {names} hold different configurations of one epoch, and what they "
-        "wrote does not tell which is right. Nobody is told anything of it: save the volumes, "
-        f"then delete partitions/{number} from the one that is wrong and restart it"
+        f"partition {number}: {names} hold different configurations of one epoch, and their data "
+        "does not show which is right. The operator sends no configuration of it. Save the "
+        f"volumes, delete partitions/{number} from the wrong volume, and restart its pod"
     )
 
 
@@ -318,13 +319,14 @@ def _stranded(
     holders: Iterable[Ordinal],
     heard: frozenset[Ordinal],
 ) -> str:
-    """What to do where others are to have a partition than those that hold its data."""
+    """What to do where the status places a partition on other pods than those with its data."""
     silent = sorted(set(entry.in_sync) - heard)
     others = (
-        f"{listed([_name(observation, pod) for pod in silent])}, not heard of yet. Nobody is told "
-        "of it before"
+        f"{listed([_name(observation, pod) for pod in silent])}, which did not answer yet. The "
+        "operator waits for the answer"
         if silent
-        else "others, which have none. Nobody is told of it: correct status.assignment"
+        else "other pods, which have no data. The operator does not send it: correct "
+        "status.assignment"
     )
     return (
         f"partition {entry.partition}: {listed([_name(observation, pod) for pod in holders])} "
@@ -351,13 +353,13 @@ def _adopted(
             unclear[number] = _disputed(observation, number)
         elif number not in merged or _overrules(entry, merged[number]):
             merged[number] = entry
-    # An assignment lists every partition, so one of which nothing can be said holds all of it up.
+    # An assignment lists every partition, so one unknown partition makes all of it unknown.
     lost = sorted(number for number in unclear if number not in merged)
     if lost:
         return UnknownAssignment(reason=ASSIGNMENT_UNKNOWN, message=unclear[lost[0]])
     missing = [str(number) for number in range(partitions) if number not in merged]
     if missing:
-        # An empty replica in the place of a lost one would be data made up.
+        # An empty replica in the place of a lost one would serve wrong answers.
         message = (
             f"no pod holds partition {listed(missing)}, and the status does not say where it was: "
             "bring the missing volume back, or delete all of the store's data to begin empty"

@@ -1,8 +1,8 @@
-"""What the pods' disks say of each partition, and which of several claims holds.
+"""Finds the right configuration of each partition from those on the pods' volumes. Pure.
 
-A configuration of an epoch is decided once, and a pod's durable copy of it is the fact. Two pods
-that hold different ones of the same epoch were told by a status that was changed by hand. Such a
-partition is unclear: until a person has decided, each pod is told of it what it has.
+The configuration of an epoch is decided once, and a pod's durable copy of it counts. If two pods
+hold different configurations of one epoch, a person has edited the status between. Such a partition
+is unclear: until a person has decided, each pod gets only the configuration that it holds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from qss_core.wire.replica_reports import ReplicasReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The configuration that one pod holds of a partition, and whether anything was written."""
+    """The configuration that one pod holds of a partition; `is_empty` without entries."""
 
     pod: Ordinal
     configuration: PartitionConfiguration
@@ -27,7 +27,7 @@ Claims = Mapping[PartitionId, tuple[Claim, ...]]
 
 
 def claims_of(reports: Iterable[ReplicasReport], store_id: StoreId) -> Claims:
-    """What the pods of a store hold, by partition."""
+    """The claims of the pods of a store, by partition."""
     claims: dict[PartitionId, tuple[Claim, ...]] = {}
     for report in reports:
         if report.store_id != store_id:
@@ -44,10 +44,11 @@ def claims_of(reports: Iterable[ReplicasReport], store_id: StoreId) -> Claims:
 
 
 def decided(claims: tuple[Claim, ...]) -> PartitionConfiguration | None:
-    """The configuration that holds by these claims; None where that cannot be known.
+    """The configuration that holds by these claims; None where it cannot be known.
 
-    Of several of one epoch, that of the only pods with entries wins, in an epoch of its own, which
-    the others cannot refuse: an empty replica has acknowledged nothing.
+    Of different configurations of one epoch, the one of the pods with entries holds, if they agree
+    and its active is among them: an empty replica has acknowledged nothing. It gets the next epoch,
+    so that the other pods accept it.
     """
     epoch = max(claim.configuration.epoch for claim in claims)
     highest = [claim for claim in claims if claim.configuration.epoch == epoch]
@@ -68,10 +69,10 @@ def decided(claims: tuple[Claim, ...]) -> PartitionConfiguration | None:
 def stranded(
     entry: PartitionConfiguration, claims: tuple[Claim, ...], heard: frozenset[Ordinal]
 ) -> tuple[Ordinal, ...]:
-    """Pods outside of the in-sync set that hold what none of its members has: telling anybody this
-    configuration would put an empty partition in the place of the data.
+    """Pods outside of the in-sync set with data that no member of the set has.
 
-    While a member was not heard of, those that would lose their place by being told.
+    If the pods got this configuration, an empty partition would take the place of the data. While a
+    member has not answered, only the pods count that the configuration would take the role from.
     """
     written = {claim.pod: claim.configuration for claim in claims if not claim.is_empty}
     if not written.keys().isdisjoint(entry.in_sync):
@@ -89,10 +90,10 @@ def told_of_unclear(
     published: PartitionConfiguration,
     pods: frozenset[Ordinal],
 ) -> PartitionConfiguration | None:
-    """What changes nothing of an unclear partition on this pod; None: there is no such thing.
+    """A configuration that changes nothing of an unclear partition on this pod, or None.
 
-    A pod that holds it keeps exactly its own configuration. Any other gets one that places nothing
-    on it, as a hint for callers: rather of a pod with entries than of one without.
+    A pod that holds the partition gets its own configuration. Another pod gets a configuration
+    without itself, as a hint for callers, preferably from a pod with entries.
     """
     own = [claim.configuration for claim in claims if claim.pod == pod]
     ranked = sorted(claims, key=lambda claim: (claim.is_empty, -claim.configuration.epoch))

@@ -1,4 +1,4 @@
-"""In which format a store's rows are to be, and how far those are that still have another one."""
+"""Decides the format of a store's rows, and reports how far the migration to it is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _ERRORS_SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class FormatDecision:
-    """The format that pods are told; `lost` is why it is not the one that the spec asks for."""
+    """The format that pods get. `lost` names what the format of the spec could not hold."""
 
     format: Format
     lost: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class FormatDecision:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the rows of all replicas are: `percent` is below 100 until all are moved."""
+    """The progress of the migration of all replicas; `percent` is below 100 until its end."""
 
     percent: int
     partitions: int
@@ -38,25 +38,28 @@ class Progress:
 
 
 def decide_format(observation: Observation) -> FormatDecision:
-    """The spec's format, or the one there is while a change would lose what nobody has given up."""
+    """The spec's format, or the present format while the change would lose data.
+
+    `spec.store.allowLossyMigration` permits the loss.
+    """
     spec = observation.resource.spec
     stored = _stored_formats(observation)
     refused = [one for one in stored if lost_between(one, spec.format)]
     if spec.store.allow_lossy_migration or not refused:
         return FormatDecision(spec.format)
-    # What the status says comes first among them.
+    # The format of the status comes first.
     return FormatDecision(refused[0], _lost(refused, spec.format))
 
 
 def with_decided_format(observation: Observation) -> StoreSpec:
-    """The spec that the pods are told of."""
+    """The spec with the decided format, for the pods."""
     spec = observation.resource.spec
     rows = msgspec.structs.replace(spec.store, format=decide_format(observation).format)
     return msgspec.structs.replace(spec, store=rows)
 
 
 def lossy_message(old: Format, new: Format, lost: Sequence[str]) -> str:
-    """What to do about a change of format that was not done."""
+    """What to do about a refused change of format."""
     return (
         f"the rows stay {old}: {new} cannot hold their {' and '.join(lost)}. To give those up, set "
         f"spec.store.allowLossyMigration: true; to keep them, set spec.store.format: {old}"
@@ -76,7 +79,7 @@ def migrating(observation: Observation) -> Finding:
 
 
 def progress_of(observation: Observation) -> Progress | None:
-    """How far the migration is; None where no pod tells of one."""
+    """The progress of the migration; None where no pod reports a migration."""
     target = decide_format(observation).format
     replicas = _replicas(observation)
     moving = [one for one in replicas if one.migration or one.format not in (None, target)]
@@ -87,7 +90,7 @@ def progress_of(observation: Observation) -> Progress | None:
     formats = {Format(name) for one in told for name in one.formats}
     formats |= {Format(one.format) for one in moving if one.format}
     errors = {one.error: None for one in told if one.error}
-    # Of those on pods that do not answer nothing is known: they count as not moved.
+    # Replicas on pods that do not answer count as not moved.
     partitions = max(len(replicas), _placed(observation))
     return Progress(
         percent=min(99, int(100 * sum(shares) / partitions)),
@@ -136,7 +139,7 @@ def _silent(observation: Observation) -> list[PodName]:
 
 
 def _placed(observation: Observation) -> int:
-    """How many replicas the status places."""
+    """The number of replicas in the status."""
     status = observation.resource.status
     return sum(len(one.replicas) for one in (status and status.assignment) or ())
 
@@ -153,9 +156,9 @@ def _replicas(observation: Observation) -> list[ReplicaReport]:
 
 
 def _stored_formats(observation: Observation) -> list[Format]:
-    """Those that rows may have: what the status says, and then what the pods say."""
+    """The formats that rows may have: that of the status, then those of the pods' reports."""
     status = observation.resource.status
-    # A hand may have written anything there.
+    # The status may have any text: people can edit it.
     published = [one for one in Format if status and status.assignment and status.format == one]
     told = sorted({Format(one.format) for one in _replicas(observation) if one.format})
     return [*published, *(one for one in told if one not in published)]
@@ -175,5 +178,5 @@ def _lost(sources: Sequence[Format], target: Format) -> tuple[str, ...]:
 
 
 def _rounded(rows: int) -> int:
-    """To two digits: a status that changes with each row would be written with each row."""
+    """Rounds to two digits, so that the status is not written for each moved row."""
     return round(rows, _DIGITS_SHOWN - len(str(rows))) if rows else 0

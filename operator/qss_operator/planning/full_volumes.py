@@ -1,4 +1,4 @@
-"""Volumes without the room that pods keep back: what is said of them. Pure."""
+"""The message on volumes with less free space than the pods keep back. Pure."""
 
 from qss_core.text import listed
 from qss_operator.planning.model import Observation
@@ -7,7 +7,7 @@ VOLUME_FULL = "VolumeFull"
 
 
 def full_volumes_message(observation: Observation) -> str | None:
-    """Which volumes take no batch, with their numbers and what to do."""
+    """The full volumes with their sizes, and what to do; None where no volume is full."""
     full = {
         report.pod: report.full_volume
         for _, report in sorted(observation.reports.items())

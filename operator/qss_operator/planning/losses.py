@@ -1,7 +1,8 @@
-"""Partitions whose volume went back or is damaged, and what a person says to go on without.
+"""Finds partitions that lost data, and reads the losses that a person accepted.
 
-The annotation `queryablestate.dev/accept-data-loss` names partitions with their epoch, as
-`3@7` or `3@7,5@2`. An epoch is accepted once: when the loss was taken, the partition gets the next.
+The annotation `queryablestate.dev/accept-data-loss` names partitions with their epoch, as `3@7` or
+`3@7,5@2`. A loss is accepted for one epoch: after the pod took the loss, the partition gets the
+next epoch.
 """
 
 import re
@@ -26,7 +27,7 @@ _SERVING = "serving"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacking:
-    """A partition that lacks batches, the pod that has it, and what to say of it."""
+    """A partition that lacks batches, the pod of its active, and the message for a person."""
 
     partition: PartitionId
     epoch: Epoch
@@ -36,12 +37,12 @@ class Lacking:
 
 
 def accepted_losses(observation: Observation) -> dict[PartitionId, Epoch]:
-    """What the annotation accepts; nothing where it cannot be read."""
+    """The accepted epochs by partition; empty where the annotation cannot be read."""
     return _parsed(observation.resource.accept_data_loss) or {}
 
 
 def _parsed(text: str | None) -> dict[PartitionId, Epoch] | None:
-    """The epochs by partition; None for what says something else."""
+    """The epochs by partition; None for text in another form."""
     if text is None:
         return {}
     parts = [_ACCEPTED.fullmatch(part) for part in text.split(",")]
@@ -53,9 +54,9 @@ def _parsed(text: str | None) -> dict[PartitionId, Epoch] | None:
 def with_taken_losses(
     observation: Observation, entry: PartitionConfiguration
 ) -> PartitionConfiguration:
-    """The configuration, in its next epoch once its partition has taken the accepted loss.
+    """The configuration, in its next epoch after its partition has taken the accepted loss.
 
-    So the annotation means nothing more: a volume that goes back again is told again.
+    The annotation then names an old epoch: a person has to accept the next loss again.
     """
     if accepted_losses(observation).get(entry.partition) != entry.epoch:
         return entry
@@ -71,7 +72,7 @@ def with_taken_losses(
 def lacking(
     observation: Observation, partitions: tuple[PartitionConfiguration, ...]
 ) -> list[Lacking]:
-    """The partitions whose active lacks batches that were completed, or cannot be opened."""
+    """The partitions whose active lacks completed batches, or cannot be opened."""
     found = []
     for entry in partitions:
         report = observation.reports.get(entry.active)
@@ -95,7 +96,7 @@ def lacking(
 def to_accept(
     observation: Observation, partitions: tuple[PartitionConfiguration, ...]
 ) -> list[Lacking]:
-    """Those that a person has accepted; partition 0 first, as the others ask it."""
+    """The losses that a person has accepted; partition 0 first, since others depend on it."""
     accepted = accepted_losses(observation)
     return [
         one for one in lacking(observation, partitions) if accepted.get(one.partition) == one.epoch
@@ -106,11 +107,11 @@ def lacking_message(observation: Observation, found: list[Lacking]) -> str:
     """What to do about partitions that lack batches."""
     said = "; ".join(one.message for one in found)
     command = how_to_accept(observation, {one.partition: one.epoch for one in found})
-    return f"{said}. Bring the newer volume back, or go on without what is lost: {command}"
+    return f"{said}. Bring the newer volume back, or accept the loss: {command}"
 
 
 def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -> str:
-    """How a person goes on without these partitions, and what the annotation said so far."""
+    """How a person accepts the loss of these partitions, and the annotation's present value."""
     wanted = ",".join(f"{partition}@{epoch}" for partition, epoch in sorted(lost.items()))
     accepted = accepted_losses(observation)
     command = how_to_annotate(observation, ACCEPT_LOSS_ANNOTATION, wanted)
@@ -121,7 +122,7 @@ def how_to_accept(observation: Observation, lost: Mapping[PartitionId, Epoch]) -
 
 
 def waiting_message(observation: Observation) -> str | None:
-    """Which partitions their pods try to open again: they lack room on their volume, or a lock."""
+    """The partitions that their pods will try to open again, with the reasons, or None."""
     told = [
         f"partition {lost.partition} on {report.pod}: {lost.error}"
         for report in observation.reports.values()
@@ -132,7 +133,7 @@ def waiting_message(observation: Observation) -> str | None:
 
 
 def losses_message(observation: Observation) -> str | None:
-    """What was lost and accepted, until all rows are replaced."""
+    """The accepted losses, until a batch replaces all rows, or None."""
     told = [
         f"partition {replica.configuration.partition} lacks the batches of sequence "
         f"{_range_of(loss)}, accepted in epoch {loss.epoch}"
@@ -146,7 +147,7 @@ def losses_message(observation: Observation) -> str | None:
 
 def _range_of(loss: DataLoss) -> str:
     if loss.last < loss.first:
-        return f"{loss.first} and later, as far as there were any"
+        return f"{loss.first} and later, if there were any"
     return str(loss.first) if loss.first == loss.last else f"{loss.first} to {loss.last}"
 
 
@@ -181,11 +182,11 @@ def _behind_message_of(
         if replica.is_damaged:
             return (
                 f"partition {entry.partition} on {report.pod} takes no batches any more: "
-                f"{replica.error}; who goes on without its rows has to write them again"
+                f"{replica.error}; after you accept its loss, write its rows again"
             )
         if replica.state == _BEHIND:
             return _behind_message(report, replica, replica.completed)
-        # What was complete in the round before is in every partition by now.
+        # Every partition has applied the batches that were complete in the round before.
         before = observation.completed
         if replica.state == _SERVING and before is not None and replica.sequence < before:
             return _behind_message(report, replica, before)

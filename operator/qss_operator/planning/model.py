@@ -23,7 +23,7 @@ from qss_core.wire.replica_reports import ReplicasReport
 
 
 class ConditionType(StrEnum):
-    """What a condition is about."""
+    """The type of a condition in the status."""
 
     READY = "Ready"
     PROGRESSING = "Progressing"
@@ -41,7 +41,7 @@ class ConditionStatus(StrEnum):
 
 
 class Condition(Wire, frozen=True, kw_only=True):
-    """One condition; `reason` is for programs, `message` says why and what to do next."""
+    """One condition; programs read `reason`, people read why and what to do in `message`."""
 
     type: ConditionType
     status: ConditionStatus
@@ -57,7 +57,11 @@ class PodEndpoints(Wire, frozen=True, kw_only=True):
 
 
 class Endpoints(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a store listens; `pods` only where no template can say it."""
+    """The URLs of a store.
+
+    On a local cluster `pods` lists the URLs of each pod; on Kubernetes `pod_query` and
+    `pod_changelog` are templates.
+    """
 
     query: str | None = None
     changelog: str | None = None
@@ -67,7 +71,7 @@ class Endpoints(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Moves(Wire, frozen=True, kw_only=True):
-    """How many replicas move, and how many will."""
+    """The numbers of replicas that move now, and that will move."""
 
     running: int
     pending: int
@@ -97,7 +101,7 @@ class StoreStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
         return next((entry for entry in self.conditions or () if entry.type is kind), None)
 
 
-# --- What is seen.
+# --- The input of a plan.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +120,11 @@ class StoreResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """A pod as the cluster knows it; `trouble` is why it does not run, in words.
+    """A pod as the cluster knows it.
 
-    `if_silent` is what to say of a pod that was ready, should it not answer.
-
-    `has_data` says whether its volume holds anything; None where the cluster cannot look inside.
+    `trouble` is the reason, as text, why the pod does not run. `if_silent` is the text shown as the
+    pod's trouble if its containers were ready and it sent no report. `has_data` is true for a
+    volume that is not empty, and None where the cluster cannot look inside.
     """
 
     address: PodAddress
@@ -147,11 +151,11 @@ Finding = tuple[ConditionStatus, str, str]  # Status, reason, message.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """The pods of a store by ordinal, and how many were asked for last.
+    """The pods of a store by ordinal; `replicas` is the number that was requested last.
 
-    `volume_size` is the largest size that a volume has, and None where volumes have no size.
-    `findings` is what the cluster itself is doing (a restart, a volume that grows), by condition.
-    `local_option` is what `qss` commands need to find a local cluster; None on Kubernetes.
+    `volume_size` is the size of the largest volume, and None where volumes have no size.
+    `findings` are the cluster's own tasks (a restart, a growing volume), by condition.
+    `local_option` is the option with which `qss` commands find a local cluster; None on Kubernetes.
     """
 
     replicas: int
@@ -165,7 +169,7 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentAssignment:
-    """What a pod was told last, and which process of it was told."""
+    """The assignment that the operator sent last, and the incarnation of the pod that got it."""
 
     incarnation: str
     assignment: StoreAssignment
@@ -173,7 +177,7 @@ class SentAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What could not be done; reason and message of a condition."""
+    """The reason and the message of a condition, for an action that failed."""
 
     reason: str
     message: str
@@ -181,29 +185,29 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One snapshot: all that a plan is made from. A pod that did not answer has no report."""
+    """The input of a plan, as seen at one moment. A pod that did not answer has no report."""
 
     resource: StoreResource
     cluster: ClusterState
     reports: Mapping[Ordinal, ReplicasReport] = field(default_factory=dict)
     sent: Mapping[Ordinal, SentAssignment] = field(default_factory=dict)
-    completed: Sequence | None = None  # That the coordinator told in the round before.
-    troubles: tuple[Trouble, ...] = ()  # What the loop tried and was refused. No plan needs it.
+    completed: Sequence | None = None  # From the coordinator's report of the round before.
+    troubles: tuple[Trouble, ...] = ()  # Refused actions of earlier rounds; only the status shows.
 
 
-# --- What may be done.
+# --- The steps of a plan.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetReplicas:
-    """Ask the cluster for this many pods."""
+    """Have the cluster run this many pods."""
 
     replicas: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishAssignment:
-    """Write these configurations into the status, before any pod is told of them."""
+    """Write these configurations into the status, before any pod gets them."""
 
     store_id: StoreId
     partitions: tuple[PartitionConfiguration, ...]
@@ -211,7 +215,7 @@ class PublishAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendAssignment:
-    """Tell one pod the published assignment."""
+    """Send the published assignment to one pod."""
 
     ordinal: Ordinal
     assignment: StoreAssignment
@@ -219,9 +223,10 @@ class SendAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLoss:
-    """Tell a pod that a person goes on without the batches that its partition lacks.
+    """Tell a pod that a person accepted the loss of batches of its partition.
 
-    With `assignment` its volume is gone, and all partitions of it that were there are lost.
+    `assignment` is set when the pod lost its assignment: the pod takes this one, and the partitions
+    that its volume does not hold are lost.
     """
 
     ordinal: Ordinal

@@ -1,4 +1,4 @@
-"""What stands between a store and being ready, pod by pod. Pure."""
+"""The reasons why a store is not ready, pod by pod. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,12 +9,12 @@ from qss_operator.planning.assignment_state import troubles_of
 from qss_operator.planning.model import Observation, Trouble
 
 ASSIGNMENT_REFUSED = "AssignmentRefused"
-STORE_TYPE_REFUSED = "StoreTypeRefused"  # A type of a user's own: only the pods have its package.
+STORE_TYPE_REFUSED = "StoreTypeRefused"  # Only the pods have the package of a user's own type.
 _FAILED = "failed"
 
 
 def obstacles(observation: Observation) -> list[str]:
-    """Each of them; what is waited for where there is none."""
+    """All reasons; what the operator waits for where there is none."""
     broken = broken_pods(observation)
     failed = [
         f"partition {replica.configuration.partition} failed: {replica.error}"
@@ -33,7 +33,7 @@ def obstacles(observation: Observation) -> list[str]:
 
 
 def _building(observation: Observation) -> list[str]:
-    """What index rows are made before partitions serve."""
+    """The progress of index rows that have to be made before partitions serve."""
     told = [
         (replica.configuration.partition, replica.index)
         for report in observation.reports.values()
@@ -50,14 +50,14 @@ def _building(observation: Observation) -> list[str]:
 
 
 def refusals(observation: Observation) -> list[Trouble]:
-    """Why pods did not take their assignment."""
+    """The refusals of pods to take their assignment."""
     reasons = (ASSIGNMENT_REFUSED, STORE_TYPE_REFUSED)
     return [trouble for trouble in observation.troubles if trouble.reason in reasons]
 
 
 def broken_pods(observation: Observation) -> list[str]:
     """The troubles of pods that do not answer."""
-    # A pod that answers has got over it.
+    # The trouble of a pod that answers is over.
     return troubles_of(
         replace(pod, trouble=pod.trouble or pod.if_silent)
         for pod in observation.cluster.pods
@@ -66,6 +66,6 @@ def broken_pods(observation: Observation) -> list[str]:
 
 
 def failed_replicas(observation: Observation) -> Iterator[ReplicaReport]:
-    """The replicas that say so."""
+    """The replicas that report the state failed."""
     for report in observation.reports.values():
         yield from (replica for replica in report.replicas if replica.state == _FAILED)

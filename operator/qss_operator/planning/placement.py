@@ -1,4 +1,4 @@
-"""Where replicas go: balanced, sticky, spread over zones, and the same for the same input."""
+"""Places replicas on pods: balanced, sticky, spread over zones, the same for the same input."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -45,11 +45,11 @@ def place(
 ) -> tuple[Placement, ...]:
     """A placement of every partition.
 
-    Counts of replicas, and of actives, differ by at most one between pods. What `previous` says is
-    kept where balance permits it. Zones come after balance: pods of one zone share a partition only
-    where no swap would help.
+    The numbers of replicas, and of actives, differ by at most one between pods. Replicas of
+    `previous` stay where balance permits it. Balance comes before zones: pods of one zone share a
+    partition only where no swap would help.
     """
-    assert sites, "somebody has to hold the partitions"
+    assert sites, "a pod has to hold the partitions"
     copies = 1 + min(standbys, len(sites) - 1)
     board = _Board(partitions, sites, previous)
     board.keep(copies)
@@ -71,7 +71,7 @@ class _Board:
         self.previous = {entry.partition: entry for entry in previous}
 
     def keep(self, copies: int) -> None:
-        """Begin with what there was, the active first."""
+        """Begin with the replicas of `previous`, the active first."""
         for partition, entry in self.previous.items():
             order = sorted(entry.replicas, key=lambda pod: pod != entry.active)
             for pod in [pod for pod in order if pod in self.zones][:copies]:
@@ -83,8 +83,8 @@ class _Board:
         for number, holders in enumerate(self.holders):
             while len(holders) < copies:
                 used = [self.zones[pod] for pod in holders]
-                # Partners that are rare so far come first: when a pod fails, or is removed, its
-                # partitions then go to all the others, not to one.
+                # Prefer pairs of pods that share few partitions: when a pod fails, or is removed,
+                # its partitions then go to many other pods.
                 pod = min(
                     (pod for pod in self.zones if pod not in holders),
                     key=lambda pod: (
@@ -101,8 +101,8 @@ class _Board:
     def balance(self) -> None:
         """Move replicas from fuller to emptier pods until all differ by one at most.
 
-        Replicas that were placed just now move first, over several pods if need be: that costs
-        nothing. Only then is one moved that was where it is.
+        Replicas that were placed by this call move first, over several pods if necessary, as they
+        have no data to copy. Replicas of `previous` move only after them.
         """
         while True:
             fullest = min(self.loads, key=lambda pod: (-self.loads[pod], pod))
@@ -110,7 +110,7 @@ class _Board:
             if self.loads[fullest] - self.loads[emptiest] <= 1:
                 return
             moves = self._free_path(fullest, emptiest)
-            # There is one: the fullest pod holds more partitions than the emptiest.
+            # A partition to move exists: the fullest pod holds more partitions than the emptiest.
             for moved, source, target in moves or [
                 (self._cheapest(fullest, emptiest, dearest=2), fullest, emptiest)
             ]:
@@ -124,7 +124,7 @@ class _Board:
         queue = deque([start])
         while queue and end not in reached:
             pod = queue.popleft()
-            # The end first: most paths are one step long.
+            # Try the end first: most paths have one step.
             for target in (end, *(other for other in self.zones if other != end)):
                 if target in reached:
                     continue
@@ -137,7 +137,7 @@ class _Board:
         return reached.get(end, [])
 
     def _cheapest(self, source: Ordinal, target: Ordinal, dearest: int) -> PartitionId | None:
-        """The partition whose replica should rather move, of those that cost no more than that."""
+        """The best partition to move, of those whose `_was_there` is at most `dearest`."""
         return min(
             (
                 partition
@@ -155,7 +155,7 @@ class _Board:
         )
 
     def spread(self) -> None:
-        """Swap replicas between pods while that takes two replicas of a partition out of a zone."""
+        """Swap replicas between pods while this separates replicas that share a zone."""
         budget = _SWAPS_EXAMINED_MAX
         improved = len(set(self.zones.values())) > 1
         while improved and budget > 0:
@@ -195,7 +195,7 @@ class _Board:
         return self._conflicts((self.holders[partition] - {source}) | {target})
 
     def _was_there(self, partition: PartitionId, pod: Ordinal) -> int:
-        """0: new there; 1: it was a replica; 2: it was the active, which is moved last."""
+        """0: a new replica; 1: a replica of `previous`; 2: its active, which moves last."""
         entry = self.previous.get(partition)
         if entry is None or pod not in entry.replicas:
             return 0
@@ -240,9 +240,11 @@ def _choose_actives(
 def _relieving_path(
     holders: Sequence[set[Ordinal]], actives: Sequence[Ordinal], loads: dict[Ordinal, int]
 ) -> list[tuple[int, Ordinal]] | None:
-    """Changes of actives that take one partition from a pod and give one to another with at least
-    two less. Without such a path the counts are as even as the replicas permit, and replicas that
-    are even always permit actives that differ by one."""
+    """Changes of actives that move one active from a pod to a pod with at least two fewer.
+
+    None where no such changes exist: then the numbers are as even as the replicas permit. Even
+    replicas always permit numbers of actives that differ by at most one.
+    """
     led: dict[Ordinal, list[int]] = {pod: [] for pod in loads}
     for partition, active in enumerate(actives):
         led[active].append(partition)

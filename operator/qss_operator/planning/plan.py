@@ -1,4 +1,4 @@
-"""The next steps for one store. Cut after any step and made again, a plan ends the same."""
+"""Makes the next steps for one store. A plan that is interrupted and made again ends the same."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ from qss_operator.planning.model import (
 
 
 def plan(observation: Observation) -> list[Step]:
-    """Steps in the order in which they have to be done; none when there is nothing to do."""
+    """The next steps in their order; empty where the store is as the spec wants it."""
     steps: list[Step] = []
     wanted = wanted_replicas(observation)
     if observation.cluster.replicas != wanted:
@@ -78,7 +78,7 @@ def plan(observation: Observation) -> list[Step]:
 
 
 def is_published(observation: Observation, known: KnownAssignment) -> bool:
-    """Whether the status says what holds."""
+    """Whether the status has the known assignment."""
     status = observation.resource.status
     return (
         status is not None
@@ -90,7 +90,7 @@ def is_published(observation: Observation, known: KnownAssignment) -> bool:
 def assignment_of(
     observation: Observation, known: KnownAssignment, pod: PodState
 ) -> StoreAssignment | None:
-    """All that a pod is told; None where nothing can be said to it."""
+    """The assignment to send to a pod; None where an unclear partition forbids to send any."""
     resource = observation.resource
     partitions = _partitions_of(observation, known, pod)
     if partitions is None:
@@ -135,7 +135,7 @@ def _has_to_be_told(observation: Observation, pod: PodState, assignment: StoreAs
     if report is None:
         return False
     sent = observation.sent.get(pod.ordinal)
-    # A pod's report does not show settings and addresses, so each process is told once at least.
+    # A report lacks settings and addresses, so each incarnation gets the assignment at least once.
     is_told = (
         sent is not None
         and sent.incarnation == report.incarnation
@@ -150,5 +150,5 @@ def _has_to_be_told(observation: Observation, pod: PodState, assignment: StoreAs
 
 
 def _writes(report: ReplicasReport, row_format: str) -> bool:
-    """Whether a pod's replicas have that format; another operator may have told them otherwise."""
+    """Whether a pod's replicas have that format; another operator may have sent another one."""
     return all(replica.format in (None, row_format) for replica in report.replicas)

@@ -1,4 +1,4 @@
-"""The status of one store: what is true now, and why nothing happens where nothing happens."""
+"""Makes the status of one store: the present state, and the reason where the store waits."""
 
 import msgspec
 
@@ -50,7 +50,7 @@ from qss_operator.planning.wishes import MOVES_NOT_SUPPORTED, told, undone_wishe
 STOPPED = "Stopped"
 _MESSAGE_CHARS_MAX = 1024
 _SERVING = "serving"
-# Reasons that give way to what the cluster says.
+# A finding of the cluster replaces a condition with one of these reasons.
 _QUIET = ("UpToDate", "NoResize", "Healthy")
 REPLICA_FAILED = "ReplicaFailed"
 
@@ -89,7 +89,7 @@ def status_of(observation: Observation, now: str) -> StoreStatus:
 
 
 def starting_status(status: StoreStatus | None, now: str) -> StoreStatus:
-    """What the status of the last run becomes when the pods are started again."""
+    """The status of the last run, when the pods are started again."""
     return _idle(status or StoreStatus(), PODS_STARTING, "the pods are being started", now)
 
 
@@ -102,19 +102,19 @@ def stopped_status(status: StoreStatus, now: str) -> StoreStatus:
 def deleting_status(
     status: StoreStatus | None, generation: int, waits: str, now: str
 ) -> StoreStatus:
-    """What the status of a store becomes while its pods and its volumes go."""
+    """The status of a store while its pods and its volumes are deleted."""
     seen = msgspec.structs.replace(status or StoreStatus(), observed_generation=generation)
     return _idle(seen, "Deleting", waits, now)
 
 
 def is_ready(status: StoreStatus) -> bool:
-    """Whether every partition of the store is served, and the spec is done."""
+    """Whether every partition of the store is served, and the spec is carried out."""
     ready = status.condition(ConditionType.READY)
     return ready is not None and ready.status is ConditionStatus.TRUE
 
 
 def is_serving(status: StoreStatus) -> bool:
-    """Whether every partition of the store is served, also while the spec is not done."""
+    """Whether every partition of the store is served, also before the spec is carried out."""
     ready = status.condition(ConditionType.READY)
     served, _, whole = (status.assigned or "").partition("/")
     is_known = ready is not None and ready.status is not ConditionStatus.UNKNOWN
@@ -128,7 +128,7 @@ def why(status: StoreStatus) -> str:
 
 
 def attention(status: StoreStatus) -> Condition | None:
-    """The condition Degraded, where it says something else than that the store is not ready."""
+    """The condition Degraded, if it is true for another reason than the condition Ready."""
     ready = status.condition(ConditionType.READY)
     degraded = status.condition(ConditionType.DEGRADED)
     if degraded is None or degraded.status is not ConditionStatus.TRUE:
@@ -137,13 +137,13 @@ def attention(status: StoreStatus) -> Condition | None:
 
 
 def _idle(status: StoreStatus, reason: str, message: str, now: str) -> StoreStatus:
-    """A status of no pods that keeps the assignment."""
+    """The status of a store without pods; it keeps the assignment."""
     finding: Finding = (ConditionStatus.FALSE, reason, message)
     generation = status.observed_generation or 0
     kept = {
         entry.type: entry
         for entry in status.conditions or ()
-        # These spoke of pods that ran; but a store that is being made is not made by stopping it.
+        # These conditions were about running pods. A store in creation stays in creation.
         if entry.reason == CREATING
         or entry.type not in (ConditionType.PROGRESSING, ConditionType.DEGRADED)
     }
@@ -203,7 +203,7 @@ def _conditions(
         ConditionType.FORMAT_MIGRATING: migrating(observation),
     }
     for kind, finding in observation.cluster.findings.items():
-        # What partitions and pods say of themselves comes first.
+        # A trouble of partitions or pods comes before a finding of the cluster.
         if findings[kind][1] in _QUIET:
             findings[kind] = finding
     degraded = findings[ConditionType.DEGRADED]
@@ -216,7 +216,7 @@ def _conditions(
 
 
 def _with_troubles(degraded: Finding, observation: Observation) -> Finding:
-    """Says as well what could not be done."""
+    """Adds the actions that failed."""
     if not observation.troubles:
         return degraded
     status, reason, message = degraded
@@ -229,12 +229,12 @@ def _with_troubles(degraded: Finding, observation: Observation) -> Finding:
 def _held_up(
     observation: Observation, known: KnownAssignment | UnknownAssignment
 ) -> Finding | None:
-    """Not ready and not on its way: pods cannot be made."""
+    """The finding that pods cannot be created, or None."""
     is_short = len(observation.cluster.pods) < wanted_replicas(observation)
     if isinstance(known, KnownAssignment) or not is_short or not observation.troubles:
         return None
     trouble = observation.troubles[0]
-    message = f"the pods cannot be made: {trouble.message}"
+    message = f"the pods cannot be created: {trouble.message}"
     return ConditionStatus.FALSE, trouble.reason, message
 
 
@@ -319,7 +319,7 @@ def _degraded(observation: Observation, known: KnownAssignment | UnknownAssignme
 
 
 def _lesser_trouble(observation: Observation) -> Finding:
-    """What is said while every pod and every replica does its work."""
+    """The finding while every pod and every replica works."""
     yes = ConditionStatus.TRUE
     spec = observation.resource.spec
     if spec.effective_standbys < spec.standbys:
@@ -359,6 +359,6 @@ def _volume_trouble(
     missing = {
         pod: partitions
         for pod, partitions in missing_replicas(observation, known).items()
-        if observation.reports[pod.ordinal].ready  # One that still opens has not lost anything.
+        if observation.reports[pod.ordinal].ready  # A pod that opens its replicas lost none.
     }
     return (NO_IN_SYNC_REPLICA, missing_message(missing)) if missing else None

@@ -1,4 +1,4 @@
-"""What the spec asks for and is not done, with the reason: it must not read as done. Pure."""
+"""The wishes of the spec that the operator cannot carry out, with the reasons. Pure."""
 
 from qss_operator.planning.assignment_state import scaling_message
 from qss_operator.planning.formats import LOSSY_MIGRATION_NOT_ALLOWED, migrating
@@ -7,7 +7,7 @@ from qss_operator.planning.model import ConditionType, Observation, Trouble
 MOVES_NOT_SUPPORTED = "MovesNotSupported"
 UNSUPPORTED = "Unsupported"
 RESIZE_REFUSED = "ResizeRefused"
-# Reasons of an API server that refuses a child: it will never take it as it is.
+# Reasons for which the API server will always refuse this child.
 _REFUSED_CHILD = ("ObjectInvalid", "Forbidden", "NameTaken")
 _FROM_CLUSTER = (
     (ConditionType.DEGRADED, UNSUPPORTED),
@@ -16,7 +16,7 @@ _FROM_CLUSTER = (
 
 
 def undone_wishes(observation: Observation) -> list[Trouble]:
-    """Reason and message of each."""
+    """The reason and the message of each wish that is not carried out."""
     found = [
         Trouble(reason=reason, message=finding[2])
         for kind, reason in _FROM_CLUSTER
@@ -31,5 +31,5 @@ def undone_wishes(observation: Observation) -> list[Trouble]:
 
 
 def told(wishes: list[Trouble]) -> str:
-    """All of them in one message, the same one once."""
+    """The messages of all wishes in one text, each message once."""
     return "; ".join(dict.fromkeys(wish.message for wish in wishes))

@@ -41,14 +41,14 @@ _METADATA: Schema = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class FieldProblem:
-    """What is wrong with one field."""
+    """One problem of a field."""
 
     path: str
     message: str
-    value: str = ""  # As it was written, where the message does not say it.
+    value: str = ""  # The field's value, where the message does not have it.
 
     def __str__(self) -> str:
-        """As it is shown to a person."""
+        """The problem as a line for a person."""
         return ": ".join(part for part in (self.path, self.value, self.message) if part)
 
 
@@ -68,7 +68,10 @@ def validate_resource(resource: Json, old: Json | None = None) -> dict[str, Any]
 
 
 def check_resource(resource: Json, old: Json | None = None) -> tuple[Json, list[FieldProblem]]:
-    """The resource with its defaults, and its problems; rules are asked when the shape is right."""
+    """The resource with its defaults, and its problems.
+
+    The CEL rules run only if the JSON schema found no problem.
+    """
     if not isinstance(resource, dict):
         return resource, [FieldProblem("", f"a {KIND} expected, got {_shown(resource)}")]
     filled = with_defaults(without_nulls(resource), resource_schema())

@@ -1,4 +1,4 @@
-"""Somebody asks all the time while the store fills, and counts its rows."""
+"""Queries a store and counts its rows again and again, while the demo writes into it."""
 
 import math
 import threading
@@ -16,19 +16,22 @@ _COUNT_INTERVAL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The newest answer, and how many there were."""
+    """The newest answer, and the numbers of answers and failures."""
 
     count: int = 0
     failures: int = 0
     text: str = "waiting for the first answer"
-    rows: int | None = None  # How many the store has; None: not counted yet.
+    rows: int | None = None  # The rows of the store; None before the first count.
 
 
 class QueryLoad:
-    """Asks in a thread of its own until it is stopped."""
+    """Queries in a thread of its own until it is stopped."""
 
     def __init__(self, url: str, store: str, writer: str, ask: Callable[[Store], str]) -> None:
-        """`ask` asks once, and says what it got; `writer` tells the batch that it is of."""
+        """`ask` runs one query and returns a text.
+
+        `writer` names the `@batch.` component of the position that has the batch number.
+        """
         self._url = url
         self._store = store
         self._topic = f"@batch.{writer}"
@@ -56,7 +59,7 @@ class QueryLoad:
             self._count(store)
 
     def _count(self, store: Store) -> None:
-        with suppress(StoreError):  # The next count tells.
+        with suppress(StoreError):  # The next count tries again.
             self.newest = replace(self.newest, rows=store.count(exact=True))
 
     def _ask(self, store: Store) -> None:

@@ -42,11 +42,11 @@ _CLOSE_LIMITS = RetryLimits(deadline_s=1.0)
 
 @dataclass
 class StagedMessage(WriterCommitMessage):
-    """What one task attempt staged: ids and counts only, Spark limits what tasks send back."""
+    """The ids and counts of the chunks of one task attempt: Spark limits the message's size."""
 
     staged: list[Staged]
     unaligned: int = 0  # Windows that do not start at a multiple of the store's size.
-    closed: bool = False  # The batch was applied before: the coordinator says what became of it.
+    closed: bool = False  # The batch was applied before; the commit tells whether it is a replay.
 
 
 class StoreWriter(DataSourceArrowWriter):
@@ -55,7 +55,7 @@ class StoreWriter(DataSourceArrowWriter):
     def __init__(
         self, batch: SinkBatch, columns: Columns, names: list[str], access: Access
     ) -> None:
-        """Refuses columns that do not make rows of the store."""
+        """Raises StoreError for columns that make no rows of the store."""
         self._batch = batch
         self._access = access
         self._columns = columns
@@ -80,16 +80,16 @@ class StoreWriter(DataSourceArrowWriter):
             staged = stage_rows(http, self._batch, encoder, task, iterator)
             return StagedMessage(staged, encoder.unaligned)
         except BatchClosedError:
-            for _ in iterator:  # A stateful plan has to run to its end all the same.
+            for _ in iterator:  # A stateful plan has to run to its end.
                 pass
             return StagedMessage([], closed=True)
         finally:
             http.close()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks have ended: commits what the winners staged.
+        """Commits the chunks of the winning task attempts, after all tasks have ended.
 
-        What it warns of comes on the driver's standard error, though not from the user's process.
+        Warnings go to the driver's standard error.
         """
         won = [message for message in messages if isinstance(message, StagedMessage)]
         staged = [one for message in won for one in message.staged]
@@ -103,7 +103,7 @@ class StoreWriter(DataSourceArrowWriter):
             warn_of_unaligned(self._definition(), self._batch.batch, unaligned)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """The job has failed; a batch that was decided all the same is not touched."""
+        """Aborts the batch of a failed job; a decided batch stays."""
         http = self._access.http()
         try:
             give_up(http, self._batch)
@@ -125,7 +125,7 @@ def stage_rows(
 def stage_groups(
     http: SyncHttp, batch: SinkBatch, groups: Iterable[list[Slice]], task: str
 ) -> list[Staged]:
-    """The same with rows that are encoded."""
+    """Stages encoded rows, group after group."""
     staged: list[Staged] = []
     for number, slices in enumerate(groups):
         staged += stage(http, batch.run, batch.batch, name_group(task, number), slices)
@@ -155,14 +155,15 @@ def write_rows(http: SyncHttp, batch: SinkBatch, groups: list[list[Slice]]) -> N
 
 
 def give_up(http: SyncHttp, batch: SinkBatch) -> None:
-    """A hint, which must not hide why: what does not hear of it is swept later."""
+    """Aborts a batch. Errors are ignored: the store sweeps the staged rows later."""
     with suppress(StoreError):
         abort(http, batch.run, batch.batch, _ABORT_LIMITS)
 
 
 def close(http: SyncHttp, run: Run, newest_batch: int) -> None:
-    """Closes the run of a query that has ended; no batch of it was begun after the newest one."""
-    with suppress(StoreError):  # A run that is not closed is, when it was silent for an hour.
+    """Closes the run of a query that has ended and began no batch after `newest_batch`."""
+    # If this fails, the store closes the run after `openBatchTimeout` (an hour) of silence.
+    with suppress(StoreError):
         abort(http, run, newest_batch + 1, _CLOSE_LIMITS)
 
 
@@ -182,7 +183,7 @@ def commit_batch(http: SyncHttp, batch: SinkBatch, staged: list[Staged]) -> None
 
 
 def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> SinkBatch:
-    """Opens a writer for one `df.write`: it has one batch, and nobody will open it again."""
+    """Opens a one-off writer for one `df.write`."""
     http = access.http()
     try:
         metadata = discover(http, urls, store, WRITE_LIMITS)
@@ -211,7 +212,7 @@ def one_off_batch(urls: Urls, store: str, access: Access, *, replace: bool) -> S
 def one_off_writer(
     batch: SinkBatch, columns: Columns, names: list[str], access: Access
 ) -> StoreWriter:
-    """Its writer in Spark; where the columns do not fit, the run is closed again."""
+    """Spark's writer for a one-off batch; closes the run where the columns do not fit."""
     try:
         return StoreWriter(batch, columns, names, access)
     except StoreError:

@@ -1,6 +1,6 @@
-"""Queries as they travel: IQv2's request and answer (KIP-796), and the parameters of a GET.
+"""The bodies of query requests and their answers, as IQv2 has them (KIP-796).
 
-The query types themselves are in query_types.py.
+`types` has the query types, `parameters` the parameters of a GET.
 """
 
 from enum import StrEnum
@@ -71,12 +71,12 @@ class Reason(StrEnum):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Why a partition, or a key of a batch, has no result."""
+    """Why a partition, or a key of a batch get, has no result."""
 
     reason: Reason
     message: str
     retry_after_ms: int | None = None
-    active: PodName | None = None  # Who to ask instead, where that is known.
+    active: PodName | None = None  # The pod to ask instead, where it is known.
     epoch: Epoch | None = None
 
 
@@ -110,7 +110,8 @@ class PartitionAnswer(
 ):
     """One partition's part of an answer: a result and the state it was taken from, or a failure.
 
-    `end` is for scans: false where rows are left. `result` is absent where rows travel apart.
+    Only scans set `end`; false means that rows are left. In a stream the rows are earlier lines,
+    and `result` is absent.
     """
 
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -134,19 +135,19 @@ class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
 
 class PartitionMark(PartitionAnswer, frozen=True, kw_only=True):
-    """The line after a partition's rows in a stream; `cursor` goes on with all that is left."""
+    """The line after a partition's rows in a stream; `cursor` continues with all rows left."""
 
     partition: PartitionId
     cursor: str | None = None
 
 
-# Rows begin with their key: the first member tells the two kinds of lines apart.
+# The first member distinguishes the two kinds of lines: a row begins with its key.
 ROW_START = b'{"key":'
 MARK_START = b'{"partition":'
 
 
 def encode_mark(partition: int, answer: PartitionAnswer, cursor: str | None) -> bytes:
-    """The line of a PartitionMark; `answer` says `end`."""
+    """The line of a PartitionMark; `answer` has its `end` set."""
     members = msgspec.json.encode(answer)[1:-1]
     return b'%b%d,%b,"cursor":%b}' % (
         MARK_START,
@@ -161,14 +162,18 @@ def decode_mark(line: bytes) -> PartitionMark:
     try:
         mark = msgspec.json.decode(line, type=PartitionMark)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedBytesError(f"not the end of a partition: {error}") from error
+        raise MalformedBytesError(
+            f"the line that should end a partition's rows is not a valid PartitionMark: {error}"
+        ) from error
     if mark.failure is None and (mark.position is None or mark.end is msgspec.UNSET):
-        raise MalformedBytesError("the end of a partition without its position or a failure")
+        raise MalformedBytesError(
+            "a PartitionMark has neither a failure nor both position and `end`"
+        )
     return mark
 
 
 class KeyStatus(StrEnum):
-    """What became of one key of a batch."""
+    """The result of one key of a batch get."""
 
     FOUND = "FOUND"
     ABSENT = "ABSENT"

@@ -1,6 +1,6 @@
-"""JSON bodies of requests, strict: a member that is given twice is refused, and not the last taken.
+"""Decodes the JSON bodies of requests, and refuses an object that has a member twice.
 
-RFC 8259 leaves open what such an object is; readers take the first, the last, or neither.
+RFC 8259 does not define such an object: some readers take the first member, some the last.
 """
 
 import json
@@ -15,7 +15,7 @@ _NAMES = re.compile(rb'"([^"\\]*)"\s*:')
 
 
 def decode_request(data: bytes, kind: type[Message]) -> Message:
-    """The message in JSON bytes; MalformedRequestError says which member is wrong, or is twice."""
+    """The message in JSON bytes; MalformedRequestError names the wrong or repeated member."""
     message = decode(data, kind)
     if _may_repeat(data):
         _check(data)
@@ -23,7 +23,7 @@ def decode_request(data: bytes, kind: type[Message]) -> Message:
 
 
 def _may_repeat(data: bytes) -> bool:
-    """Whether two members might have one name: most bodies have few, and none that is escaped."""
+    """Whether two members might have one name. Quick, and False for most bodies."""
     if data.count(b":") < 2:
         return False
     names = _NAMES.findall(data)
@@ -31,7 +31,7 @@ def _may_repeat(data: bytes) -> bool:
 
 
 def _check(data: bytes) -> None:
-    # Numbers are not looked at: some are longer than Python reads.
+    # Numbers stay text: Python refuses to parse very long integers.
     json.loads(data, object_pairs_hook=_once, parse_int=str, parse_float=str)
 
 

@@ -1,9 +1,9 @@
 """Names of task attempts, and the chunk ids that carry them.
 
 A chunk id is `<writer epoch>.<task attempt>.<number>`. A task attempt is named
-`t<task>a<attempt>-<group>`: task and attempt are numbers, a later attempt of a task has the larger
-one, and a group is a part of its rows. Any other name (letters, digits, `_` and `-`) says of no
-attempt: it is a task of its own.
+`t<task>a<attempt>-<group>`: task and attempt are numbers, a later attempt of a task has a larger
+attempt number, and a group is a part of the attempt's rows. Any other name (letters, digits, `_`
+and `-`) is the name of a task with the single attempt 0.
 """
 
 import re
@@ -17,15 +17,15 @@ _ATTEMPT = re.compile(r"(t[0-9]{1,19})a([0-9]{1,19})-[0-9]{1,19}")
 
 
 class ChunkId(NamedTuple):
-    """What a chunk id says: whose it is, and of which try."""
+    """The parts of a chunk id: the writer epoch, the task and its attempt."""
 
     writer_epoch: WriterEpoch
     task: str
-    attempt: int  # 0 where the id says of none.
+    attempt: int  # 0 where the id has no attempt.
 
 
 def name_attempt(task: int, attempt: int) -> str:
-    """The name of a task attempt; of each of its groups: `name_group`."""
+    """The name of a task attempt; `name_group` names its groups."""
     return f"t{task}a{attempt}"
 
 
@@ -40,7 +40,7 @@ def encode_chunk_id(writer_epoch: WriterEpoch, task_attempt: str, number: int) -
 
 
 def decode_chunk_id(text: str) -> ChunkId:
-    """What a chunk id says. Raises MalformedRequestError."""
+    """The parts of a chunk id. Raises MalformedRequestError."""
     match = _CHUNK.fullmatch(text)
     if match is None:
         raise MalformedRequestError("a chunk id is <writer epoch>.<task attempt>.<number>")

@@ -1,4 +1,4 @@
-"""Messages about batches that a partition lacks: how pods compare, and what a person accepts."""
+"""Messages about lost batches: pods compare their sequences, and a person accepts a loss."""
 
 from msgspec import field
 
@@ -17,7 +17,7 @@ from qss_core.positions import PositionJson
 class DataLoss(Wire, frozen=True, kw_only=True):
     """Batches that a partition lacks, by sequence, and the epoch in which a person accepted it.
 
-    `last` is below `first` where nobody knows how many there were.
+    `last` is below `first` where the number of lost batches is unknown.
     """
 
     first: Sequence
@@ -28,7 +28,7 @@ class DataLoss(Wire, frozen=True, kw_only=True):
 class LostReplica(Wire, frozen=True, kw_only=True):
     """A partition that a pod held and cannot open, and why.
 
-    One that `is_waiting` is tried again by itself: it lacks room on its volume, or a lock.
+    The pod tries again to open a partition that `is_waiting` for room on its volume, or for a lock.
     """
 
     partition: PartitionId
@@ -37,9 +37,10 @@ class LostReplica(Wire, frozen=True, kw_only=True):
 
 
 class AcceptLossRequest(Wire, frozen=True, kw_only=True):
-    """A person goes on with what a partition still has, in the epoch that the person named.
+    """A person accepts that a partition lost data, in the epoch that the person named.
 
-    A pod whose whole volume is gone has no assignment. It takes this one, and has lost all of it.
+    A pod whose volume lost its assignment takes `assignment`, and serves what the volume still
+    holds after a comparison with the other pods; what the volume lacks is lost.
     """
 
     store_id: StoreId
@@ -49,9 +50,10 @@ class AcceptLossRequest(Wire, frozen=True, kw_only=True):
 
 
 class SequencesRequest(Wire, frozen=True, kw_only=True):
-    """A pod tells another one the sequences of its partitions, and asks for those of the other.
+    """The sequences of a pod's partitions; the other pod answers with the sequences of its own.
 
-    With `partition` it asks for all that the partition knows of batches, too.
+    `completed`, `forgotten` and `writer_epoch` mean what they mean in SequencesAnswer. With
+    `partition` the answer has all that this partition knows of batches, too.
     """
 
     store_id: StoreId
@@ -71,15 +73,15 @@ class LastBatch(Wire, frozen=True, kw_only=True):
     sequence: Sequence
     one_off: bool
     writer_epoch: WriterEpoch
-    wall_time_ms: int = 0  # Of its decision.
+    wall_time_ms: int = 0  # The wall time of the batch's decision.
 
 
 class BatchesHeld(Wire, frozen=True, kw_only=True):
-    """What a partition knows of batches, applied up to `sequence`.
+    """What a partition that has applied batches up to `sequence` knows of batches.
 
-    Every partition has applied `completed`; one more batch may be `decided`, which is `unfinished`
-    where its decision is known and goes on. The `position` is not beyond `completed` then. `inputs`
-    are the components that each writer has set of it: topic, partition.
+    Every partition has applied `completed`. `decided` may be one above `completed`; `unfinished` is
+    that batch if its decision is known, and `position` then leaves that batch out. `inputs` are the
+    components of the position (topic, partition) that each writer has set.
     """
 
     sequence: Sequence
@@ -94,8 +96,9 @@ class BatchesHeld(Wire, frozen=True, kw_only=True):
 class SequencesAnswer(Wire, frozen=True, kw_only=True):
     """The sequences of a pod's partitions.
 
-    `completed` is known to be applied everywhere. `forgotten` was decided, and partition 0 does not
-    know it any more. `writer_epoch` is the highest that the pod has seen.
+    All partitions have applied `completed`. `forgotten` is the highest sequence that was decided
+    but is missing from partition 0's log; 0 where none is missing. `writer_epoch` is the highest
+    that the pod has seen. `held` answers for the partition that the request named.
     """
 
     sequences: dict[str, Sequence]

@@ -24,7 +24,7 @@ from qss_core.positions import PositionJson
 from qss_core.text import allowed_members
 
 Message = TypeVar("Message")
-# Ids are kept for as long as their writer is: they have a limit.
+# The length is limited because the coordinator keeps the ids of each writer.
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
@@ -44,7 +44,7 @@ def decode(data: bytes, kind: type[Message]) -> Message:
 
 
 class Problem(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """RFC 9457 problem document; other members travel in `details`."""
+    """RFC 9457 problem document; `details` has the members of our own."""
 
     title: str
     status: int
@@ -57,7 +57,7 @@ class Problem(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
 
 def problem_of(error: StoreError) -> Problem:
-    """The document that tells of an error."""
+    """The problem document of an error."""
     return Problem(
         title=error.code.replace("_", " ").capitalize(),
         status=error.http_status,
@@ -70,7 +70,7 @@ def problem_of(error: StoreError) -> Problem:
 
 
 def error_of(problem: Problem) -> StoreError:
-    """The error that a document tells of."""
+    """The error of a problem document."""
     return error_from_wire(problem.code, problem.status, problem.detail, dict(problem.details))
 
 
@@ -89,7 +89,7 @@ class Instance(Wire, frozen=True, kw_only=True):
 
 
 class StoreMetadata(Wire, frozen=True, kw_only=True):
-    """All that a client needs to route: `GET /state/instances/{store}`."""
+    """`GET /state/instances/{store}`: a client routes its requests with it."""
 
     definition: StoreDefinition
     instances: tuple[Instance, ...]
@@ -97,7 +97,7 @@ class StoreMetadata(Wire, frozen=True, kw_only=True):
 
 
 class KeyMetadata(Wire, frozen=True, kw_only=True):
-    """Where one key lives: `GET /state/instance/{store}/{key}`."""
+    """`GET /state/instance/{store}/{key}`: the partition of a key, and the pods that have it."""
 
     partition: PartitionId
     active: Instance
@@ -164,7 +164,7 @@ class ChunkReference(Wire, frozen=True, kw_only=True, array_like=True):
 
 
 class SliceResult(Wire, frozen=True, kw_only=True):
-    """What became of one partition's slice of a stage request: staged, or a failure."""
+    """The result for one partition's slice of a stage request: staged, or a failure."""
 
     records: int = 0
     checksum: str = ""
@@ -178,7 +178,10 @@ class StageAnswer(Wire, frozen=True, kw_only=True):
 
 
 class CommitRequest(Wire, frozen=True, kw_only=True):
-    """Asks for a decision: the winners' chunks by partition number, in commit order."""
+    """Asks for a decision. `chunks` are those of the winning task attempts, by partition number.
+
+    The store applies the chunks in the order of the list.
+    """
 
     generation: int
     chunks: dict[str, tuple[ChunkReference, ...]]
@@ -188,10 +191,10 @@ class CommitRequest(Wire, frozen=True, kw_only=True):
 
 
 class CommitAnswer(Wire, frozen=True, kw_only=True):
-    """`already_applied` tells a replay from the first commit.
+    """`already_applied` is true for the replay of a batch that was committed before.
 
-    `dropped` are rows by partition that were older than what the store keeps, as far as the
-    coordinator knows: after a restart a replay may be answered without them.
+    `dropped` counts, by partition, the rows that were older than the store's retention. The
+    coordinator keeps the counts in memory: after a restart the answer to a replay may lack them.
     """
 
     sequence: Sequence
@@ -205,19 +208,19 @@ class AbortRequest(Wire, frozen=True, kw_only=True):
 
 
 class AbortAnswer(Wire, frozen=True, kw_only=True):
-    """`decided`: the batch will be, or is, committed, and the abort did nothing."""
+    """`decided` is true where the batch was decided already: then the abort changed nothing."""
 
     decided: bool
 
 
 class RenewAnswer(Wire, frozen=True, kw_only=True):
-    """The run is open; the coordinator closes one that it has not heard of for that long."""
+    """The run is open; the coordinator closes it after this many seconds without a request."""
 
     closes_after_s: float
 
 
 class Decision(Wire, frozen=True, kw_only=True):
-    """The durable word that a batch will be committed, with which chunks, at which position."""
+    """The durable decision that a batch will be committed, with these chunks at this position."""
 
     sequence: Sequence
     writer: str
@@ -230,12 +233,15 @@ class Decision(Wire, frozen=True, kw_only=True):
     fingerprint: str
     replace: bool
     one_off: bool = False
-    carries_rows: bool = False  # They are the payload of the Decide entry, and were not staged.
+    carries_rows: bool = False  # The rows were not staged: the Decide entry has them as payload.
     forgotten: tuple[str, ...] = ()  # Writers that were deleted: every partition forgets them.
 
 
 class CarriedRows(Wire, frozen=True, kw_only=True):
-    """What a Commit entry that carries its rows says of them; see `entries.Stage`."""
+    """Counts of the rows that a Commit entry carries; `transactions.commands.Stage` has the same.
+
+    `latest` is the largest time of the rows; `undated` counts versions with the batch's time.
+    """
 
     records: int
     payload_bytes: int
@@ -257,14 +263,14 @@ class PartitionCommit(Wire, frozen=True, kw_only=True):
     wall_time_ms: int
     replace: bool
     one_off: bool = False
-    rows: CarriedRows | None = None  # They are the entry's payload; `chunks` is empty then.
+    rows: CarriedRows | None = None  # Of rows that are the entry's payload; `chunks` is empty then.
     forgotten: tuple[str, ...] = ()
 
 
 def partition_commit(
     decision: Decision, partition: PartitionId, rows: CarriedRows | None = None
 ) -> PartitionCommit:
-    """A decision's part for one partition; `rows` where the decision carries some for it."""
+    """A decision's part for one partition; `rows` counts the rows that the decision carries."""
     return PartitionCommit(
         sequence=decision.sequence,
         writer=decision.writer,
@@ -282,7 +288,10 @@ def partition_commit(
 
 
 class PrepareRequest(Wire, frozen=True, kw_only=True):
-    """Asks one pod for everything that could refuse a commit, for the partitions in `epochs`."""
+    """Asks one pod whether the partitions in `epochs` can apply a batch.
+
+    Each partition has to be at the sequence before `sequence`, which the batch will have.
+    """
 
     store_id: StoreId
     epochs: dict[str, Epoch]
@@ -291,14 +300,12 @@ class PrepareRequest(Wire, frozen=True, kw_only=True):
     batch: int
     writer_epoch: WriterEpoch
     chunks: dict[str, tuple[ChunkReference, ...]]
-    carried_bytes: int = 0  # Of rows that were not staged: the commit brings them.
-    sequence: Sequence | None = (
-        None  # That the batch will have; each partition is at the one before.
-    )
+    carried_bytes: int = 0  # Bytes of rows that were not staged: the commit carries them.
+    sequence: Sequence | None = None
 
 
 class CommitPartitionsRequest(Wire, frozen=True, kw_only=True):
-    """Tells one pod of a decision, for the partitions in `epochs`.
+    """Has one pod apply a decision to the partitions in `epochs`.
 
     `rows` are the slices that the decision carries for them, as Arrow IPC streams.
     """
@@ -310,7 +317,7 @@ class CommitPartitionsRequest(Wire, frozen=True, kw_only=True):
 
 
 class AbortPartitionsRequest(Wire, frozen=True, kw_only=True):
-    """Tells one pod that chunks of this and lower writer epochs, from `batch` on, are dropped."""
+    """Has one pod drop the chunks of this and lower writer epochs from `batch` on."""
 
     store_id: StoreId
     epochs: dict[str, Epoch]
@@ -321,11 +328,11 @@ class AbortPartitionsRequest(Wire, frozen=True, kw_only=True):
 
 
 class PartitionsAnswer(Wire, frozen=True, kw_only=True):
-    """One pod's answer by partition number: null for yes, or the failure.
+    """One pod's answer by partition number: null for success, or the failure.
 
-    `dropped` are rows of a commit that were older than what the store keeps; only partitions that
-    dropped some are in it. `writer_epoch`, where it was asked to prepare, is the highest that the
-    pod has seen.
+    `dropped` counts rows of a commit that were older than the store's retention, for partitions
+    that dropped rows. In the answer to a PrepareRequest `writer_epoch` is the highest that the pod
+    has seen.
     """
 
     partitions: dict[str, Problem | None]
@@ -334,10 +341,10 @@ class PartitionsAnswer(Wire, frozen=True, kw_only=True):
 
 
 class ResolveRequest(Wire, frozen=True, kw_only=True):
-    """Asks the coordinator what became of old chunks of one writer's batch."""
+    """Asks the coordinator whether a partition may drop old chunks of one writer's batch."""
 
     store_id: StoreId
-    epoch: Epoch | None = None  # Of partition 0, as the asking pod knows it.
+    epoch: Epoch | None = None  # The epoch of partition 0 that the asking pod knows.
     writer: str
     generation: int
     batch: int

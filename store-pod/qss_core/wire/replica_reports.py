@@ -1,4 +1,4 @@
-"""What a pod tells the operator of its replicas."""
+"""The report of a pod on its replicas, which the operator reads."""
 
 from qss_core.model import (
     Epoch,
@@ -19,32 +19,33 @@ from qss_core.wire.losses import DataLoss, LostReplica
 class MigrationReport(Wire, frozen=True, kw_only=True):
     """How far a replica's rows are moved out of older formats.
 
-    `rows_left` is an estimate; `error` says why it does not go on.
+    `rows_left` is an estimate; `error` says why the migration stands still.
     """
 
-    formats: tuple[str, ...]  # That rows still have.
+    formats: tuple[str, ...]  # The older formats that rows still have.
     rows_moved: int
     rows_left: int
     error: str | None = None
 
 
 class IndexReport(Wire, frozen=True, kw_only=True):
-    """How far a replica's index rows are made, by this process; `rows_left` is an estimate."""
+    """How many rows this process has indexed so far; `rows_left` is an estimate."""
 
     rows_done: int
     rows_left: int
 
 
 class ReplicaReport(Wire, frozen=True, kw_only=True):
-    """What a pod holds of one partition. `state` is opening, serving, failed or behind.
+    """The state of one replica. `state` is opening, serving, failed or behind.
 
-    `completed` is told where the replica is behind: a sequence that was completed and is not here.
-    `coordinated` is partition 0's: the last sequence that is complete everywhere.
+    A replica that is behind has `completed`: a completed sequence that the replica lacks. Partition
+    0 alone has `coordinated`: the last sequence that all partitions have applied.
 
-    An `error` quotes no row of the store: `detail` may, and is for who may control the pod.
+    `error` quotes no row of the store. `detail` may quote rows: only callers with the right to
+    control the pod get it.
 
-    `format` is the one that it answers and writes in; `migration` tells of rows in older ones,
-    `index` of index rows that are made before it serves.
+    The replica answers and writes in `format`. `migration` reports on rows in older formats,
+    `index` on the index rows that the replica makes before it serves.
     """
 
     configuration: PartitionConfiguration
@@ -54,7 +55,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     end_offset: Offset
     sequence: Sequence
     error: str | None = None
-    is_damaged: bool = False  # It takes no writes any more, and does not come by itself.
+    is_damaged: bool = False  # The replica takes no writes, and cannot recover by itself.
     detail: str | None = None
     format: str | None = None
     migration: MigrationReport | None = None
@@ -66,7 +67,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
 
 
 class FullVolume(Wire, frozen=True, kw_only=True):
-    """A volume that has less room than is kept back: no batch is taken."""
+    """A volume that has less free space than the pod keeps back: the pod refuses batches."""
 
     free_bytes: int
     kept_back_bytes: int
@@ -74,18 +75,18 @@ class FullVolume(Wire, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Its numbers, for a person."""
+        """The sizes as text for a person."""
         free, size = shown_bytes(self.free_bytes), shown_bytes(self.size_bytes)
         return f"{free} free of {size}, and {shown_bytes(self.kept_back_bytes)} are kept back"
 
     @property
     def is_too_small(self) -> bool:
-        """Whether no room that is made is enough."""
+        """Whether even an empty volume would have too little space."""
         return self.size_bytes <= self.kept_back_bytes
 
 
 class ReplicasReport(Wire, frozen=True, kw_only=True):
-    """What a pod holds; `version` rises at each change within one `incarnation` (process)."""
+    """The replicas of a pod; `version` rises at each change within one `incarnation`."""
 
     store: StoreName
     store_id: StoreId | None
@@ -96,4 +97,4 @@ class ReplicasReport(Wire, frozen=True, kw_only=True):
     ready: bool
     replicas: tuple[ReplicaReport, ...]
     lost: tuple[LostReplica, ...] = ()
-    full_volume: FullVolume | None = None  # None where there is room.
+    full_volume: FullVolume | None = None  # None where the volume has enough free space.

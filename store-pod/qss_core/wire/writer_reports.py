@@ -1,4 +1,4 @@
-"""What a person is told of the writers of a store."""
+"""The report on a store's writers, which a person reads, and the rule for a writer's name."""
 
 import re
 
@@ -9,7 +9,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class WriterReport(Wire, frozen=True, kw_only=True):
-    """A writer that the store knows. `silent_s`: since its open run was heard of; None: closed."""
+    """A writer that the store knows.
+
+    `silent_s` is the time since the last request of its open run; None where the run is closed.
+    """
 
     name: str
     query_id: str
@@ -27,7 +30,7 @@ class WritersAnswer(Wire, frozen=True, kw_only=True):
 
 
 def check_writer_name(name: str) -> str:
-    """The name, if a writer may have it: it stands in paths. Raises MalformedRequestError."""
+    """The name, if it may stand in a path. Raises MalformedRequestError."""
     if not _NAME.fullmatch(name):
         raise MalformedRequestError(
             "a writer's name has up to 200 letters, digits, '.', '_' and '-', and starts with one "

@@ -63,8 +63,8 @@ class KnownToken:
     expires_at: float  # Infinity where the token does not say.
     is_bound: bool = True
     rights: Mapping[Right, Verdict] = field(default_factory=dict)
-    # By route, until when it is open without another look at all of this. It is no part of what is
-    # known: whatever changes here makes another passport, which has none.
+    # By route, the time until which a request passes without a new decision. Each change of the
+    # other members makes another KnownToken, which has no passes.
     passes: dict[str, float] = field(default_factory=dict, compare=False)
 
 
@@ -198,12 +198,12 @@ class KnownTokens:
         self._useful.move_to_end(digest)
         return found
 
-    def accept(self, digest: bytes, passport: KnownToken) -> KnownToken:
-        """The token is this account's. Rights that are known of the same account stay."""
+    def accept(self, digest: bytes, known_token: KnownToken) -> KnownToken:
+        """Takes the account of a token, and keeps the known rights of the same account."""
         held = self.get(digest)
-        if isinstance(held, KnownToken) and held.account == passport.account:
-            passport = replace(passport, rights=held.rights)
-        return self._keep(digest, passport)
+        if isinstance(held, KnownToken) and held.account == known_token.account:
+            known_token = replace(known_token, rights=held.rights)
+        return self._keep(digest, known_token)
 
     def refuse(self, digest: bytes, refusal: Refusal) -> Refusal:
         self._useful.pop(digest, None)
@@ -211,26 +211,26 @@ class KnownTokens:
         return refusal
 
     def tell(self, digest: bytes, asked: KnownToken, right: Right, verdict: Verdict) -> KnownToken:
-        """Whether an account has a right; only told, not kept, where it was forgotten meanwhile."""
+        """Adds a right to a token; not kept where the token was forgotten meanwhile."""
         held = self.get(digest)
         is_kept = isinstance(held, KnownToken) and held.account == asked.account
         base = held if isinstance(held, KnownToken) and is_kept else asked
-        passport = replace(base, rights={**base.rights, right: verdict}, passes={})
-        return self._keep(digest, passport) if is_kept else passport
+        known_token = replace(base, rights={**base.rights, right: verdict}, passes={})
+        return self._keep(digest, known_token) if is_kept else known_token
 
-    def is_useful(self, passport: KnownToken) -> bool:
+    def is_useful(self, known_token: KnownToken) -> bool:
         """Whether its account may do anything here."""
-        is_named = passport.is_bound and passport.account.username in self._accounts
-        return is_named or any(verdict.allowed for verdict in passport.rights.values())
+        is_named = known_token.is_bound and known_token.account.username in self._accounts
+        return is_named or any(verdict.allowed for verdict in known_token.rights.values())
 
-    def _keep(self, digest: bytes, passport: KnownToken) -> KnownToken:
-        if self.is_useful(passport):
+    def _keep(self, digest: bytes, known_token: KnownToken) -> KnownToken:
+        if self.is_useful(known_token):
             self._useless.pop(digest, None)
-            _put(self._useful, digest, passport, self._tokens_max)
+            _put(self._useful, digest, known_token, self._tokens_max)
         else:
             self._useful.pop(digest, None)
-            _put(self._useless, digest, passport, self._tokens_max)
-        return passport
+            _put(self._useless, digest, known_token, self._tokens_max)
+        return known_token
 
 
 def _put(kept: OrderedDict[bytes, Kept], digest: bytes, value: Kept, tokens_max: int) -> None:

@@ -85,7 +85,7 @@ class Guard:
         self._clock = clock
         self._metrics = metrics
         self._settings = settings
-        self._passports = KnownTokens(settings.access_tokens_max, identities.all)
+        self._known_tokens = KnownTokens(settings.access_tokens_max, identities.all)
         self._places = ReviewPlaces()
         self._asking: dict[tuple[bytes, Question], asyncio.Task[Known | None]] = {}
         self._is_away = False
@@ -106,7 +106,7 @@ class Guard:
         if header is None:
             return False
         token = token_of(header)
-        known = None if token is None else self._passports.get(digest_of(token))
+        known = None if token is None else self._known_tokens.get(digest_of(token))
         if type(known) is not KnownToken:
             return False
         is_open = known.passes.get(route, 0.0) > self._clock.monotonic()
@@ -122,7 +122,7 @@ class Guard:
         """
         token = bearer_token(header)
         digest = digest_of(token)
-        known = self._passports.get(digest)
+        known = self._known_tokens.get(digest)
         for number in range(_QUESTIONS_MAX):
             step = self._judged(known, requirement)
             if isinstance(step, Ask):
@@ -161,7 +161,7 @@ class Guard:
     ) -> None:
         assert isinstance(known, KnownToken), "nobody else is admitted"
         known.passes[route] = step.until
-        if self._passports.is_useful(known):
+        if self._known_tokens.is_useful(known):
             self._places.welcome(address, self._clock.monotonic())
         for due in step.renew:
             self._review(digest, token, known, due, address)
@@ -187,7 +187,7 @@ class Guard:
         if now < (self._ask_again_at if self._is_away else self._failed.get(digest, -math.inf)):
             return None
         # A flood of unknown tokens must not keep those that are known from being renewed.
-        is_good = isinstance(known, KnownToken) and self._passports.is_useful(known)
+        is_good = isinstance(known, KnownToken) and self._known_tokens.is_useful(known)
         if not is_good and not self._places.take(address, now):
             return None
         asking = self._ask(digest, token, known, question, is_good=is_good)
@@ -205,7 +205,7 @@ class Guard:
         was_refused = isinstance(found, Refusal) or (
             isinstance(found, KnownToken)
             and question is not None
-            and not self._passports.is_useful(found)
+            and not self._known_tokens.is_useful(found)
         )
         self._places.give(address, self._clock.monotonic(), was_refused=was_refused)
 
@@ -228,7 +228,7 @@ class Guard:
             self._fails(digest, error, nobody=nobody)
             return None
         self._metrics.reviewed(kind, "allowed" if allowed else "denied")
-        self._metrics.tokens = len(self._passports)
+        self._metrics.tokens = len(self._known_tokens)
         self._failed.pop(digest, None)
         if self._is_away:
             self._is_away = False
@@ -279,11 +279,11 @@ class Guard:
         verdict = Verdict.of(now, self._settings, allowed=reviewed is not None)
         if reviewed is None:
             message = invalid or refusal_text(claims, self._audiences)
-            return self._passports.refuse(digest, Refusal(message, verdict.fresh_until))
+            return self._known_tokens.refuse(digest, Refusal(message, verdict.fresh_until))
         left_s = math.inf if claims.expires_at is None else claims.expires_at - wall_s
         is_bound = self._audiences.bind(reviewed.audiences, is_peer=self._is_peer(reviewed))
-        passport = KnownToken(reviewed.account, verdict, now + left_s, is_bound)
-        return self._passports.accept(digest, passport)
+        known_token = KnownToken(reviewed.account, verdict, now + left_s, is_bound)
+        return self._known_tokens.accept(digest, known_token)
 
     def _is_peer(self, reviewed: Reviewed) -> bool:
         return reviewed.account.username == self.identities.pods
@@ -292,4 +292,4 @@ class Guard:
         request = encode_access_review(known.account, right, self.identities)
         allowed = decode_access_review(await self._reviewer.post(ACCESS_REVIEWS, request))
         verdict = Verdict.of(self._clock.monotonic(), self._settings, allowed=allowed)
-        return self._passports.tell(digest, known, right, verdict)
+        return self._known_tokens.tell(digest, known, right, verdict)

@@ -1,7 +1,7 @@
-"""What became of the entries that a request appended: one wait for all of them.
+"""Appends the entries of a request, and waits for all of their outcomes together.
 
-A request reaches many partitions of a pod, and each small batch pays for every task and timer a
-partition: so entries are appended at once, without tasks, and awaited together.
+A request appends to many partitions of a pod. A task and a timer for each partition would slow down
+small batches: so all entries are appended first, and awaited together.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ APPLY_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class AppendWait:
-    """What a replica does for a request."""
+    """The work of one replica for a request."""
 
     replica: Replica
     work: "asyncio.Future[Outcome] | asyncio.Task[None]"
 
     def result(self) -> Outcome | None:
-        """What it did, after `settle`; raises the failure that it met, or what stops the replica.
+        """The outcome, after `settle`; raises the failure of the entry or of the replica.
 
-        BatchInProgressError where it still goes on.
+        Raises BatchInProgressError where the entry is not applied yet.
         """
         if self.work.done():
             outcome = self.work.result()
@@ -37,7 +37,7 @@ class AppendWait:
         if self.replica.failure:
             raise self.replica.failure
         raise BatchInProgressError(
-            f"partition {self.replica.partition} is still applying: ask again"
+            f"partition {self.replica.partition} is still applying the entry: try again"
         )
 
 
@@ -52,7 +52,7 @@ def append(
 
 
 async def settle(awaited: Iterable[AppendWait]) -> None:
-    """Waits until all are done, at most `APPLY_TIMEOUT_S`; what was appended goes on anyway."""
+    """Waits until all are done, at most `APPLY_TIMEOUT_S`; late entries are applied anyway."""
     works = [one.work for one in awaited]
     if not works:
         return
@@ -60,14 +60,14 @@ async def settle(awaited: Iterable[AppendWait]) -> None:
         await asyncio.wait(works, timeout=APPLY_TIMEOUT_S)
     finally:
         for work in works:
-            if isinstance(work, asyncio.Task):  # It only looks; an entry's outcome is not ours.
+            if isinstance(work, asyncio.Task):  # The future of an entry belongs to its log.
                 work.cancel()
 
 
 async def outcome_of(
     replica: Replica, command: Command, payload: bytes | memoryview = b""
 ) -> Outcome:
-    """Appends an entry and waits until it was applied; raises the failure that it met there."""
+    """Appends an entry and waits until it is applied; raises as `AppendWait.result`."""
     awaited = append(replica, command, payload)
     await settle([awaited])
     outcome = awaited.result()

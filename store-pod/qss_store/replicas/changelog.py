@@ -1,4 +1,4 @@
-"""One replica's changelog in its engine: the shell around the pure rules of `replication.log`."""
+"""Keeps one replica's changelog in its engine; `replication.log` has the pure rules."""
 
 import zlib
 from collections.abc import Mapping
@@ -35,11 +35,11 @@ _CUT = b"changelog-cut"
 
 
 class _Cut(Wire, frozen=True, kw_only=True):
-    """The last entry that was cut: a log without entries continues behind it."""
+    """The last entry that was cut: a log without entries continues after it."""
 
     offset: Offset
     epoch: Epoch
-    bytes_after: int  # Bytes ever appended, up to and with that entry.
+    bytes_after: int  # All bytes that were appended up to the end of that entry.
 
 
 class Changelog:
@@ -54,9 +54,9 @@ class Changelog:
         clock: Clock,
         syncs: GroupSync,
     ) -> None:
-        """Finds what the engine holds; only what was applied is taken to be under the watermark.
+        """Reads the state of the log; the high watermark begins at the applied offset.
 
-        Raises CorruptionError where entries are missing that were not applied.
+        Raises CorruptionError where entries that are not applied are missing.
         """
         self._engine = engine
         self._clock = clock
@@ -90,8 +90,9 @@ class Changelog:
             self._last_epoch = entry.epoch
         self._bytes_when_cut = 0
         self.is_cut_owed = False
-        self._due_below = self.log.start  # Entries below are to be deleted, in turns.
-        self._examined = self.log.start  # Entries below, of a clock that was ahead, decide nothing.
+        self._due_below = self.log.start  # Entries below are deleted, some at a time.
+        # Entries below are skipped: they have times in the future, from a clock that was ahead.
+        self._examined = self.log.start
 
     @property
     def owes_barrier(self) -> bool:
@@ -99,7 +100,7 @@ class Changelog:
         return logs.owes_barrier(self.log, self._last_epoch)
 
     def append(self, command: Command, payload: bytes | memoryview) -> tuple[Offset, LoggedCommand]:
-        """Writes an entry, not durably; DiskFullError, and no entry, where there is no space."""
+        """Writes an entry, not durably. Raises DiskFullError; then no entry was written."""
         logged = LoggedCommand(self.log.configuration.epoch, self._clock.wall_ms(), command)
         payload_bytes = payload_bytes_of(command)
         log, offset = logs.append(self.log)
@@ -115,30 +116,30 @@ class Changelog:
         return offset, logged
 
     def read(self, offset: Offset) -> LoggedCommand:
-        """The command of an entry; CorruptionError where it is missing."""
+        """The command of an entry. Raises CorruptionError where the entry is missing."""
         data = self._engine.get(CHANGELOG, encode_offset(offset))
         if data is None:
             raise CorruptionError(f"entry {offset} is missing from the changelog")
         return command_of(decode_entry(data))
 
     def digest(self, offset: Offset) -> int | None:
-        """A checksum of an entry's bytes, without its rows; None where it is not here."""
+        """A checksum of an entry's bytes without its payload; None where the entry is missing."""
         data = self._engine.get(CHANGELOG, encode_offset(offset))
         return None if data is None else zlib.crc32(data)
 
     @property
     def durable_end(self) -> Offset:
-        """Everything below was synced here."""
+        """This pod has synced all entries below."""
         return self.log.durable.get(self.log.pod, Offset(0))
 
     async def sync(self) -> None:
-        """Makes all that was written before the call durable, entries among it."""
+        """Makes all earlier writes durable, entries among them."""
         end = self.log.end
         await self._syncs.sync(self._engine)
         self.log = logs.acknowledge(self.log, self.log.pod, end)
 
     def apply_unsynced(self, end: Offset) -> None:
-        """Lets entries be applied whose apply ends with the sync that makes them durable."""
+        """Allows to apply entries below `end` before a sync: their apply ends with one."""
         self.log = logs.apply_unsynced(self.log, end)
 
     def applied(self, offset: Offset) -> None:
@@ -149,14 +150,13 @@ class Changelog:
 
     @property
     def is_due_to_cut(self) -> bool:
-        """Whether a cut was put off, or so much was appended that another one may be worth it."""
+        """Whether a cut was put off, or enough bytes were appended for another cut."""
         return self.is_cut_owed or self._bytes_total - self._bytes_when_cut > _CUT_AFTER_BYTES
 
     def cut(self, settings: StoreSettings, open_floor: Offset | None) -> bool:
-        """Deletes some of what the retention no longer asks for; whether there may be more.
+        """Deletes some entries beyond the retention; returns whether more may be left.
 
-        `open_floor` and above stay. While an entry is being applied nothing is deleted; the cut is
-        owed then.
+        Entries from `open_floor` on stay. While an entry is being applied, the cut is put off.
         """
         self._bytes_when_cut = self._bytes_total
         if self.log.applied < self.log.watermark:
@@ -171,7 +171,7 @@ class Changelog:
         return self.is_cut_owed
 
     def _look(self, settings: StoreSettings, open_floor: Offset | None) -> bool:
-        """Finds below which offset entries are due; whether it has to look further."""
+        """Finds the offset below which entries are deleted; returns whether to look further."""
         start = max(self._examined, self.log.start)
         rows = self._engine.scan(CHANGELOG, lower=encode_offset(start))
         looked_at = [_stored(key, data) for key, data in islice(rows, _CUT_AT_ONCE_MAX)]

@@ -1,8 +1,8 @@
-"""What is known to be complete, and which replica holds less: its volume went back.
+"""Finds replicas that hold less than was completed: their volume went back to an older state.
 
-Sequences are facts that stay true. A batch is decided only when the one before is complete, so a
-partition at sequence n says that n - 1 is applied in every partition, and that n was decided.
-Whatever a pod hears, it may hold against the replicas that it has later.
+A batch is decided only after the batch before is complete: a partition at sequence n proves that
+every partition has applied n - 1, and that n was decided. This stays true, so a pod checks the
+replicas that it opens later against sequences that it learned before.
 """
 
 from collections.abc import Iterable
@@ -20,36 +20,36 @@ _NO_EPOCH = WriterEpoch(0)
 
 
 class Held(Protocol):
-    """A replica, as far as its sequence is concerned."""
+    """The members of a replica that the comparison of sequences needs."""
 
     machine: Machine
 
     @property
     def is_recovered(self) -> bool:
-        """Whether its log's tail is applied."""
+        """Whether the tail of its log is applied."""
 
     @property
     def partition(self) -> int: ...
 
     @property
     def role(self) -> Role | None:
-        """What it is to its partition."""
+        """The role of the replica in its partition."""
 
     @property
     def view(self) -> ReadView | None:
-        """What readers see, durable; None before it serves."""
+        """The durable state that readers see; None before the replica serves."""
 
 
 @dataclass(slots=True)
 class Completion:
-    """The largest sequences that one pod has heard of."""
+    """The largest sequences that one pod has learned of."""
 
-    completed: Sequence = _NONE  # Applied in every partition.
+    completed: Sequence = _NONE  # The last batch that every partition has applied.
     decided: Sequence = _NONE
-    # By partition: a batch that was decided, and of which the partition has lost chunks.
+    # By partition: a decided batch of which the partition has lost chunks.
     lacking: dict[int, Sequence] = field(default_factory=dict)
     unreadable: Sequence = _NONE  # A decision of partition 0 whose rows are damaged.
-    forgotten: Sequence = _NONE  # That was decided, and that partition 0 does not know any more.
+    forgotten: Sequence = _NONE  # The last decided batch that partition 0's log lacks.
     writer_epoch: WriterEpoch = _NO_EPOCH  # The highest that any partition has seen.
 
     def learn(
@@ -60,9 +60,9 @@ class Completion:
         forgotten: Sequence = _NONE,
         writer_epoch: WriterEpoch = _NO_EPOCH,
     ) -> None:
-        """Takes a sequence that is complete, that a partition holds, or that was `forgotten`.
+        """Takes sequences that are complete, held by a partition, or `forgotten` by partition 0.
 
-        And a writer epoch that somebody has seen.
+        Takes a writer epoch that a partition has seen, too.
         """
         self.writer_epoch = max(self.writer_epoch, writer_epoch)
         self.completed = max(self.completed, completed, Sequence(held - 1))
@@ -70,28 +70,28 @@ class Completion:
         self.forgotten = max(self.forgotten, forgotten)
 
     def newest_epoch(self, replicas: Iterable[Held]) -> WriterEpoch:
-        """The highest writer epoch that was heard of, or seen by replicas here."""
+        """The highest writer epoch that this pod's replicas have seen or other pods reported."""
         for replica in replicas:
             self.learn(writer_epoch=replica.machine.newest_epoch)
         return self.writer_epoch
 
     def learn_of(self, coordinator: Coordinator) -> None:
-        """Takes what partition 0's coordinator, which is recovered, knows and does not know."""
+        """Takes the sequences of partition 0's coordinator, whose replica is recovered."""
         self.learn(completed=coordinator.completed)
         if coordinator.decided < self.decided:
             self.forgotten = max(self.forgotten, self.decided)
 
     def missing(self, replica: Held) -> Sequence | None:
-        """A sequence that was completed and that an active replica does not hold; else None.
+        """A completed sequence that an active replica lacks, or None.
 
-        Of partition 0 also one that was decided and that its coordinator does not know.
+        For partition 0 also a decided sequence that its coordinator lacks.
         """
         view = replica.view
         if view is None or replica.role is not Role.ACTIVE:
             return None
         if view.sequence < self.completed:
             return self.completed
-        # Nobody drives it: whether it was answered before partition 0 went back nobody knows.
+        # No pod drives the forgotten batch; its writer may have been told that it is committed.
         if view.sequence < self.forgotten:
             return self.forgotten
         coordinator = replica.machine.coordinator
@@ -102,9 +102,10 @@ class Completion:
         return None
 
     def lacks(self, replica: Held) -> Sequence | None:
-        """A sequence that the replica cannot reach by itself, `missing` or decided; else None.
+        """A sequence that the replica cannot reach by itself, or None.
 
-        What it shows may be whole and true: a decided batch whose chunks it lost is not applied.
+        The sequence is `missing`, or that of a decided batch whose chunks or rows the replica lost.
+        In the second case the state that readers see may be complete.
         """
         lacking = self.lacking.get(replica.partition, _NONE)
         coordinator = replica.machine.coordinator
@@ -122,7 +123,7 @@ class Completion:
 
 
 def rolled_back(partition: int, sequence: Sequence, completed: Sequence) -> RolledBackError:
-    """The refusal of a partition that is behind."""
+    """The error of a partition that is behind."""
     return RolledBackError(
         f"partition {partition} holds sequence {sequence}, and {completed} was completed: its "
         "volume went back to an older state. Bring the newer volume back, or accept the loss by "

@@ -1,4 +1,4 @@
-"""How a replica's rows come to be in another format: prepared, taken, and moved a few at a time."""
+"""Changes the format of a replica's rows: prepares it, takes it, and moves rows a few at a time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +12,7 @@ from qss_store.storage.format_migration import Migration, Step
 
 
 class FormatChange:
-    """Holds `changing` while it works: no commit writes rows meanwhile."""
+    """Holds the lock `changing` while it works, so that no commit writes rows meanwhile."""
 
     def __init__(
         self,
@@ -30,9 +30,10 @@ class FormatChange:
 
     @asynccontextmanager
     async def redefining(self, definition: StoreDefinition) -> AsyncIterator[None]:
-        """Prepares another definition on the disk; inside, `redefine` may be called.
+        """Prepares another definition on the disk; call `redefine` inside the context.
 
-        DiskFullError: nothing has changed for readers and writers, and the disk serves both.
+        Raises DiskFullError: then the old definition stays in force, and the disk fits the old
+        definition and the new one.
         """
         async with self._changing:
             self._migration.prepare(definition, self._views.families_of(definition))
@@ -40,25 +41,26 @@ class FormatChange:
             yield
 
     def redefine(self, definition: StoreDefinition) -> None:
-        """From now on rows are written and shown in another format, those that are there too."""
+        """Takes the definition: new rows are written, and all rows are shown, in its format."""
         assert self._changing.locked(), "`redefining` prepares it"
         self._views.definition = definition
         self._views.show_again()
 
     async def move_rows(self, rows_max: int) -> Step | None:
-        """Moves rows out of an older format, so many at most; None where none is left.
+        """Moves at most `rows_max` rows out of an older format; None where no such row is left.
 
-        Answers stay what they are, so the position stays. Raises StoreError where it cannot go on.
+        Answers stay the same, so the position stays. Raises StoreError where a row cannot be moved.
         """
         async with self._changing:
             families, view = self._views.families, self._views.view
             step = self._migration.step(view.snapshot, families, rows_max) if view else None
             if step and step.emptied:
-                # The drop is durable at once, so what was moved has to be so before.
+                # The drop is durable at once, so the moved rows have to be durable before.
                 await self._sync()
                 await drop_families(self._engine, [step.emptied])
                 self._migration.finish(families)
             if step:
-                # What is held as it was takes memory and disk, and is read less quickly.
+                # Readers get a new view: a snapshot of the old state keeps moved rows in memory and
+                # on disk, and is slower to read.
                 self._views.show_again()
             return step

@@ -1,8 +1,8 @@
 """Makes the writes of many engines durable together.
 
-A hand-over to a thread costs more than a sync on a quick disk, so engines that ask while others are
-being synced wait for those and then go together, a few to a thread: on a slow disk the threads
-still share what the disk does at once.
+On a quick disk a sync takes less time than its hand-over to a thread. So engines that need a sync
+while others are being synced wait, and are then synced together, a few engines in each thread. On a
+slow disk the threads still sync at the same time.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ class GroupSync:
     """The syncs of a pod's replicas."""
 
     def __init__(self) -> None:
-        """Nothing runs until the first wish."""
+        """Starts no thread before the first sync."""
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
         self._wishes: list[_Wish] = []
         self._task: asyncio.Task[None] | None = None
         self.has_synced = asyncio.Event()  # Set at each sync, cleared by the object that marks it.
 
     async def sync(self, engine: Engine) -> None:
-        """Returns when all earlier writes of the engine are durable; raises what it raises."""
+        """Returns when all earlier writes of the engine are durable; raises as `Engine.sync`."""
         done = asyncio.get_running_loop().create_future()
         self._wishes.append(_Wish(engine, done))
         if self._task is None:
@@ -43,7 +43,7 @@ class GroupSync:
         await done
 
     def close(self) -> None:
-        """Waits for what runs in threads."""
+        """Waits for the syncs that run in threads."""
         self._executor.shutdown()
 
     async def _run(self) -> None:
@@ -61,7 +61,7 @@ class GroupSync:
         self.has_synced.set()
         for wish, failure in zip(wishes, failures, strict=True):
             if wish.done.done():
-                continue  # Whoever wished it is gone.
+                continue  # The caller was cancelled.
             if failure is None:
                 wish.done.set_result(None)
             else:
@@ -75,6 +75,6 @@ def _sync_all(engines: Sequence[Engine]) -> list[BaseException | None]:
 def _sync(engine: Engine) -> BaseException | None:
     try:
         engine.sync()
-    except BaseException as error:  # noqa: BLE001 it belongs to whoever waits for this engine.
+    except BaseException as error:  # noqa: BLE001 the waiting caller of this engine raises it.
         return error
     return None

@@ -1,7 +1,7 @@
-"""A pod's background pass over rows in older formats: one replica at a time, at a bounded pace.
+"""Moves a pod's rows out of older formats in the background, one replica at a time.
 
-Each step holds the event loop for about a millisecond; between two of them the loop is left alone
-for so long that migration has its share of the time and not more, however quick the machine is.
+Each step holds the event loop for about a millisecond. The pause after a step is so long that
+migration gets its share of the time on any machine, and no more.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ class Migrator:
     """The migrations of one pod's replicas."""
 
     def __init__(self, pod: Pod, settings: Settings) -> None:
-        """Works on the pod until its task is cancelled."""
+        """Raises ValueError for a share of the time that is not above 0 and at most 1."""
         if not 0 < settings.migration_share <= 1:
-            raise ValueError("QSS_MIGRATION_SHARE is a part of the time: above 0, and 1 at most")
+            raise ValueError("QSS_MIGRATION_SHARE is a share of the time: above 0, at most 1")
         self._pod = pod
         self._settings = settings
-        # A step of one second is followed by so many seconds of rest.
+        # The pause after a step, as a multiple of the step's time.
         self._rest = 1 / settings.migration_share - 1
 
     async def run(self) -> None:
-        """Rounds, whenever there may be rows to move."""
+        """Runs a round whenever rows may be in older formats, until it is cancelled."""
         while True:
             self._pod.rows_to_move.clear()
             is_done = False
             try:
                 is_done = await self.round()
             except Exception:  # noqa: BLE001 the top of a task: said and logged.
-                _LOG.exception("the migration of rows is tried again")
+                _LOG.exception("moving rows to the new format failed, and is tried again")
             try:
                 async with asyncio.timeout(None if is_done else self._settings.migration_retry_s):
                     await self._pod.rows_to_move.wait()
@@ -43,12 +43,12 @@ class Migrator:
                 continue
 
     async def round(self) -> bool:
-        """Moves the rows of all replicas; whether none is left."""
+        """Moves the rows of all replicas; returns whether all rows have the store's format."""
         done = [await self._migrate(replica) for _, replica in sorted(self._pod.replicas.items())]
         return all(done)
 
     async def _migrate(self, replica: Replica) -> bool:
-        """Whether all rows of a replica have the store's format."""
+        """Moves the rows of one replica; returns whether all have the store's format."""
         clock, metrics = self._pod.clock, self._pod.metrics
         has_moved = False
         try:
@@ -61,7 +61,8 @@ class Migrator:
                 started = clock.monotonic()
         except StoreError as error:
             if replica.migration.failure is None:
-                _LOG.warning("partition %s: rows wait: %s", replica.partition, error.message)
+                told = "partition %s: rows stay in an older format for now: %s"
+                _LOG.warning(told, replica.partition, error.message)
             replica.migration.failure = error
             await self._pod.news.tell()
             return False

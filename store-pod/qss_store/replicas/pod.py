@@ -1,7 +1,7 @@
 """A pod: its share of one store's assignment, as replicas on its volume.
 
-The assignment is kept on the volume: a pod that restarts serves what it held before anyone speaks
-to it. What is on the volume names its store id: a volume of another store is never served.
+The assignment is kept on the volume, with its store id: a pod that restarts serves its partitions
+without the operator, and never serves the volume of another store.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Pod:
         metrics: Metrics,
         salvage_engine: OpenEngine | None = None,
     ) -> None:
-        """Knows nothing yet: `start` reads the volume."""
+        """Reads no file: `start` reads the volume."""
         settings, volume = config.settings, config.directory
         self.store = config.store
         self.ordinal = config.ordinal
@@ -74,11 +74,11 @@ class Pod:
         self.clock = clock
         self.metrics = metrics
         self.assignment: StoreAssignment | None = None
-        self._unreadable: CorruptionError | None = None  # What is wrong with the one on the volume.
+        self._unreadable: CorruptionError | None = None  # Why the kept assignment is unreadable.
         self.replicas: dict[PartitionId, Replica] = {}
         self._unopened = Unopened()
         self._reopening = Reopening(self._unopened, self._assign_again)
-        self.indexing: Indexing | None = None  # Of a store of a user's own type.
+        self.indexing: Indexing | None = None  # Only a store of a user's own type has one.
         self._refusal: StoreError | None = None
         self._config = config
         self._volume = Volume(volume)
@@ -87,7 +87,7 @@ class Pod:
         self.news, self._is_assigned = ReportFeed(), asyncio.Event()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
         self.recent = DecodedRows()
-        most = settings.request_memory_bytes  # 0: nobody said how much.
+        most = settings.request_memory_bytes  # 0 where it is not set.
         self.request_memory = RequestMemory(most) if most else RequestMemory()
         self.turns = HeavyTurns(clock.monotonic)
         self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
@@ -102,17 +102,17 @@ class Pod:
             self._reopening.begin,
         )
         self.completion = Completion()
-        self.has_opened = False  # Whether all replicas of the kept assignment were tried.
-        self.is_compared = True  # Whether other pods were heard; a pod that starts may wait for it.
-        self.rows_to_move = asyncio.Event()  # Set when rows may have come to be in older formats.
+        self.has_opened = False  # Whether it has tried to open all replicas of its assignment.
+        self.is_compared = True  # False while a starting pod compares sequences with other pods.
+        self.rows_to_move = asyncio.Event()  # Set when rows may be in older formats.
 
     # --- Life
 
     def remember(self) -> None:
-        """Reads the assignment on the volume: the pod knows whose it is before it listens.
+        """Reads the assignment on the volume: the pod knows its store before it listens.
 
-        One that cannot be read leaves the pod without: only where a person has accepted the loss of
-        a partition, the pod takes another one.
+        After an unreadable assignment the pod has none. It takes another one only after a person
+        accepted the loss of one of its partitions.
         """
         try:
             kept = self._volume.assignment()
@@ -136,7 +136,7 @@ class Pod:
         self.marks.begin(marks)
 
     def _remember_type(self, definition: StoreDefinition) -> None:
-        """Makes the store's own type before anybody asks; its replicas say why where it cannot."""
+        """Makes the store's own type; where that fails, reads of its replicas raise the reason."""
         try:
             self._take_type(definition)
         except StoreTypeRefusedError as error:
@@ -145,7 +145,7 @@ class Pod:
             self._refusal = error
 
     async def start(self, *, compares: bool = False) -> None:
-        """Serves what the volume holds, at once or, where it `compares`, once it `is_compared`."""
+        """Serves the partitions of the volume; a pod that `compares`, when it `is_compared`."""
         self.remember()
         self.is_compared = not compares or self.assignment is None
         if self.assignment is not None:
@@ -173,11 +173,11 @@ class Pod:
     async def assign(
         self, assignment: StoreAssignment, *, is_emptied: bool = False
     ) -> ReplicasReport:
-        """Takes this pod's part of an assignment; what an `is_emptied` volume lacks is lost.
+        """Takes this pod's part of an assignment.
 
-        What such a volume holds is served after a comparison with the other pods. Raises
-        StaleEpochError and WrongStoreError, CorruptionError where the one on the volume cannot be
-        read, and StoreTypeRefusedError where it is of a user's own type that this pod cannot serve.
+        Partitions that an `is_emptied` volume lacks are lost; its other partitions are served after
+        a comparison with the other pods. Raises StaleEpochError, WrongStoreError, CorruptionError
+        for an unreadable kept assignment, and StoreTypeRefusedError for an own type that fails.
         """
         async with self._assigning:
             if self._unreadable is not None and not is_emptied:
@@ -205,12 +205,12 @@ class Pod:
             await self.news.tell()
 
     def _take_type(self, definition: StoreDefinition) -> None:
-        """Makes the store's own type, once: neither it nor its options ever change."""
+        """Makes the store's own type, once: the type and its options never change."""
         if self.indexing is None:
             self.indexing = indexing_of(definition, self._config.extensions)
 
     async def _take(self, assignment: StoreAssignment) -> None:
-        """Keeps an assignment; all replicas take its definition in the turn in which readers do."""
+        """Keeps an assignment; readers and all replicas take its definition at the same moment."""
         async with taking_definition(list(self.replicas.values()), assignment.definition):
             if assignment != self.assignment:
                 self._volume.keep_assignment(assignment)
@@ -225,7 +225,7 @@ class Pod:
         if replica is not None:
             return take_configuration(replica, assignment.settings, configuration)
         if self._unopened.is_spoilt(partition):
-            return False  # It opens, and takes no writes: `salvage` begins it anew.
+            return False  # Its database opens and takes no writes: `salvage` begins it anew.
         held = self.assignment
         was_here |= (
             held is not None and held.partitions[partition].role_of(self.ordinal) is not None
@@ -244,7 +244,7 @@ class Pod:
         return True
 
     async def _assign_again(self) -> None:
-        """Places the partitions that wait, and no others."""
+        """Opens the partitions that wait to be opened."""
         async with self._assigning:
             held = self.placed()
             ones = [held.partitions[number] for number in self._unopened.waiting]
@@ -255,14 +255,14 @@ class Pod:
     async def salvage(
         self, partition: PartitionId, take: Callable[[Replica], Awaitable[None]]
     ) -> None:
-        """Goes on with what is left of a lost partition; it is served once it could `take` that.
+        """Opens a lost partition with the data that is left, and serves it if `take` succeeds.
 
-        Raises NotReadyError where it is not lost, as while the pod opens it.
+        Raises NotReadyError where the partition is not lost, or the pod is opening it.
         """
         async with self._assigning:
             assignment = self.placed()
             if not (self.has_opened and self._unopened.is_lost(partition)):
-                raise NotReadyError(f"partition {partition} is not lost, or is being opened")
+                raise NotReadyError(f"partition {partition} is not lost, or is being opened now")
             configuration = assignment.partitions[partition]
             self.replicas[partition] = await self._opening.salvage(
                 partition,
@@ -299,18 +299,18 @@ class Pod:
             assignment.definition, configuration, context, was_here=was_here
         )
 
-    # --- What it is
+    # --- State
 
     @property
     def slices(self) -> SliceLimits:
-        """How many rows are worked on at once."""
+        """The largest slices of a commit's rows."""
         return slice_limits(self._config.settings, is_indexed=self.indexing is not None)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has its assignment and serves every replica that it should and can.
+        """Whether the pod has its assignment, and serves every replica that is not lost.
 
-        Those that are lost will not come by themselves; the report lacks them, and so tells.
+        Only a person can bring a lost replica back; the report names it.
         """
         if self.assignment is None or not self.is_compared:
             return False
@@ -319,7 +319,7 @@ class Pod:
         return wanted <= serving | self._unopened.partitions
 
     def report(self) -> ReplicasReport:
-        """What the operator is told."""
+        """The report for the operator."""
         return ReplicasReport(
             store=self.store,
             store_id=self.assignment.definition.store_id if self.assignment else None,
@@ -344,13 +344,13 @@ class Pod:
         return self.assignment
 
     def check_store(self, store: str) -> StoreAssignment:
-        """The assignment, if it is of that store; StoreNotFoundError otherwise."""
+        """The assignment. Raises StoreNotFoundError where the pod serves another store."""
         if store != self.store:
-            raise StoreNotFoundError(f"this pod serves store {self.store}; {store} is not here")
+            raise StoreNotFoundError(f"this pod serves store {self.store}, not {store}")
         return self.placed()
 
     def configuration(self, partition: int) -> PartitionConfiguration:
-        """The partition's configuration, the highest that this pod knows."""
+        """The partition's configuration with the highest epoch that this pod knows."""
         assignment = self.placed()
         if not 0 <= partition < assignment.definition.partitions:
             raise PartitionDoesNotExistError(
@@ -364,13 +364,14 @@ class Pod:
     def address(self, ordinal: Ordinal) -> PodAddress:
         found = next((pod for pod in self.placed().pods if pod.ordinal == ordinal), None)
         if found is None:
-            raise StoreError(f"pod {ordinal} has no address")
+            raise StoreError(f"the assignment has no address of pod {ordinal}")
         return found
 
     def local(self, partition: int) -> Replica:
-        """The replica here; NotPresentError names the pod that has the partition's active.
+        """The partition's replica on this pod.
 
-        RolledBackError where it is behind what was completed, CorruptionError where it is lost.
+        Raises NotPresentError with the pod of the partition's active, RolledBackError where the
+        replica is behind, and CorruptionError where it is lost.
         """
         configuration = self.configuration(partition)
         replica = self.replicas.get(PartitionId(partition))
@@ -384,11 +385,11 @@ class Pod:
                 epoch=configuration.epoch,
             )
         if not self.is_compared:
-            raise NotReadyError(f"pod {self.name} asks the other pods what was completed")
+            raise NotReadyError(f"pod {self.name} compares its data with the other pods: try again")
         self.completion.check(replica)
         return replica
 
     def is_active(self, partition: int) -> bool:
-        """Whether the partition's active is here."""
+        """Whether this pod has the partition's active."""
         replica = self.replicas.get(PartitionId(partition))
         return replica is not None and replica.role is Role.ACTIVE

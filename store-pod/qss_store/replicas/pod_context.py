@@ -1,4 +1,4 @@
-"""Which pod this is, and what all of its replicas share."""
+"""The configuration of a pod, and the parts that all of its replicas share."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,19 +22,19 @@ _DEFAULTS = Settings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodConfig:
-    """Which pod of which store this is, and where its volume is."""
+    """The store, the ordinal and the volume of a pod."""
 
     store: StoreName
     ordinal: Ordinal
     directory: Path
-    incarnation: str  # Another one after each start.
+    incarnation: str  # A new name at each start.
     settings: Settings = _DEFAULTS
     extensions: Extensions = NO_EXTENSIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodContext:
-    """What all replicas of a pod share."""
+    """The parts that all replicas of a pod share."""
 
     pod: Ordinal
     clock: Clock
@@ -44,8 +44,7 @@ class PodContext:
     settings: StoreSettings
     recent: DecodedRows
     uncommitted: UncommittedMemory
-    take_out: Callable[[PartitionId], None]  # A replica calls it that failed, see `TakingOut`.
-    slices: SliceLimits  # Of a commit's rows.
-    indexing: Indexing | None = None  # Of a store of a user's own type.
-    # Why no replica may serve: the pod has not the store's type.
-    refusal: StoreError | None = None
+    take_out: Callable[[PartitionId], None]  # A failed replica calls it, see `TakingOut`.
+    slices: SliceLimits  # The limits of the slices of a commit's rows.
+    indexing: Indexing | None = None  # Only a store of a user's own type has one.
+    refusal: StoreError | None = None  # Why no replica may serve: the pod lacks the store's type.

@@ -1,8 +1,8 @@
-"""One partition's replica: the shell around its log, its state machine and its database.
+"""One partition's replica: its log, its state machine and its database.
 
 Entries are appended at once and in order, made durable together, and applied one after the other
-by `apply.apply_loop`; the future of an entry tells the outcome of its apply. Readers look at
-`view`, which a commit replaces only when its rows are durable.
+by `apply.apply_loop`; the future of an entry has the outcome of its apply. Readers read `view`,
+which a commit replaces only after its rows are durable.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from qss_store.transactions.machine import Machine, Outcome
 
 
 class Replica:
-    """A replica. `view` is None until it serves; `failure` says why it does not."""
+    """A replica. `view` is None before it serves; `failure` is the reason if it cannot."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Replica:
         engine: Engine,
         context: PodContext,
     ) -> None:
-        """Takes what the engine holds; `start` finishes what was decided and serves."""
+        """Loads the state from the engine; `start` applies the rest of the log and serves."""
         self.engine = engine
         self._context = context
         self._task: asyncio.Task[None] | None = None
@@ -102,12 +102,11 @@ class Replica:
     # --- Life
 
     async def start(self) -> None:
-        """Finishes the commit that was being applied, applies the log's durable tail, serves.
+        """Finishes an unfinished commit, applies the durable tail of the log, and serves.
 
-        Returns as soon as more has to be waited for than the disk's usual work: a volume that is
-        full, or indexes that are made anew. The replica goes on by itself then, and shows the state
-        before the unfinished commit where that is whole. Raises CorruptionError where the database
-        lacks something.
+        Returns early where the volume is full, or where indexes have to be made anew. Then the
+        replica continues in the background, and readers see the state before the tail, unless a
+        commit is unfinished. Raises CorruptionError where the database lacks entries or rows.
         """
         if self._context.refusal:
             self.health.failure = self._context.refusal
@@ -122,7 +121,7 @@ class Replica:
             raise self.failure
 
     async def close(self) -> None:
-        """Stops applying and closes the database; the next start applies what the log holds."""
+        """Stops applying and closes the database; the next start applies the rest of the log."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -132,7 +131,7 @@ class Replica:
         self.engine.close()
 
     def fail(self, error: Exception) -> None:
-        """Refuses all writes from now on, those that wait too."""
+        """Refuses all writes from now on; entries that wait for their apply fail, too."""
         error = shortage_of(error) or error
         self.pending.fail(self.health.fail(error))
         self.current_view.wake()
@@ -140,7 +139,7 @@ class Replica:
         if is_damage or isinstance(error, PassingError):
             self._context.take_out(self.partition)
 
-    # --- What it is
+    # --- State
 
     @property
     def definition(self) -> StoreDefinition:
@@ -156,7 +155,7 @@ class Replica:
 
     @property
     def is_recovered(self) -> bool:
-        """Whether the tail that the log had at the start is applied."""
+        """Whether the tail of the log at the start is applied."""
         return self._apply_loop.is_recovered
 
     @property
@@ -168,7 +167,7 @@ class Replica:
         return self._changelog.durable_end
 
     def digest_of(self, offset: Offset) -> int | None:
-        """A checksum of an entry; None where it was cut."""
+        """A checksum of an entry; None where the entry was cut."""
         return self._changelog.digest(offset)
 
     @property
@@ -192,7 +191,7 @@ class Replica:
         return self._views.approximate_count()
 
     async def wait_until_shown(self, sequence: Sequence) -> None:
-        """Waits until readers see that batch, durable; raises what stopped the replica."""
+        """Waits until readers see that batch; raises the failure of the replica."""
         await self.current_view.reaches(sequence, lambda: self.failure)
 
     # --- Writing
@@ -200,10 +199,10 @@ class Replica:
     def append(
         self, command: Command, payload: bytes | memoryview = b"", decoded: Batches = ()
     ) -> "asyncio.Future[Outcome]":
-        """Appends an entry; the future tells what it did once it was applied.
+        """Appends an entry; the future gets the outcome when the entry is applied.
 
-        `decoded` are the rows of `payload` if they are worth it. Raises NotActiveError,
-        DiskFullError (nothing was appended) and what stopped the replica.
+        `decoded` are the rows of `payload`, if the replica shall keep them for the commit. Raises
+        NotActiveError, DiskFullError (then no entry was appended) and the replica's failure.
         """
         logs.check_active(self.log)
         if self.failure:
@@ -215,9 +214,9 @@ class Replica:
             raise
 
     def reconfigure(self, configuration: PartitionConfiguration, settings: StoreSettings) -> bool:
-        """Takes settings, and a newer configuration; False where it is the one that is held.
+        """Takes settings and a configuration; returns whether the configuration is a new one.
 
-        Raises StaleEpochError where it is older.
+        Raises StaleEpochError for an older configuration.
         """
         self._apply_loop.settings = settings
         log = logs.reconfigure(self.log, configuration)
@@ -225,10 +224,10 @@ class Replica:
             return False
         self._changelog.log = log
         self._parts.write_configuration()
-        self._parts.wake.set()  # A Barrier may be owed.
+        self._parts.wake.set()  # A Barrier may have to be appended.
         return True
 
     def cut_soon(self) -> None:
-        """Has what the changelog's retention no longer asks for deleted, in turns."""
+        """Has the apply loop delete the entries that the changelog's retention allows to delete."""
         self._changelog.is_cut_owed = True
         self._parts.wake.set()

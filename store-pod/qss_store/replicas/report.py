@@ -1,4 +1,4 @@
-"""What the operator is told of a replica, and the log of an assignment."""
+"""The report of a replica for the operator, and the summary of an assignment for the log."""
 
 import asyncio
 
@@ -11,14 +11,14 @@ from qss_store.replicas.replica import Replica
 
 
 class ReportFeed:
-    """The version of a pod's report, and who waits for the next one."""
+    """The version of a pod's report; requests wait here for the next version."""
 
     def __init__(self) -> None:
         self.version = 0
         self._changed = asyncio.Condition()
 
     async def tell(self) -> None:
-        """Tells who waits that the report has changed."""
+        """Wakes the requests that wait: the report has changed."""
         async with self._changed:
             self.version += 1
             self._changed.notify_all()
@@ -33,7 +33,7 @@ class ReportFeed:
 
 
 def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
-    """What a pod holds of one partition; its sequence is that of the state that readers see."""
+    """The report of one replica; its sequence is that of the state that readers see."""
     view, missing = replica.view, completion.lacks(replica)
     sequence = view.sequence if view else replica.machine.participant.sequence
     coordinator = replica.machine.coordinator if replica.is_recovered else None
@@ -66,7 +66,7 @@ def state_of(replica: Replica) -> str:
 
 
 def summary_of(assignment: StoreAssignment, ordinal: Ordinal) -> str:
-    """Which store, and which partitions a pod has in which epoch."""
+    """The store of an assignment, and the partitions and epochs of one pod, as text."""
     own = [one for one in assignment.partitions if one.role_of(ordinal) is not None]
     names = [f"{one.partition} (epoch {one.epoch})" for one in own]
     which = f"partitions {listed(names)}" if own else "no partition"

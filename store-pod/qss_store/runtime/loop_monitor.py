@@ -1,18 +1,18 @@
-"""How often a pod looks whether its event loop stands still: often while it works.
+"""Decides how often a pod checks its event loop for stalls: more often while the pod works.
 
-A look wakes the process, which costs 0.1 ms: a hundred a second are a hundredth of a core, for
-nothing while there is no work that could hold the loop up. A stall is found by the look that comes
-too late, so one that ends a rest is told up to `REST_TICK_S` too short.
+A check wakes the process, which takes 0.1 ms: a hundred checks a second take a hundredth of a core.
+A stall makes the next check late. A stall that begins during a sleep of `REST_TICK_S` is reported
+up to `REST_TICK_S` shorter than it was.
 """
 
 WORK_TICK_S = 0.01
 REST_TICK_S = 0.05
-AWAKE_S = 1.0  # After the last work.
-_WORK_SHARE = 0.1  # Of the time since the last look; looks and reports take less.
+AWAKE_S = 1.0  # The pod checks every WORK_TICK_S for so long after the last work.
+_WORK_SHARE = 0.1  # CPU share since the last check that counts as work; checks take less.
 
 
 class LoopMonitor:
-    """What the process did between two looks says when the next one comes."""
+    """Chooses the next sleep by the CPU time that the process used since the last check."""
 
     def __init__(self, now_s: float, cpu_s: float) -> None:
         """`now_s` only grows; `cpu_s` is the CPU time of the process so far."""
@@ -21,7 +21,7 @@ class LoopMonitor:
         self._awake_until_s = now_s + AWAKE_S
 
     def next_tick_s(self, now_s: float, cpu_s: float) -> float:
-        """Seconds to the next look."""
+        """Seconds until the next check."""
         if cpu_s - self._cpu_s > _WORK_SHARE * (now_s - self._now_s):
             self._awake_until_s = now_s + AWAKE_S
         self._now_s, self._cpu_s = now_s, cpu_s

@@ -1,4 +1,4 @@
-"""How this pod talks to others: JSON messages over pooled connections, typed errors, deadlines."""
+"""Sends JSON messages to other pods: pooled connections, typed errors, deadlines."""
 
 import asyncio
 import ssl
@@ -26,7 +26,7 @@ class PeerSession:
     """Connections to other pods. Made inside a running loop."""
 
     def __init__(self, trust: Callable[[], ssl.SSLContext] | None = None) -> None:
-        """`trust` is asked before each request: peers over https are checked by what it gives."""
+        """`trust` is called before each request; its SSL context verifies peers over https."""
         self._trust = trust
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_PER_PEER_MAX),
@@ -37,7 +37,7 @@ class PeerSession:
         )
 
     async def __aenter__(self) -> Self:
-        """Closes itself at the end of the block."""
+        """Closes the connections at the end of the block."""
         return self
 
     async def __aexit__(
@@ -60,7 +60,7 @@ class PeerSession:
         headers: Mapping[str, str],
         **options: Any,
     ) -> "aiohttp.client._RequestContextManager":
-        """As aiohttp's, for a `async with`; a redirect is an answer like any other."""
+        """Returns aiohttp's request context for `async with`; redirects are not followed."""
         return self._session.request(
             method,
             url,
@@ -78,7 +78,7 @@ class Transport(Protocol):
     async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
         """Sends a message to an internal port and returns the answer, within `timeout_s`.
 
-        Raises what the peer's problem document says, UnreachableError where there is no answer.
+        Raises the error of the peer's problem document, or UnreachableError without an answer.
         """
 
 
@@ -88,15 +88,12 @@ class Peers:
     def __init__(
         self, session: PeerSession, credentials: Callable[[], Mapping[str, str]] | None = None
     ) -> None:
-        """Uses a session that its maker closes; `credentials` makes headers for each request."""
+        """`credentials` makes headers for each request. The caller closes the `session`."""
         self._session = session
         self._credentials = credentials
 
     async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
-        """Sends a message and reads the answer.
-
-        Raises what the peer's problem document says, UnreachableError where there is no answer.
-        """
+        """Sends a message and decodes the answer; raises as `Transport.post`."""
         shown = self._credentials() if self._credentials else {}
         headers = {"Content-Type": "application/json", **shown}
         try:
@@ -113,9 +110,9 @@ class Peers:
 
 
 async def read_answer(response: aiohttp.ClientResponse, memory: MemoryShare | None = None) -> bytes:
-    """The whole body of an answer, up to ANSWER_BYTES_MAX; it is taken from the `memory`.
+    """The whole body of an answer, up to ANSWER_BYTES_MAX bytes, counted in `memory`.
 
-    Raises NoMemoryError where others have too much of it.
+    Raises NoMemoryError where requests and answers of the pod have reached its limit.
     """
 
     def too_large() -> StoreError:
@@ -127,7 +124,7 @@ async def read_answer(response: aiohttp.ClientResponse, memory: MemoryShare | No
 
 
 def refusal_of(status: int, body: bytes) -> StoreError:
-    """What an answer other than 200 says."""
+    """The error of an answer with another status than 200."""
     try:
         return error_of(decode(body, Problem))
     except StoreError:

@@ -12,6 +12,6 @@ rows come in `stretches`, lists of some hundred.
 index rows of a user's own store type. `replica_identity` keeps, in the database, whose replica
 it is. `database_files` looks at a database's files from outside, `free_space` at the volume.
 
-The room knows no replica, no pod and no HTTP. Its imports go from `commit_rows` to `placement`
+The package imports no replica, no pod and no HTTP. Its imports go from `commit_rows` to `placement`
 to `column_families` and `views` to `engine`.
 """

@@ -1,16 +1,16 @@
-"""Which families of the engine hold the rows of a partition.
+"""The column families of a partition's rows.
 
-A KeyValue partition has one, `rows-<format>-<generation>` (`replace` starts the next generation).
-A Window or Session partition has one for each segment that holds rows,
-`rows-<format>-<generation>-<segment id>`, so that expiry drops a family and rewrites nothing.
-A Versioned partition has both: its latest versions, which never expire, in the one, those that were
-replaced in the segments of their ends.
+A KeyValue partition has one family, `rows-<format>-<generation>` (`replace` starts the next
+generation). A Window or Session partition has one family for each segment with rows,
+`rows-<format>-<generation>-<segment id>`: an expired segment is dropped, and no row is rewritten. A
+Versioned partition has both: the first family has the latest version of each key, which never
+expires, and the segments have the replaced versions, by the end of their validity.
 
-A store of a user's own type has one more, `index-<fingerprint>-<generation>`, of its index rows;
-the fingerprint names what the type would say of a row.
+A store of a user's own type has the family `index-<fingerprint>-<generation>` of index rows, too.
+Types that make other index rows have another fingerprint.
 
-Where the format was changed, rows may still lie in families of the older formats, each row in one
-family. Every family of an older format then has the one in the store's format beside it.
+After a change of the format rows may be in families of older formats, each row in one family. Each
+such family has a family in the store's format beside it, to which its rows move.
 """
 
 import math
@@ -29,14 +29,14 @@ from qss_store.storage.views.indexed import IndexedView
 from qss_store.storage.views.segmented import SegmentedView
 from qss_store.storage.views.versioned import VersionedView
 
-LATEST_FORMAT = Format.Timestamped  # Of a latest version: the time from which it is valid, value.
+LATEST_FORMAT = Format.Timestamped  # A latest version: the start of its validity, then the value.
 _ROWS = "rows-"
 _INDEX = "index-"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A family whose rows are of an older format, and the one that they move to."""
+    """A family with rows in an older format, and the family that they move to."""
 
     family: str
     format: Format
@@ -50,18 +50,18 @@ class ColumnFamilies:
     name: str
     segments: Segments | None
     format: Format
-    # The names in the formats that rows may still have, the one they are written in left out.
+    # The names in the other formats that rows may still have.
     older: tuple[tuple[str, Format], ...] = ()
-    has_latest: bool = False  # Whether there are rows beside those of the segments.
+    has_latest: bool = False  # Whether the family `name` has rows beside those of the segments.
     indexing: Indexing | None = None
-    index: str | None = None  # The family of the index rows, where there are some.
+    index: str | None = None  # The family of the index rows, for a store of a user's own type.
 
     @classmethod
-    @lru_cache(maxsize=64)  # Each commit asks three times.
+    @lru_cache(maxsize=64)  # Each commit calls it three times.
     def of(
         cls, definition: StoreDefinition, generation: int, indexing: Indexing | None = None
     ) -> "ColumnFamilies":
-        """Those of a store's partition."""
+        """The families of a partition of the store."""
         written = Format(definition.format)
         older = tuple(
             (_name(one, generation), one)
@@ -83,11 +83,11 @@ class ColumnFamilies:
         return f"{self.name}-{segment}"
 
     def segments_in(self, present: Iterable[str]) -> list[tuple[int, str]]:
-        """Those of `present` that are segments, with their numbers."""
+        """The segments among the `present` families, with their numbers."""
         return _segments(self.name, present)
 
     def sources(self, present: Iterable[str]) -> list[Source]:
-        """Those of `present` whose rows have an older format, in order."""
+        """The `present` families with rows in an older format, in order."""
         present = sorted(present)
         return [
             Source(family, one, f"{self.name}{family.removeprefix(name)}")
@@ -99,9 +99,9 @@ class ColumnFamilies:
     def live(
         self, present: Iterable[str], stream_time: int, *, is_applying: bool = False
     ) -> dict[int, str]:
-        """The segments of `present` that hold rows at a stream time.
+        """The `present` segments that have rows at a stream time.
 
-        With `is_applying` also those beyond it.
+        With `is_applying` also the segments beyond the stream time.
         """
         if self.segments is None:
             return {}
@@ -113,12 +113,12 @@ class ColumnFamilies:
     def leftovers(
         self, present: Iterable[str], stream_time: int, *, is_applying: bool = False
     ) -> list[str]:
-        """Families of rows that no state at that stream time needs.
+        """The `present` families that no state at that stream time needs.
 
-        Index rows of another version of a store's type, expired segments, other generations, and
-        segments beyond stream time, which an interrupted commit has made: it is applied again. What
-        such a commit (`is_applying`) has moved out of the latest versions is nowhere else, so
-        theirs stay.
+        These are index rows of another version of the store's type, expired segments, other
+        generations, and segments beyond the stream time: an interrupted commit, which is applied
+        again, has created them. A Versioned partition keeps them while the commit `is_applying`:
+        they have the only copy of versions that the commit moved out of the latest versions.
         """
         present = tuple(present)
         keeps_ahead = is_applying and self.has_latest
@@ -136,7 +136,7 @@ class ColumnFamilies:
         )
 
     def _each(self) -> "list[ColumnFamilies]":
-        """These, and those of the older formats."""
+        """These families, and those of each older format."""
         of_older = [
             ColumnFamilies(name, self.segments, one, has_latest=self.has_latest)
             for name, one in self.older
@@ -144,20 +144,20 @@ class ColumnFamilies:
         return [self, *of_older]
 
     def lasting(self) -> tuple[str, ...]:
-        """The family whose rows do not expire, where there is one."""
+        """The family whose rows never expire, if there is one."""
         return (self.name,) if self.segments is None or self.has_latest else ()
 
     def of_generation(self, present: Iterable[str]) -> list[str]:
-        """Those of `present` that an interrupted attempt at this generation has left."""
+        """The `present` families of this generation; an interrupted commit has left them."""
         names = (self.name, *(name for name, _ in self.older))
         return sorted(
             one for one in present if one == self.index or any(_is_of(one, name) for name in names)
         )
 
     def open(self, engine: Engine) -> None:
-        """Makes the families whose rows do not expire, and those that rows are to move to.
+        """Creates the families whose rows never expire, and those that rows will move to.
 
-        Segments come with their rows.
+        Segments are created when rows are written into them.
         """
         index = () if self.index is None else (self.index,)
         targets = [one.target for one in self.sources(engine.families())]
@@ -165,7 +165,10 @@ class ColumnFamilies:
             engine.create_family(name)
 
     def snapshot(self, engine: Engine, stream_time: int, moved: Mapping[str, bytes]) -> FamilyView:
-        """The rows as of now; `moved` says below which keys families of older formats are empty."""
+        """A view of the rows at this moment.
+
+        `moved` has the key below which a family of an older format has no rows left.
+        """
         present = engine.families()
         older: dict[str, list[Source]] = {}
         for source in self.sources(present):
@@ -195,9 +198,9 @@ class ColumnFamilies:
         return VersionedView(engine.snapshot(self.name), segmented, stream_time)
 
     def approximate_count(self, engine: Engine, stream_time: int) -> int:
-        """About how many rows there are, those that retention hides among them.
+        """The approximate number of rows; rows that retention hides count, too.
 
-        Of versions only the latest count.
+        Of versions only the latest ones count.
         """
         present = engine.families()
         counted = {*self.lasting()} or {*self.live(present, stream_time).values()}
@@ -210,7 +213,7 @@ def _name(written: Format, generation: int) -> str:
 
 
 def _is_of(family: str, name: str) -> bool:
-    """Whether a family is the one of that name or a segment of it."""
+    """Whether a family has that name or is a segment of it."""
     return family == name or family.startswith(f"{name}-")
 
 

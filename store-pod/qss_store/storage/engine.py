@@ -1,8 +1,8 @@
-"""The port to one replica's database: families of ordered bytes, atomic batches, snapshots.
+"""The port to one replica's database: column families of ordered bytes, atomic batches, views.
 
 Keys are ordered bytewise. All families share one write-ahead log, so a batch over several families
-is atomic. A write is durable once a `sync` that began after it has returned; what a process wrote
-survives the process, not the machine, before that.
+is atomic. A write is durable after a `sync` that began after it. Before that the write survives a
+crash of the process, but not a crash of the machine.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +18,11 @@ FIXED_FAMILIES = (META, CHANGELOG, PAYLOAD)
 
 
 class PassingError(NotReadyError):
-    """The database failed for want of what comes back, and takes writes when it is opened again."""
+    """The database lacked memory, files or space; it takes writes after it is opened again."""
 
 
 def shortage_of(error: Exception) -> PassingError | None:
-    """What stands for a want of threads or of memory, which ends by itself; None for the rest."""
+    """A PassingError for an error of missing threads or memory; None for any other error."""
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return PassingError(f"the process has no thread or memory left: {error}")
     return None
@@ -32,19 +32,19 @@ Get = Callable[[bytes], bytes | None]  # The value of a key, or None.
 
 
 class Batch(Protocol):
-    """Writes that become visible together, in the order given."""
+    """Writes that become visible together, in their order."""
 
     def put(self, family: str, key: bytes, value: bytes) -> None: ...
 
     def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Sets many rows, the fast way; a None value deletes."""
+        """Sets many rows in one fast call; a None value deletes."""
 
     def delete(self, family: str, key: bytes) -> None:
-        """Removes one row; an absent one is no error."""
+        """Deletes one row; an absent row is no error."""
 
 
 class FamilyView(Protocol):
-    """One family as it was at one moment; it stays so until `close`."""
+    """The state of one family at one moment, until `close`."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None; CorruptionError for a damaged block."""
@@ -53,48 +53,48 @@ class FamilyView(Protocol):
         """The values of many keys, in their order; CorruptionError where any block is damaged."""
 
     def reader(self) -> Get:
-        """Gets of this moment, which go on after `close`, as a scan does."""
+        """A function that gets rows of this moment, also after `close`."""
 
     def pin(self) -> object:
-        """To be called before the family is written again: scans to come need it."""
+        """Fixes the view for later scans. Call it before the next write to the family."""
 
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with lower <= key < upper in key order; CorruptionError, never a short answer.
 
-        Scans of one snapshot may be read in turns, by one thread.
+        One thread may read several scans of one view in turns.
         """
 
     def close(self) -> None:
-        """Lets go of the moment; a scan that still runs keeps its own hold."""
+        """Releases the state; a running scan keeps its own hold on it."""
 
 
 class SyncedFiles(Wire, frozen=True, kw_only=True):
-    """What the files of a database held when they were synced, seen from outside of it.
+    """The state of a database's files after a sync, for a comparison when they are opened again.
 
-    A write-ahead log that was cut short, or is gone, opens without an error: only this tells.
+    RocksDB opens a shortened or missing write-ahead log without an error.
     """
 
-    log_number: int  # Of the newest write-ahead log.
-    log_bytes: int  # Its length.
-    writes: int  # Rows ever written: the database's own count.
+    log_number: int  # The number of the newest write-ahead log.
+    log_bytes: int  # The length of that log.
+    writes: int  # The database's own count of all rows ever written.
 
 
 class Engine(Protocol):
     def batch(self) -> Batch: ...
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
-        """Applies a batch at once; DiskFullError, and nothing applied, where no space is left.
+        """Applies a batch at once. Raises DiskFullError; then the batch is not applied.
 
-        One that `makes_room` deletes rows: it may use space that is kept back from others.
+        A batch that `makes_room` deletes rows: it may use space that other writes may not use.
         """
 
     def sync(self) -> None:
         """Makes all earlier writes durable. Blocks: call it outside the event loop."""
 
     def mark(self) -> "SyncedFiles | None":
-        """Syncs, and tells what the files hold at least from now on. Blocks, as `sync` does.
+        """Syncs, and returns the state that the files have at least from now on. Blocks as `sync`.
 
         None for an engine without files.
         """
@@ -105,31 +105,31 @@ class Engine(Protocol):
     def scan(
         self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of a family with lower <= key < upper, as of the call."""
+        """Rows of a family with lower <= key < upper, at the moment of the call."""
 
     def snapshot(self, family: str) -> FamilyView:
-        """The family as of now."""
+        """A view of the family at this moment."""
 
     def families(self) -> frozenset[str]:
         """The names of all families."""
 
     def create_family(self, family: str) -> None:
-        """Adds an empty family; one that is there already stays as it is. Takes milliseconds."""
+        """Creates an empty family; an existing family stays as it is. Takes milliseconds."""
 
     def drop_family(self, family: str) -> None:
-        """Removes a family and its rows; an absent one is no error. Blocks, as `sync` does."""
+        """Drops a family and its rows; an absent family is no error. Blocks as `sync` does."""
 
     def compact_family(self, family: str, below: bytes) -> None:
-        """Makes a family forget the deleted rows below a key, so that no scan walks over them.
+        """Clears the deleted rows of a family below a key, so that no scan walks over them.
 
-        Blocks for long; an absent family is no error. Nobody may drop it meanwhile.
+        Blocks for long; an absent family is no error. Do not drop the family meanwhile.
         """
 
     def approximate_count(self, family: str) -> int:
-        """About how many rows a family has."""
+        """The approximate number of rows of a family."""
 
     def size_bytes(self) -> int:
-        """About how many bytes it takes on disk."""
+        """The approximate size of the database on disk, in bytes."""
 
     def close(self) -> None:
-        """Closes the database; snapshots must have been closed before."""
+        """Closes the database; close all views before."""

@@ -1,9 +1,9 @@
 """Moves the rows of one partition out of families of older formats, a few at a time.
 
-A step writes rows in the store's format and deletes them where they were, in one batch, with how
-far it came: the process may end after any of them. In a family of an older format nothing is put,
-so no key below that place is left in it; readers and the next step begin there, and none of them
-walks over what was deleted.
+One batch of a step writes rows in the store's format, deletes them from their old family, and keeps
+the key below which that family is empty: the process may end after any step. New rows never go into
+a family of an older format. So readers and the next step begin at that key, and do not walk over
+deleted rows.
 """
 
 import struct
@@ -20,7 +20,7 @@ from qss_store.storage.engine import META, Batch, Engine, FamilyView
 from qss_store.storage.replica_identity import put_definition
 
 STEP_BYTES_MAX = 256 * 1024
-_BELOW = b"moved-below:"  # And the family.
+_BELOW = b"moved-below:"  # The family's name follows.
 _COUNT = b"moved-rows"
 _NUMBER = struct.Struct(">Q")
 
@@ -28,33 +28,33 @@ _NUMBER = struct.Struct(">Q")
 @dataclass(frozen=True, slots=True)
 class Step:
     rows: int
-    emptied: str | None  # A family that has no rows any more.
+    emptied: str | None  # The family that this step has emptied.
 
 
 class Migration:
-    """The migration of one partition; `failure` is why it does not go on."""
+    """The migration of one partition; `failure` is the reason where it stands still."""
 
     def __init__(self, engine: Engine, meta: Mapping[bytes, bytes]) -> None:
-        """Goes on where `meta` says that it was."""
+        """Continues at the keys that `meta` has."""
         self._engine = engine
         self.failure: StoreError | None = None
-        # By family: no key below is left in it.
+        # By family, the key below which it is empty.
         self.moved_below = {
             name.removeprefix(_BELOW).decode(): key
             for name, key in meta.items()
             if name.startswith(_BELOW)
         }
         self._rows = _NUMBER.unpack(meta[_COUNT])[0] if _COUNT in meta else 0
-        # Families that rows come back to, below these keys full of deleted ones.
+        # Families that get rows again, with the keys below which they are full of deleted rows.
         self._hollow: dict[str, bytes] = {}
 
-    # --- On its way
+    # --- Moving rows
 
     def step(self, shown: FamilyView, families: ColumnFamilies, rows_max: int) -> Step | None:
-        """Moves the next rows, so many at most; None where all have their format.
+        """Moves the next rows, at most `rows_max`; None where all rows have the store's format.
 
-        `shown` stays what it is. Raises DiskFullError, and StoreError for a row that is not of its
-        family's format.
+        The view `shown` stays the same. Raises DiskFullError, and StoreError for a row that does
+        not have the format of its family.
         """
         source = next(iter(families.sources(self._engine.families())), None)
         if source is None:
@@ -94,9 +94,9 @@ class Migration:
         self._rows += len(keys)
 
     async def compact(self) -> None:
-        """Clears what was deleted in families that rows come back to, in a thread.
+        """Clears the deleted rows of families that get rows again, in a thread.
 
-        Each scan that begins there would walk over it, and hold the event loop meanwhile.
+        A scan that begins there would walk over the deleted rows, and hold the event loop.
         """
         while self._hollow:
             family, below = self._hollow.popitem()
@@ -105,7 +105,7 @@ class Migration:
     # --- Beginning and end
 
     def prepare(self, definition: StoreDefinition, families: ColumnFamilies) -> None:
-        """Makes the disk ready for another definition; it serves the present one as well."""
+        """Prepares the disk for another definition; it fits the present definition, too."""
         families.open(self._engine)
         batch = self._engine.batch()
         put_definition(batch, definition)
@@ -114,21 +114,21 @@ class Migration:
         self._engine.write(batch)
 
     def finish(self, families: ColumnFamilies) -> None:
-        """To be called after a family was dropped."""
+        """Keeps the progress after an emptied family was dropped."""
         batch = self._engine.batch()
         self.keep_only(batch, families)
         self._engine.write(batch)
 
     def keep_only(self, batch: Batch, families: ColumnFamilies) -> None:
-        """Forgets, in a batch to be written, how far it came in families that rows do not leave.
+        """Deletes, in `batch`, the progress of families that are no source of rows any more.
 
-        Rows are put into such a family again, or it is gone.
+        Such a family gets rows again, or was dropped.
         """
         sources = families.sources(self._engine.families())
         held = {source.family for source in sources}
         self._hollow |= {one: key for one, key in self.moved_below.items() if one not in held}
         self.moved_below = {one: key for one, key in self.moved_below.items() if one in held}
-        # What the disk says counts: an earlier attempt may have been cut off before it was written.
+        # Read the progress from the disk: a crash may have ended an earlier call before its write.
         for name, _ in self._engine.scan(META, lower=_BELOW, upper=_BELOW + b"\xff"):
             if name.removeprefix(_BELOW).decode() not in held:
                 batch.delete(META, name)
@@ -141,7 +141,7 @@ class Migration:
         batch.delete(META, _COUNT)
 
     def report(self, families: ColumnFamilies) -> MigrationReport | None:
-        """How far it is; None where every row has the store's format."""
+        """The progress of the migration; None where every row has the store's format."""
         sources = families.sources(self._engine.families())
         if not sources:
             return None
@@ -156,7 +156,7 @@ class Migration:
 def _converted(
     rows: Sequence[bytes], source: Format, target: Format
 ) -> tuple[list[bytes | None], MalformedBytesError | None]:
-    """The rows up to the first malformed one, and what is wrong with that."""
+    """The converted rows up to the first malformed row, and the error of that row."""
     convert = converter_of(source, target)
     values: list[bytes | None] = []
     try:

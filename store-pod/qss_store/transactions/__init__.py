@@ -1,11 +1,11 @@
-"""Batches over many partitions (docs/batches.md): what is decided, never how it travels. Pure.
+"""The rules of batches over many partitions (docs/batches.md). Pure: no network, no disk.
 
-`commands` is what changelog entries say. `machine` is the state machine of one partition: it plans
-what each entry does, in order, and advances when the replica has written that. `participant` knows
-the partition's batches and staged slices (`staged`), `coordinator`, in partition 0 alone, the
-writers (`writers`) and the decisions. `commit_plan` is what a commit does to rows and state.
-`inputs` and `batch_positions` compute positions, `position_limits` bounds them, and `losses` says
-how a partition goes on without batches that it lost. `state_rows` are the bytes of all that in the
+`commands` encodes the commands of changelog entries. `machine` is the state machine of one
+partition: it plans each entry in order, and advances after the replica has written the plan.
+`participant` has the partition's batches, `staged` its staged slices. `coordinator`, in partition 0
+alone, has the decisions, and `writers` the writers. `commit_plan` describes how the replica applies
+a commit. `inputs` and `batch_positions` compute positions, `position_limits` limits their size.
+`losses` records the batches that a partition lost. `state_rows` encodes the state as rows of the
 meta family.
 
 Equal entries in equal order give equal states, on any pod, after any restart. So nothing here

@@ -1,4 +1,4 @@
-"""What batches make of a position. Pure."""
+"""The components of a position that name batches, and the position after a batch. Pure."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -12,7 +12,7 @@ def batch_topic(writer: str) -> str:
 
 
 def without_writers(position: Position, writers: Collection[str]) -> Position:
-    """Without the batches of these writers."""
+    """The position without the batches of these writers."""
     if not writers:
         return position
     topics = {batch_topic(writer) for writer in writers}
@@ -23,7 +23,7 @@ def only_batches(position: Position) -> Position:
     return Position(tuple(pair for pair in position.topics if pair[0].startswith(BATCH_TOPICS)))
 
 
-@lru_cache(maxsize=16)  # All partitions of a pod ask the same of a batch.
+@lru_cache(maxsize=16)  # All partitions of a pod compute the same for a batch.
 def merged(kept: Position, read: Position, topic: str, ordinal: tuple[int, int]) -> Position:
-    """With what a batch has read, and with itself."""
+    """The position `kept` with the offsets that a batch has read, and with the batch itself."""
     return kept.merge(read).with_component(topic, *ordinal)

@@ -1,9 +1,9 @@
-"""What the changelog's entries tell a partition to do, and their bytes.
+"""The commands of changelog entries, and their bytes.
 
-A command is JSON in its entry's body. The rows of a `Stage`, the slice's Arrow IPC stream as the
-writer sent it, lie under the entry's key in a family of their own, so that the log can be read
-without them; so do those that a small batch's `Decide` (all partitions') and `Commit` (this one's)
-carry.
+A command is JSON in its entry's body. Rows are the entry's payload: Arrow IPC streams under the
+entry's key in a column family of their own, so that a reader of the log can leave them out. A
+`Stage` has the writer's slice as payload. Where a small batch carries its rows, its `Decide` has
+the rows of all partitions as payload, and each `Commit` those of its own partition.
 """
 
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ class Stage(Wire, frozen=True, kw_only=True):
     checksum: str = ""
     payload_bytes: int = 0
     deletes: int = 0  # Rows without a value.
-    latest: int | None = None  # The largest time of the rows, where rows have one.
-    undated: int = 0  # Versions that have the time of their batch.
+    latest: int | None = None  # The largest time of the rows, where rows have times.
+    undated: int = 0  # Versions without a time: they get the time of their batch.
 
 
 class Abort(Wire, frozen=True, kw_only=True):
     """Drops staged chunks of this and lower writer epochs, at and above a batch.
 
-    `only_this_batch` (the sweep) drops just the chunks of that run's batch: in a generation that
-    began at a higher number, a later batch may be decided already.
+    `only_this_batch`, which the sweeper sets, drops only the chunks of this batch and writer epoch:
+    a later batch may be decided already.
     """
 
     writer: str
@@ -47,13 +47,13 @@ class Abort(Wire, frozen=True, kw_only=True):
 
 
 class Barrier(Wire, frozen=True, kw_only=True):
-    """The first entry of a new active: fixes the log's history at an epoch change."""
+    """The first entry of an epoch: the entries before it are settled when it is applied."""
 
 
 class OpenWriter(Wire, frozen=True, kw_only=True):
-    """Allots a writer epoch, one `above` all that any pod has seen.
+    """Allots a writer epoch that is higher than `above`, the highest that any pod has seen.
 
-    Partition 0 may have gone back behind an entry that allotted one.
+    The volume of partition 0 may have lost entries that allotted writer epochs.
     """
 
     writer: str
@@ -66,54 +66,52 @@ class OpenWriter(Wire, frozen=True, kw_only=True):
 
 
 class Decide(Wire, frozen=True, kw_only=True):
-    """The batch will be committed, everywhere; its rows are the payload where it carries them."""
+    """Decides that all partitions commit the batch; its payload is the rows that it carries."""
 
     decision: Decision
     payload_bytes: int = 0
 
 
 class Complete(Wire, frozen=True, kw_only=True):
-    """The batch of that sequence has been applied everywhere."""
+    """Notes that all partitions have applied the batch of this sequence."""
 
     sequence: Sequence
 
 
 class CloseWriter(Wire, frozen=True, kw_only=True):
-    """That epoch decides nothing more."""
+    """Closes the run of this writer epoch: it decides no further batch."""
 
     writer: str
     writer_epoch: WriterEpoch
 
 
 class ForgetWriter(Wire, frozen=True, kw_only=True):
-    """A one-off writer that will never come back."""
+    """Forgets a one-off writer that is done."""
 
     writer: str
 
 
 class DeleteWriter(Wire, frozen=True, kw_only=True):
-    """A person has said that no run of the writer will come back; the one looked at is that of
-    the epoch.
-    """
+    """Forgets a writer that a person deleted, if its youngest run still has this epoch."""
 
     writer: str
     writer_epoch: WriterEpoch
 
 
 class Commit(Wire, frozen=True, kw_only=True):
-    """The decided chunks of this partition become visible."""
+    """Makes the decided chunks of this partition visible."""
 
     commit: PartitionCommit
 
 
 class AcceptLoss(Wire, frozen=True, kw_only=True):
-    """A person has said to go on without the batches that a partition lost.
+    """A person accepted that the partition lost batches.
 
-    The partition takes over what another one knows of batches; its rows stay as they are.
+    The partition takes the batches that another partition reported; its rows stay as they are.
     """
 
     held: BatchesHeld
-    is_salvaged: bool = False  # Its database was opened up to damage, or begun anew.
+    is_salvaged: bool = False  # The database was repaired up to its damage, or created anew.
 
 
 Command = (
@@ -132,7 +130,7 @@ Command = (
 
 
 class Kind(IntEnum):
-    """The byte that says which command an entry carries."""
+    """The byte of an entry that tells the type of its command."""
 
     STAGE = 1
     COMMIT = 2
@@ -165,7 +163,7 @@ _KINDS = {command: kind for kind, command in _CLASSES.items()}
 
 @dataclass(frozen=True, slots=True)
 class LoggedCommand:
-    """A command and what its entry says of it; `wall_time_ms` is when the active appended it."""
+    """A command with its entry's epoch; `wall_time_ms` is when the active appended it."""
 
     epoch: Epoch
     wall_time_ms: int
@@ -173,7 +171,7 @@ class LoggedCommand:
 
 
 def payload_bytes_of(command: Command) -> int:
-    """Bytes of the rows that a command's entry has in the payload family."""
+    """The size of a command's payload."""
     match command:
         case Stage() | Decide():
             return command.payload_bytes
@@ -190,11 +188,11 @@ def entry_of(logged: LoggedCommand, bytes_before: int) -> Entry:
 
 
 def command_of(entry: Entry) -> LoggedCommand:
-    """The command of an entry; CorruptionError where it has none."""
+    """The command of an entry. Raises CorruptionError."""
     try:
         command_class = _CLASSES[Kind(entry.kind)]
     except ValueError as error:
-        raise CorruptionError("a changelog entry has no valid head") from error
+        raise CorruptionError(f"a changelog entry has the unknown kind {entry.kind}") from error
     try:
         command = decode(entry.body, command_class)
     except MalformedRequestError as error:

@@ -1,4 +1,4 @@
-"""How a commit is applied, as the state machine plans it."""
+"""The plan of a commit: the state machine makes it, the replica carries it out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ Changes = dict[bytes, bytes | None]  # Rows of the meta family; None deletes.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlan:
-    """How a commit is applied: these entries in this order, then `changes` with the last rows.
+    """Apply the rows of the entries `payloads` in this order, then `changes` with the last rows.
 
-    Windows and sessions are judged by `stream_time`, which is that after the batch, versions by the
-    one before it; numbers go on from `puts_before`: a commit that is applied again after a crash
-    writes the same rows.
+    Retention drops windows and sessions by `stream_time`, the stream time after the batch, and
+    versions by `stream_time_before`. Row numbers continue from `puts_before`. So a commit that is
+    applied again after a crash writes the same rows.
     """
 
     payloads: tuple[Offset, ...]

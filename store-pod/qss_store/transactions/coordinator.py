@@ -1,7 +1,7 @@
-"""What partition 0 knows of writers and decisions, from the entries it has applied.
+"""The writers and decisions of the store: partition 0's state after the entries it has applied.
 
-The coordinator alone ends a batch: its log holds the store's one order of batches. Every rule is
-checked before an entry is appended and again where the entry stands in the log.
+Only the coordinator decides a batch: its log holds the store's one order of batches. Every rule is
+checked before an entry is appended and again when the entry is applied.
 """
 
 from dataclasses import dataclass, field
@@ -41,9 +41,9 @@ from qss_store.transactions.writers import (
 WRITERS_MAX = 1000
 FINGERPRINTS_MAX = 100  # Batches of a generation whose replay is recognised.
 REMEMBERED_MAX = 1000  # Former runs, opens and queries of a writer.
-DELETED_MAX = 1000  # Writers that the partitions still have to forget.
-_FORGOTTEN_AT_ONCE_MAX = 100  # By one decision.
-_EPOCH_STRIDE = 1_000_000  # Writer epochs of one epoch of partition 0.
+DELETED_MAX = 1000  # Deleted writers that the partitions have not forgotten yet.
+_FORGOTTEN_AT_ONCE_MAX = 100  # Deleted writers in one decision.
+_EPOCH_STRIDE = 1_000_000  # Writer epochs in one epoch of partition 0.
 
 
 @dataclass(slots=True)
@@ -53,11 +53,11 @@ class Coordinator:
     writers: dict[str, Writer] = field(default_factory=dict)
     last_epoch: WriterEpoch = field(default=WriterEpoch(0))
     completed: Sequence = field(default=Sequence(0))
-    decision: Decision | None = None  # The last one.
-    decision_offset: Offset | None = None  # Of its entry, where the rows are that it carries.
-    deleted: tuple[str, ...] = ()  # Writers that the partitions still remember.
-    deleted_generation: int = 0  # The largest of a deleted writer; partitions have seen it.
-    lost_time_ms: int = 0  # The latest wall time of decisions that were lost.
+    decision: Decision | None = None  # The last decision.
+    decision_offset: Offset | None = None  # The Decide entry's, which has the carried rows.
+    deleted: tuple[str, ...] = ()  # Deleted writers that the partitions have not forgotten yet.
+    deleted_generation: int = 0  # The largest generation of a deleted writer.
+    lost_time_ms: int = 0  # The latest wall time of a lost decision.
 
     @classmethod
     def load(cls, rows: Rows) -> "Coordinator":
@@ -86,13 +86,13 @@ class Coordinator:
 
     @property
     def unfinished(self) -> Decision | None:
-        """The decision that is not complete, if there is one; never more than one is."""
+        """The one decision that is not complete, or None."""
         return self.decision if self.decided > self.completed else None
 
     def time_of_next(self, now_ms: int) -> int:
-        """The wall time of the next decision: never below that of the one before.
+        """The wall time of the next decision, never below that of the last decision.
 
-        Rows without a time have that of their batch, and later batches must win.
+        Rows without a time get the time of their batch, and the rows of later batches must win.
         """
         last_ms = 0 if self.decision is None else self.decision.wall_time_ms
         return max(now_ms, last_ms, self.lost_time_ms)
@@ -105,17 +105,17 @@ class Coordinator:
     # --- Open
 
     def check_open(self, name: str, request: OpenWriterRequest) -> Writer | None:
-        """The writer where this very request was granted before; None where it would be granted.
+        """The writer, if this request has opened it already; None where the request may open it.
 
-        Raises OtherCheckpointError for another query without take-over, and StaleWriterError for a
-        run or a query that a younger one has fenced.
+        Raises OtherCheckpointError for another query without take-over, StaleWriterError for a run
+        or a query that a younger one has fenced, and TooManyWritersError.
         """
         held = self.writers.get(name)
         if held is None:
             if len(self.writers) >= WRITERS_MAX:
                 raise TooManyWritersError(
-                    f"the store knows {WRITERS_MAX} writers, which is the limit: write with a name "
-                    "that it knows, or forget one (qss writers)"
+                    f"the store has {WRITERS_MAX} writers, which is the limit: write with the name "
+                    "of one of them, or delete one (qss writers STORE --delete WRITER)"
                 )
             return None
         if request.open_id == held.open_id:
@@ -134,7 +134,7 @@ class Coordinator:
         return None
 
     def apply_open(self, epoch: Epoch, wall_time_ms: int, entry: OpenWriter) -> Changes:
-        """Allots a writer epoch, which fences at once; raises as `check_open`."""
+        """Allots a writer epoch, which fences all older runs; raises as `check_open`."""
         request = OpenWriterRequest(
             query_id=entry.query_id,
             run_id=entry.run_id,
@@ -156,7 +156,7 @@ class Coordinator:
             run_id=entry.run_id,
             open_id=entry.open_id,
             writer_epoch=self.last_epoch,
-            # Above what partitions may remember of a writer of that name that was deleted.
+            # Above the generations of a deleted writer of that name, which partitions may remember.
             generation=self.deleted_generation + 1,
             opened_at_ms=wall_time_ms,
             one_off=entry.one_off,
@@ -168,7 +168,7 @@ class Coordinator:
         other_query = () if same_query else (held.query_id,)
         return replaced(
             fresh,
-            one_off=held.one_off,  # A streaming writer is never forgotten, whoever opens it.
+            one_off=held.one_off,  # A streaming writer stays one, so it is never forgotten.
             generation=held.generation if same_query else held.generation + 1,
             last_batch=held.last_batch if same_query else None,
             batches=held.batches if same_query else {},
@@ -180,7 +180,7 @@ class Coordinator:
     # --- Decide
 
     def check_run(self, name: str, writer_epoch: WriterEpoch, generation: int) -> Writer:
-        """The writer, if this run is its youngest and open; StaleWriterError otherwise."""
+        """The writer, if this run is its youngest and is open. Raises StaleWriterError."""
         held = self.writer(name)
         if (writer_epoch, generation) != (held.writer_epoch, held.generation):
             raise StaleWriterError(
@@ -194,11 +194,11 @@ class Coordinator:
         return held
 
     def check_order(self, held: Writer, batch: int) -> None:
-        """Refuses a batch that does not follow the last one, and any while one is not complete."""
+        """Raises BatchGapError; BatchInProgressError while a decided batch is not complete."""
         if held.last_batch is not None and batch > held.last_batch + 1:
             raise BatchGapError(
                 f"batch {batch} does not follow {held.last_batch}: the store may have been "
-                'restored to an older state; write it anew with onNewCheckpoint="takeOver"',
+                'restored to an older state; start the query anew with onNewCheckpoint="takeOver"',
                 last_batch=held.last_batch,
             )
         if self.unfinished is not None:
@@ -211,7 +211,7 @@ class Coordinator:
         fingerprint: str,
         chunks: dict[str, tuple[ChunkReference, ...]],
     ) -> DecidedBatch | None:
-        """The decision of this very batch, None for a new batch; BatchMismatchError for neither."""
+        """The decision of this batch, None for a new batch. Raises BatchMismatchError."""
         if held.last_batch is None or batch > held.last_batch:
             return None
         decided = held.batches.get(str(batch))
@@ -233,12 +233,12 @@ class Coordinator:
 
     @property
     def open_floor(self) -> Offset | None:
-        """The first entry whose rows are still needed: those that an incomplete one carries."""
+        """The offset of the incomplete decision, if its entry carries rows; else None."""
         decision = self.unfinished
         return self.decision_offset if decision and decision.carries_rows else None
 
     def apply_decide(self, offset: Offset, decision: Decision) -> Changes:
-        """Takes the decision, if epoch and order still hold where it stands in the log."""
+        """Takes the decision, if the run is still the youngest and the batch still the next."""
         held = self.check_run(decision.writer, decision.writer_epoch, decision.generation)
         self.check_order(held, decision.batch)
         stale = held.last_batch is not None and decision.batch <= held.last_batch
@@ -258,7 +258,7 @@ class Coordinator:
         return changes | {DECISION: encode(decision), COORDINATOR: self._state()}
 
     def apply_complete(self, entry: Complete) -> Changes:
-        """The batch has been applied everywhere; a repeat changes nothing."""
+        """Notes that all partitions have applied the batch; a repeat changes nothing."""
         if entry.sequence <= self.completed:
             return {}
         assert entry.sequence == self.decided, "only the last decision can be incomplete"
@@ -268,14 +268,14 @@ class Coordinator:
     # --- Close, forget, resolve
 
     def apply_close(self, wall_time_ms: int, entry: CloseWriter) -> Changes:
-        """That epoch decides nothing more; a younger one is not touched."""
+        """Closes the run of that epoch; a younger run stays open."""
         held = self.writers.get(entry.writer)
         if held is None or held.writer_epoch != entry.writer_epoch or held.closed:
             return {}
         return self._keep(replaced(held, closed=True, closed_at_ms=wall_time_ms))
 
     def apply_forget(self, entry: ForgetWriter) -> Changes:
-        """Drops a writer; only ever one-off ones that nothing is open of."""
+        """Forgets a one-off writer; any other writer stays."""
         held = self.writers.get(entry.writer)
         if held is None or not held.one_off:
             return {}
@@ -283,20 +283,20 @@ class Coordinator:
         return {WRITER + entry.writer.encode(): None}
 
     def check_delete(self, name: str) -> Writer:
-        """The writer; BatchInProgressError while a batch of its is decided and not complete."""
+        """The writer. Raises BatchInProgressError while a batch of the writer is not complete."""
         held = self.writer(name)
         if self.unfinished is not None and self.unfinished.writer == name:
             raise BatchInProgressError(f"a batch of writer {name} is being completed: try again")
         if len(self.deleted) >= DELETED_MAX and name not in self.deleted:
             raise TooManyWritersError(
-                f"{DELETED_MAX} writers were deleted since the last batch: write one first"
+                f"{DELETED_MAX} writers were deleted since the last batch: write a batch first"
             )
         return held
 
     def apply_delete(self, entry: DeleteWriter) -> Changes:
-        """Forgets a writer of any kind; the next decisions have the partitions forget it too.
+        """Forgets a writer of any kind; the next decisions make the partitions forget it too.
 
-        Raises as `check_delete`, and StaleWriterError where it was opened again meanwhile.
+        Raises as `check_delete`, and StaleWriterError where the writer was opened again meanwhile.
         """
         held = self.check_delete(entry.writer)
         if held.writer_epoch != entry.writer_epoch:
@@ -307,15 +307,16 @@ class Coordinator:
         return {WRITER + held.name.encode(): None, COORDINATOR: self._state()}
 
     def forgotten_by(self, name: str) -> tuple[str, ...]:
-        """The deleted writers that a decision of this one names: itself first, where it came back.
+        """The deleted writers that a decision of the writer `name` makes the partitions forget.
 
-        Named by a later one it would lose what the partitions know of it by then.
+        A deleted writer that was opened again is forgotten by its own first decision: a later
+        decision would make the partitions forget batches that they applied since.
         """
         ranked = sorted(self.deleted, key=lambda other: other != name)
         return tuple(ranked[:_FORGOTTEN_AT_ONCE_MAX])
 
     def check_abort(self, name: str, writer_epoch: WriterEpoch) -> None:
-        """Refuses to give up what was never begun: an epoch above all would drop any run's rows."""
+        """Raises StaleWriterError for an epoch not allotted: it would drop all runs' chunks."""
         held = self.writer(name)
         if writer_epoch > held.writer_epoch:
             raise StaleWriterError(
@@ -323,7 +324,7 @@ class Coordinator:
             )
 
     def may_drop(self, name: str, ordinal: tuple[int, int]) -> bool:
-        """Whether chunks from this (generation, batch) on may be dropped: a decision needs its."""
+        """Whether no decision needs the chunks from this (generation, batch) on."""
         decision = self.unfinished
         if decision is None or decision.writer != name:
             return True
@@ -332,20 +333,20 @@ class Coordinator:
     def was_decided(
         self, name: str, writer_epoch: WriterEpoch, generation: int, batch: int
     ) -> bool:
-        """Whether this run's batch was decided, by this run."""
+        """Whether this run has had the batch decided."""
         held = self.writer(name)
         decided = held.batches.get(str(batch)) if held.generation == generation else None
         return decided is not None and decided.writer_epoch == writer_epoch
 
     def verdict(self, name: str, writer_epoch: WriterEpoch, ordinal: tuple[int, int]) -> str:
-        """What became of staged chunks: `decided` (a Commit comes), `open`, or `dropped`."""
+        """The state of staged chunks: `decided` (a Commit will follow), `open` or `dropped`."""
         decision = self.unfinished
         if decision and (decision.writer, (decision.generation, decision.batch)) == (name, ordinal):
             return "decided"
         held = self.writers.get(name)
         known = self.last_epoch if held is None else held.writer_epoch
         if writer_epoch > known:
-            return "open"  # A run that this coordinator, deposed or restored, does not know yet.
+            return "open"  # This coordinator is deposed or restored, and does not know the run.
         if held is None or held.closed or held.writer_epoch != writer_epoch:
             return "dropped"
         last = -1 if held.last_batch is None else held.last_batch
@@ -358,10 +359,10 @@ class Coordinator:
         return oldest_done_one_off(self.writers.values(), self.completed)
 
     def apply_loss(self, epoch: Epoch, held: BatchesHeld) -> Changes:
-        """Goes on behind the last batch that was completed; an unfinished one is seen through.
+        """Continues after the last completed batch, and completes an unfinished one.
 
-        Of the writers of lost entries only their last batch is known; all runs have to open anew,
-        with epochs above any that a lost entry may have allotted.
+        Of a writer whose entries are lost only the last batch is known. All runs are closed and
+        have to open anew, with epochs above any that a lost entry may have allotted.
         """
         self.completed = max(self.completed, held.completed)
         middle = epoch * _EPOCH_STRIDE + _EPOCH_STRIDE // 2

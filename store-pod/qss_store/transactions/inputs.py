@@ -1,8 +1,8 @@
-"""What each writer has set of a position: a take-over drops what no other writer has set. Pure.
+"""The components of the position that each writer has set. Pure.
 
-A component of a position is a topic and a partition. The newest generation of a writer reads its
-inputs anew; what an older one had read of them is true no more, but components that another writer
-reads too stay, and so do the bounds that name them.
+A component of a position is a topic and a partition. After a take-over the writer reads its inputs
+anew: the components that only this writer's older generations had set leave the position. The
+components that another writer has set, too, stay, and so position bounds on them can still be met.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ _READ = b"read/"
 class InputsRead:
     """The components that the newest generation of each writer has set.
 
-    A writer that is not here wrote before this was kept: it is taken to have set all of them.
+    A writer without an entry here counts as one that has set all components.
     """
 
     by_writer: dict[str, Components] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class InputsRead:
         )
 
     def only_by(self, writer: str, others: Collection[str], position: Position) -> Components:
-        """The components of a position that this writer alone has set."""
+        """The components of a position that only this writer has set."""
         if not all(other in self.by_writer for other in others):
             return frozenset()
         mine = self.by_writer.get(writer, _inputs_of(position))
@@ -47,9 +47,10 @@ class InputsRead:
     def take(
         self, writer: str, read: Position, *, begins: bool, replaces: bool
     ) -> dict[bytes, bytes | None]:
-        """Notes what a batch has read; the meta rows that change.
+        """Adds the components that a batch has read; returns the changed meta rows.
 
-        `begins`: it is the first one of the writer's generation; `replaces`: nothing else is left.
+        `begins`: the batch is the first of the writer's generation. `replaces`: the batch replaces
+        all rows, so the components of all other writers go.
         """
         changed: dict[str, Components] = {}
         if replaces:
@@ -63,11 +64,11 @@ class InputsRead:
         return {_key(name): msgspec.json.encode(sorted(one)) for name, one in changed.items()}
 
     def told(self) -> dict[str, tuple[Component, ...]]:
-        """The same, as messages tell it."""
+        """The components of each writer, as a BatchesHeld message has them."""
         return {writer: tuple(sorted(read)) for writer, read in sorted(self.by_writer.items())}
 
     def take_over(self, told: Mapping[str, Collection[Component]]) -> dict[bytes, bytes | None]:
-        """Knows what another partition has told, and nothing else; the meta rows that change."""
+        """Takes the components that another partition reported; returns the changed meta rows."""
         changes = self.forget(list(self.by_writer))
         self.by_writer = {writer: frozenset(read) for writer, read in told.items()}
         return changes | {
@@ -76,7 +77,7 @@ class InputsRead:
         }
 
     def forget(self, writers: Collection[str]) -> dict[bytes, bytes | None]:
-        """Forgets writers; the meta rows that go."""
+        """Forgets writers; returns the deleted meta rows."""
         known = [writer for writer in writers if self.by_writer.pop(writer, None) is not None]
         return {_key(writer): None for writer in known}
 

@@ -1,4 +1,4 @@
-"""Batches that a partition lacks, and how it goes on without them where a person says so. Pure."""
+"""Computes the state of a partition whose lost batches a person accepted. Pure."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,10 @@ LOSSES_MAX = 100
 def losses_after(
     losses: tuple[DataLoss, ...], commit: PartitionCommit, epoch: Epoch, *, is_whole: bool
 ) -> tuple[DataLoss, ...]:
-    """What a partition lacks after a commit; one that is not whole lacks chunks.
+    """The losses of a partition after a commit.
 
-    A person has accepted that in `epoch`.
-
-    A batch that replaces all rows makes the partition whole.
+    A commit that is not whole lacks chunks of this partition; a person accepted that loss in
+    `epoch`. A commit that replaces all rows ends all earlier losses.
     """
     if commit.replace:
         losses = ()
@@ -29,7 +28,10 @@ def losses_after(
 
 
 def with_loss(losses: tuple[DataLoss, ...], loss: DataLoss) -> tuple[DataLoss, ...]:
-    """With another loss; the oldest of too many are told as one."""
+    """Adds a loss: joined to the last loss where it follows directly in the same epoch.
+
+    Beyond LOSSES_MAX the two oldest losses become one.
+    """
     is_next = losses and losses[-1].epoch == loss.epoch and losses[-1].last + 1 == loss.first
     if is_next and loss.last >= loss.first:
         joined = DataLoss(first=losses[-1].first, last=loss.last, epoch=loss.epoch)
@@ -56,7 +58,7 @@ def applied_batches(last: Iterable[LastBatch]) -> dict[str, AppliedBatch]:
 
 
 def is_batch(told: LastBatch, commit: PartitionCommit) -> bool:
-    """Whether a commit is of the batch that was told of."""
+    """Whether a commit is of the batch in `told`, which another partition reported."""
     return (told.sequence, told.writer, told.generation, told.batch) == (
         commit.sequence,
         commit.writer,
@@ -66,7 +68,7 @@ def is_batch(told: LastBatch, commit: PartitionCommit) -> bool:
 
 
 def told_decision(decision: Decision) -> LastBatch:
-    """The batch of a decision, as messages tell it."""
+    """The batch of a decision, as a LastBatch message."""
     return LastBatch(
         writer=decision.writer,
         generation=decision.generation,
@@ -79,9 +81,10 @@ def told_decision(decision: Decision) -> LastBatch:
 
 
 def position_before(position: Position, decision: Decision) -> Position:
-    """A position with nothing of a batch: not beyond that of the batches before it.
+    """Removes from a position the components that this batch set.
 
-    What its writer had read before is not known any more, so it is left out.
+    The result claims no more than the earlier batches had read. The offsets that the writer's
+    earlier batches had set are unknown, so these components are absent.
     """
     read = Position.from_json(decision.position)
     own = (batch_topic(decision.writer), decision.generation)
@@ -89,7 +92,7 @@ def position_before(position: Position, decision: Decision) -> Position:
 
 
 def told_batches(last: dict[str, AppliedBatch]) -> tuple[LastBatch, ...]:
-    """The same, as messages tell it."""
+    """The last batch of each writer, as LastBatch messages."""
     return tuple(
         LastBatch(
             writer=writer,

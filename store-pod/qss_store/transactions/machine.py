@@ -1,8 +1,8 @@
-"""One partition's state machine: plans what the log's entries do, in order, and advances.
+"""The state machine of one partition: plans each entry of the log in order, and advances.
 
-It advances when the shell has written what the plan changes: while a commit's rows are on their way
-to the disk, everybody sees the state before them. Deterministic: equal entries give equal states on
-every replica. Partition 0 also coordinates.
+The replica calls `advance` after it has written the plan's changes: until then readers see the
+state before the entry. Equal entries give equal states on every replica. Partition 0 also has the
+coordinator.
 """
 
 from copy import copy
@@ -37,14 +37,14 @@ State = TypeVar("State", Participant, Coordinator)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an entry did where it stands in the log; a `failure` changed nothing."""
+    """The result of planning an entry; an entry with a `failure` changes nothing."""
 
     changes: Changes = field(default_factory=dict)
     plan: CommitPlan | None = None
     failure: StoreError | None = None
     writer_epoch: WriterEpoch | None = None
-    is_shown: bool = False  # Readers see another state, without new rows.
-    after: "Machine | None" = None  # The state then; none where nothing changes.
+    is_shown: bool = False  # Publish the state to readers, although no rows change.
+    after: "Machine | None" = None  # The state after the entry; None where nothing changes.
 
 
 @dataclass(slots=True)
@@ -62,21 +62,21 @@ class Machine:
 
     @property
     def open_floor(self) -> Offset | None:
-        """The first entry that something undecided or incomplete still needs."""
+        """The oldest entry that a staged slice or an incomplete decision needs."""
         coordinated = self.coordinator.open_floor if self.coordinator else None
         floors = (self.participant.open_floor, coordinated)
         return min((one for one in floors if one is not None), default=None)
 
     @property
     def newest_epoch(self) -> WriterEpoch:
-        """The highest writer epoch that was seen, or allotted."""
+        """The highest writer epoch that this partition has seen or allotted."""
         allotted = self.coordinator.last_epoch if self.coordinator else WriterEpoch(0)
         participant = self.participant
         seen = newest_epoch(participant.staged.values(), participant.last.values())
         return max(allotted, seen)
 
     def plan(self, offset: Offset, entry: LoggedCommand) -> Outcome:
-        """What the next entry does. The shell makes `changes` durable, and then calls `advance`."""
+        """Plans the next entry. The replica makes `changes` durable, then calls `advance`."""
         after = self._draft(entry.command)
         try:
             outcome = after.apply(offset, entry, entry.command)
@@ -85,7 +85,7 @@ class Machine:
         return replace(outcome, after=after)
 
     def advance(self, outcome: Outcome) -> None:
-        """Takes the state behind a planned entry."""
+        """Takes the state after a planned entry."""
         if outcome.after is None:
             return
         participant, coordinator = outcome.after.participant, outcome.after.coordinator
@@ -95,7 +95,7 @@ class Machine:
             _become(self.coordinator, coordinator)
 
     def _draft(self, command: Command) -> "Machine":
-        """A copy of what the command may change."""
+        """This state with copies of the parts that the command may change."""
         participant, coordinator = self.participant, self.coordinator
         if isinstance(command, Stage | Commit | Abort | AcceptLoss):
             participant = copy(participant)
@@ -107,7 +107,7 @@ class Machine:
         return Machine(participant, coordinator)
 
     def apply(self, offset: Offset, entry: LoggedCommand, command: Command) -> Outcome:
-        """Does what an entry says to this state at once; a StoreError may leave half of it done."""
+        """Applies an entry to this state itself; after a StoreError the state is half changed."""
         match command:
             case Stage():
                 return Outcome(self.participant.apply_stage(offset, entry.wall_time_ms, command))
@@ -166,6 +166,6 @@ class Machine:
 
 
 def _become(held: State, after: State) -> None:
-    """Takes all members over: others hold the object."""
+    """Copies all members into `held`: other objects refer to it."""
     for one in fields(held):
         setattr(held, one.name, getattr(after, one.name))

@@ -1,7 +1,7 @@
-"""What one partition knows of batches, from the entries it has applied.
+"""The batches of one partition: the state after the entries that it has applied.
 
-The rules are checked twice: before an entry is appended, for a quick refusal, and again where the
-entry stands in the log, alike on every replica; only the second answer counts.
+The rules are checked twice: before an entry is appended, for a quick refusal, and again when the
+entry is applied, with the same result on every replica. Only the second check decides.
 """
 
 from collections.abc import Collection, Iterable
@@ -49,24 +49,25 @@ from qss_store.transactions.state_rows import (
     applied_batches_in,
 )
 
-ONE_OFFS_MAX = 100  # One-off writers that a partition remembers; the coordinator knows more.
+ONE_OFFS_MAX = 100  # One-off writers that a partition keeps; the coordinator keeps more.
 
 
 @dataclass(slots=True)
 class Participant:
-    """One partition's share of the transactions' state."""
+    """One partition's state of batches."""
 
     sequence: Sequence = field(default=Sequence(0))
     position: Position = field(default_factory=Position.empty)
     stream_time: int = -1
     data_generation: int = 0
-    puts: int = 0  # Rows with a value, ever, modulo 2^31: the last one's number.
+    # Counts puts with a value of timed rows, modulo 2^31: the count is the number of the last row.
+    puts: int = 0
     last: dict[str, AppliedBatch] = field(default_factory=dict)
     staged: dict[tuple[str, str], StagedChunk] = field(default_factory=dict)
     inputs: InputsRead = field(default_factory=InputsRead)
-    losses: tuple[DataLoss, ...] = ()  # That a person accepted, since the rows were replaced.
-    forgives: LastBatch | None = None  # The batch that may lack chunks.
-    accepted_in: Epoch = field(default=Epoch(0))  # In which a person said so last.
+    losses: tuple[DataLoss, ...] = ()  # Accepted since a batch last replaced all rows.
+    forgives: LastBatch | None = None  # The batch whose missing chunks are left out.
+    accepted_in: Epoch = field(default=Epoch(0))  # The epoch of the last accepted loss.
     _visible: tuple[StagedChunk, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -90,11 +91,11 @@ class Participant:
 
     @property
     def clocks(self) -> Clocks:
-        """Those of the applied batches."""
+        """The counters of the applied batches."""
         return Clocks(self.stream_time, self.puts)
 
     def uncommitted(self) -> Uncommitted:
-        """What readers of uncommitted rows see beside the applied batches."""
+        """The staged slices that readers of uncommitted rows see beside the applied batches."""
         if self._visible is None:
             writers = {writer for writer, _ in self.staged}
             last = {writer: self.last[writer] for writer in writers if writer in self.last}
@@ -104,16 +105,16 @@ class Participant:
 
     @property
     def open_floor(self) -> Offset | None:
-        """The first Stage that is still needed."""
+        """The offset of the oldest Stage entry whose slice is staged; None where none is."""
         return min((chunk.offset for chunk in self.staged.values()), default=None)
 
     # --- Stage
 
     def check_stage(self, stage: Stage) -> bool:
-        """Whether the slice is new here; False is a repeat of one that is under the watermark.
+        """Whether the slice is new here; False for a repeat of a staged slice.
 
-        Raises BatchClosedError at or below the last applied batch, and ChunkMismatchError where
-        the id stands for other rows.
+        Raises BatchClosedError at or below the writer's last applied batch, and ChunkMismatchError
+        where a chunk of this id is staged with other rows.
         """
         last = self.last.get(stage.writer)
         if last and (stage.generation, stage.batch) <= (last.generation, last.batch):
@@ -133,7 +134,7 @@ class Participant:
         return False
 
     def apply_stage(self, offset: Offset, wall_time_ms: int, stage: Stage) -> Changes:
-        """Holds the slice as uncommitted; raises as `check_stage`."""
+        """Keeps the slice as uncommitted; raises as `check_stage`."""
         if not self.check_stage(stage):
             return {}
         chunk = StagedChunk(
@@ -152,7 +153,7 @@ class Participant:
         writer_epoch: WriterEpoch,
         chunks: Iterable[ChunkReference],
     ) -> list[StagedChunk]:
-        """The staged slices that a batch lists, in order; ChunkMissingError names the first gap."""
+        """The staged slices that a batch lists, in order. Raises ChunkMissingError."""
         found = []
         for reference in chunks:
             held = self.staged.get((writer, reference.id))
@@ -178,7 +179,7 @@ class Participant:
         writer_epoch: WriterEpoch,
         chunks: Iterable[ChunkReference],
     ) -> list[StagedChunk]:
-        """Everything that could refuse the commit; the slices it would apply."""
+        """The slices that the commit would apply; raises what would refuse the commit."""
         last = self.last.get(writer)
         if last and ordinal <= (last.generation, last.batch):
             raise BatchClosedError(f"batch {ordinal[1]} of writer {writer} was applied here")
@@ -186,9 +187,9 @@ class Participant:
         return self.check_chunks(writer, ordinal, writer_epoch, chunks)
 
     def check_commit(self, commit: PartitionCommit) -> bool:
-        """Whether the commit is still to be applied; False for one that was.
+        """Whether the commit is still to be applied; False where it was applied before.
 
-        It looks neither at the writer epoch nor at who sent it: a decision is a fact.
+        The sender and the writer epoch do not matter, because the decision is logged.
         """
         if commit.sequence < self.sequence:
             return False
@@ -197,14 +198,15 @@ class Participant:
             return False
         if commit.sequence != self.sequence + 1:
             raise OutOfOrderError(
-                f"sequence {commit.sequence} cannot follow {self.sequence}: send the ones between",
+                f"sequence {commit.sequence} cannot follow {self.sequence}: send the commits "
+                "between them first",
                 sequence=self.sequence,
             )
         self._chunks_of(commit)
         return True
 
     def _check_same(self, commit: PartitionCommit) -> None:
-        """Refuses another batch at the last applied sequence: it would be lost without a word."""
+        """Refuses another batch at the last applied sequence, which would be ignored silently."""
         last = self.last.get(commit.writer)
         applied = last and (last.sequence, last.generation, last.batch)
         if applied != (commit.sequence, commit.generation, commit.batch):
@@ -217,7 +219,8 @@ class Participant:
     def _chunks_of(self, commit: PartitionCommit) -> list[StagedChunk]:
         """The staged slices of a commit.
 
-        Those of the batch that was unfinished when a loss was accepted here may be lost too.
+        If a loss was accepted while this batch was unfinished, its missing chunks are left out
+        instead of refused.
         """
         ordinal, listed = (commit.generation, commit.batch), commit.chunks
         if self.forgives is not None and is_batch(self.forgives, commit):
@@ -225,9 +228,10 @@ class Participant:
         return self.check_chunks(commit.writer, ordinal, commit.writer_epoch, listed)
 
     def plan_commit(self, offset: Offset, commit: PartitionCommit) -> CommitPlan | None:
-        """Takes the commit into the state, says how to apply it; None for one that was applied.
+        """Advances the state by a commit and returns the plan that applies its rows.
 
-        `offset` is its entry's, which may carry its rows.
+        None where the commit was applied before. `offset` is that of the Commit entry, whose
+        payload may be rows.
         """
         if not self.check_commit(commit):
             return None
@@ -240,7 +244,7 @@ class Participant:
             if chunk.writer == commit.writer and chunk.ordinal <= ordinal
         ]
         puts_before = self.puts
-        # Rows that are replaced are gone, and the time that was true of them.
+        # A batch that replaces all rows deletes the old ones: no stream time precedes it.
         stream_time_before = -1 if commit.replace else self.stream_time
         carried = () if commit.rows is None else (commit.rows,)
         changes: Changes = {LAST + writer.encode(): None for writer in commit.forgotten}
@@ -271,16 +275,17 @@ class Participant:
         replace: bool,
         forgotten: Collection[str] = (),
     ) -> Position:
-        """The position that a batch which read its inputs so far would leave.
+        """The partition's position after a batch that had read its inputs up to `read`.
 
-        `forgotten` are writers that it takes away.
+        The batch removes the `forgotten` writers.
         """
         last = None if writer in forgotten else self.last.get(writer)
-        # A one-off has one batch, and all partitions have it before the next one is decided.
+        # A one-off writer writes one batch, which all partitions have applied before the next
+        # decision: its component can leave the position.
         done = (name for name, one in self.last.items() if one.one_off and name != writer)
         kept = without_writers(self.position, {*forgotten, *done})
         if replace:
-            kept = only_batches(kept)  # The rows that the inputs had made are gone.
+            kept = only_batches(kept)  # The batch deletes the rows that came from the inputs.
         elif last is not None and ordinal[0] > last.generation:
             others = self.last.keys() - {writer, *forgotten}
             kept = kept.without(self.inputs.only_by(writer, others, kept))
@@ -302,7 +307,7 @@ class Participant:
         self.sequence = commit.sequence
         self.data_generation += 1 if commit.replace else 0
         if commit.replace:
-            self.stream_time = -1  # The rows that it was true of are gone.
+            self.stream_time = -1  # The batch deletes the rows that had made it.
         clocks = self.clocks
         for rows in listed:
             clocks = clocks.after(rows, commit.wall_time_ms)
@@ -330,7 +335,7 @@ class Participant:
         )
 
     def _forget_one_offs(self) -> Changes:
-        """Keeps the youngest: a late task attempt of theirs is told that its batch is closed."""
+        """Keeps the newest ONE_OFFS_MAX one-off writers: their late stages are refused."""
         one_offs = [(last.sequence, name) for name, last in self.last.items() if last.one_off]
         old = [name for _, name in sorted(one_offs)[:-ONE_OFFS_MAX]]
         return self._forget(old) | {LAST + writer.encode(): None for writer in old}
@@ -344,14 +349,17 @@ class Participant:
         return self.inputs.forget(writers)
 
     def apply_loss(self, epoch: Epoch, held: BatchesHeld, *, is_salvaged: bool = False) -> Changes:
-        """Takes over what another partition knows of batches: a person gave up those between.
+        """Takes the sequence, the position and the last batches that another partition reported.
 
-        A batch that is unfinished is still to come, so it is not passed over.
+        A person accepted that the batches up to that sequence are lost here. The sequence is that
+        of the last completed batch: an unfinished batch will still be committed.
         """
         is_told = self.accepted_in == epoch and bool(self.losses)
         self.forgives, self.accepted_in = held.unfinished, epoch
         first = Sequence(self.sequence + 1)
-        if held.completed <= self.sequence:  # Chunks of what was decided are lost, or nobody knows.
+        if held.completed <= self.sequence:
+            # This partition has every completed batch: it lacks chunks of the decided batch, or it
+            # is unknown what it lacks.
             if is_salvaged and not is_told:
                 loss = DataLoss(first=first, last=self.sequence, epoch=epoch)
                 self.losses = with_loss(self.losses, loss)
@@ -376,11 +384,11 @@ class Participant:
     # --- Abort and sweep
 
     def apply_abort(self, abort: Abort) -> Changes:
-        """Drops what the abort names and nothing of another run."""
+        """Drops the chunks that the abort names."""
         return self._drop([chunk for chunk in self.staged.values() if is_aborted(abort, chunk)])
 
     def overdue(self, now_ms: int, timeout_ms: int) -> list[StagedChunk]:
-        """One chunk of each run and batch that has been staged for longer than that."""
+        """One chunk of each run and batch with chunks that are older than `timeout_ms`."""
         return overdue(self.staged.values(), now_ms, timeout_ms)
 
     def _drop(self, chunks: Iterable[StagedChunk]) -> Changes:

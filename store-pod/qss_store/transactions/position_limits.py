@@ -1,4 +1,4 @@
-"""How large a store's position, and the request that commits one, may become. Pure."""
+"""Limits the size of a store's position, and of the request that commits one. Pure."""
 
 import msgspec
 
@@ -13,8 +13,8 @@ from qss_core.positions import (
 )
 
 _POSITION_JSON_BYTES_MAX = 1024 * 1024
-_COMMAS_MAX = 4 * COMPONENTS_MAX  # Names of topics may have some, too.
-_CHUNKS_BYTES_MAX = 256 * 1024  # Of one partition's references: some 4 000.
+_COMMAS_MAX = 4 * COMPONENTS_MAX  # Names of topics may have commas, too.
+_CHUNKS_BYTES_MAX = 256 * 1024  # One partition's references: some 4 000.
 LESS_POSITION = (
     "read fewer topics or partitions into one store, or let it forget writers that will not come "
     "back (qss writers STORE --delete WRITER)"
@@ -22,19 +22,19 @@ LESS_POSITION = (
 
 
 def commit_bytes_max(partitions: int) -> int:
-    """The largest JSON of a commit, in bytes: what its chunks and its position may need."""
+    """The largest JSON of a commit, in bytes: the largest position and all chunk references."""
     return 2 * _POSITION_JSON_BYTES_MAX + partitions * _CHUNKS_BYTES_MAX
 
 
 def check_position_json(body: bytes) -> None:
-    """Raises TooLargeError where a commit's position is too large to be looked at.
+    """Raises TooLargeError where the JSON of a commit's position is too large to be decoded.
 
-    It is asked before the position becomes Python's objects, of which it would make millions.
+    Call it before decoding: a hostile position would become millions of Python objects.
     """
     try:
         position = msgspec.json.decode(body, type=_WithPosition).position
     except msgspec.DecodeError:
-        return  # Whoever decodes all of it says what is wrong.
+        return  # The caller decodes the whole body next, and reports the error.
     if len(bytes(position)) > _POSITION_JSON_BYTES_MAX:
         raise TooLargeError(
             f"the position has {len(bytes(position))} bytes of JSON, at most "
@@ -55,8 +55,8 @@ class _WithPosition(msgspec.Struct):
 def check_position(before: Position, after: Position) -> None:
     """Raises TooLargeError where a batch would make a position too large.
 
-    Asked where it adds to it, and then for offsets that have grown: no job is to stand still
-    because its inputs go on.
+    Only a batch that adds components is refused, and the token is then counted with the largest
+    offsets: so a job never stops only because its offsets grow.
     """
     if after.components <= before.components:
         return

@@ -1,10 +1,9 @@
-"""Staged slices: what a partition keeps of each, and which of them readers may see. Pure.
+"""Staged slices: the record of each, and the choice of those that readers see. Pure.
 
-Readers of uncommitted rows see, of each writer, the slices of its highest writer epoch, of the
-highest batch that this epoch has staged, and of each of its tasks the newest attempt; all in the
-order in which they were staged. A partition knows what its own log says: a run that was fenced is
-seen until the younger one has staged or committed something here, and an attempt until a newer one
-has.
+A reader of uncommitted rows sees, of each writer, the slices of the highest writer epoch, of the
+highest batch of that epoch, and of the newest attempt of each task, in the order in which they were
+staged. A partition knows only its own log: readers see the slices of a fenced run until the younger
+run has staged or committed a slice here, and those of an attempt until a newer attempt has.
 """
 
 from collections import defaultdict
@@ -21,29 +20,29 @@ from qss_core.wire.messages import CarriedRows, PartitionCommit, decode
 from qss_store.transactions.commands import Abort, Stage
 from qss_store.transactions.state_rows import AppliedBatch
 
-_STAGED = b"staged/"  # By writer and chunk.
+_STAGED = b"staged/"  # The writer and the chunk id follow.
 
 
 class StagedChunk(Stage, frozen=True, kw_only=True):
-    """A slice in the log that no commit has taken yet."""
+    """A slice in the log that is neither committed nor dropped."""
 
     offset: Offset
     wall_time_ms: int
 
     @property
     def ordinal(self) -> tuple[int, int]:
-        """Its place in the writer's order: (generation, batch)."""
+        """The place of its batch in the writer's order: (generation, batch)."""
         return (self.generation, self.batch)
 
 
 class Clocks(NamedTuple):
-    """What rows move beside themselves: the stream time, and how many rows with a value came."""
+    """Counters that applied rows advance: the stream time (ms) and the rows with a value."""
 
     stream_time: int
     puts: int
 
     def after(self, rows: StagedChunk | CarriedRows, wall_time_ms: int) -> "Clocks":
-        """As they are behind rows whose undated ones have that time."""
+        """The counters after rows; undated rows have the time `wall_time_ms`."""
         stream_time, puts = self
         if rows.undated:
             stream_time = max(stream_time, wall_time_ms)
@@ -54,19 +53,19 @@ class Clocks(NamedTuple):
 
 
 class Uncommitted(NamedTuple):
-    """The visible slices of a partition, and the clocks of the committed rows below them."""
+    """The visible slices of a partition, and the counters of its committed rows."""
 
     chunks: tuple[StagedChunk, ...]
     clocks: Clocks
 
 
 def staged_key(chunk: StagedChunk) -> bytes:
-    """The meta row of a chunk."""
+    """The key of a chunk's meta row."""
     return _STAGED + msgspec.json.encode([chunk.writer, chunk.chunk])
 
 
 def is_closed_by(commit: PartitionCommit, writer: str, ordinal: tuple[int, int]) -> bool:
-    """Whether a commit takes or drops the chunks of a (generation, batch)."""
+    """Whether a commit applies or drops the chunks of a (generation, batch)."""
     return writer == commit.writer and ordinal <= (commit.generation, commit.batch)
 
 
@@ -79,7 +78,7 @@ def staged_in(rows: Mapping[bytes, bytes]) -> dict[tuple[str, str], StagedChunk]
 def visible_chunks(
     staged: Iterable[StagedChunk], committed: Mapping[str, WriterEpoch]
 ) -> tuple[StagedChunk, ...]:
-    """Those of `staged` that are seen; `committed` has the epoch of each writer's last commit."""
+    """The chunks that readers see; `committed` has the epoch of each writer's last commit."""
     by_writer: defaultdict[str, list[StagedChunk]] = defaultdict(list)
     for one in staged:
         by_writer[one.writer].append(one)
@@ -92,7 +91,7 @@ def visible_chunks(
 
 
 def _newest_attempts(of_run: list[StagedChunk]) -> list[StagedChunk]:
-    """Of one run's open batch."""
+    """The chunks of the newest attempt of each task, in the run's highest batch."""
     if not of_run:
         return []
     ordinal = max(one.ordinal for one in of_run)
@@ -115,9 +114,9 @@ def check_newest(
     staged: Iterable[StagedChunk],
     last: AppliedBatch | None,
 ) -> None:
-    """Refuses a run where a younger one of its writer has staged or committed rows.
+    """Raises StaleWriterError where a younger run of the writer has staged or committed rows.
 
-    A coordinator that went back may not know the younger one. Raises StaleWriterError.
+    A coordinator whose volume went back to an older state may not know the younger run.
     """
     of_writer = (one for one in staged if one.writer == writer)
     newest = newest_epoch(of_writer, filter(None, (last,)))
@@ -129,7 +128,7 @@ def check_newest(
 
 
 def overdue(staged: Iterable[StagedChunk], now_ms: int, timeout_ms: int) -> list[StagedChunk]:
-    """One chunk of each (writer, batch, run) that has been staged for longer than that."""
+    """One chunk of each (writer, batch, run) with chunks that are older than `timeout_ms`."""
     groups = {
         (chunk.writer, chunk.ordinal, chunk.writer_epoch): chunk
         for chunk in staged

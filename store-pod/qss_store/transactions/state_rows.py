@@ -1,4 +1,4 @@
-"""How the state of a participant, and of a coordinator, lies in the meta family."""
+"""The rows of the meta family that keep the state of a participant and of the coordinator."""
 
 from collections.abc import Mapping
 
@@ -10,25 +10,25 @@ from qss_core.wire.losses import DataLoss, LastBatch
 from qss_core.wire.messages import decode
 
 PARTICIPANT = b"participant"
-LAST = b"last/"  # By writer.
+LAST = b"last/"  # The writer's name follows.
 COORDINATOR = b"coordinator"
-WRITER = b"writer/"  # By name.
+WRITER = b"writer/"  # The writer's name follows.
 DECISION = b"decision"
 
 
 class AppliedBatch(Wire, frozen=True, kw_only=True):
-    """The last batch of a writer that was applied."""
+    """The last applied batch of a writer."""
 
     generation: int
     batch: int
     sequence: Sequence
     one_off: bool
     writer_epoch: WriterEpoch = WriterEpoch(0)
-    wall_time_ms: int = 0  # Of its decision.
+    wall_time_ms: int = 0  # The wall time of the batch's decision.
 
 
 class ParticipantState(Wire, frozen=True, kw_only=True):
-    """What is neither of one writer nor of one chunk."""
+    """The participant's state apart from the rows of its writers and chunks."""
 
     sequence: Sequence = Sequence(0)
     position: PositionJson = msgspec.field(default_factory=dict)
@@ -41,7 +41,7 @@ class ParticipantState(Wire, frozen=True, kw_only=True):
 
 
 def applied_batches_in(rows: Mapping[bytes, bytes]) -> dict[str, AppliedBatch]:
-    """The last batch of each writer that meta rows hold."""
+    """The last batch of each writer, from the meta rows."""
     return {
         key[len(LAST) :].decode(): decode(value, AppliedBatch)
         for key, value in rows.items()
@@ -50,7 +50,7 @@ def applied_batches_in(rows: Mapping[bytes, bytes]) -> dict[str, AppliedBatch]:
 
 
 class CoordinatorState(Wire, frozen=True, kw_only=True):
-    """What is neither of one writer nor the last decision."""
+    """The coordinator's state apart from its writers and the last decision."""
 
     last_epoch: WriterEpoch
     decided: Sequence

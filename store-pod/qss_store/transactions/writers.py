@@ -1,4 +1,4 @@
-"""What the coordinator keeps of one writer."""
+"""The coordinator's record of a writer, and when it may be forgotten. Pure."""
 
 import hashlib
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ ONE_OFF_RETENTION_MS = 7 * 24 * 3600 * 1000
 
 
 class DecidedBatch(Wire, frozen=True, kw_only=True):
-    """What is kept of a decision to recognise a replay."""
+    """The part of a decision that recognises a replay of its batch."""
 
     fingerprint: str
     sequence: Sequence
@@ -23,12 +23,12 @@ class DecidedBatch(Wire, frozen=True, kw_only=True):
 
     @property
     def is_all_that_is_known(self) -> bool:
-        """Whether its decision was lost, and another partition has told that it was applied."""
+        """Whether the decision is lost, and another partition reported that it was applied."""
         return self.fingerprint == UNKNOWN
 
 
 class Writer(Wire, frozen=True, kw_only=True):
-    """One named producer of the store. `writer_epoch` is its youngest run's."""
+    """A writer of the store. `writer_epoch` is that of its youngest run."""
 
     name: str
     query_id: str
@@ -38,7 +38,7 @@ class Writer(Wire, frozen=True, kw_only=True):
     generation: int
     opened_at_ms: int
     closed: bool = False
-    closed_at_ms: int | None = None  # By the wall clock of the pod that logged it.
+    closed_at_ms: int | None = None  # The wall time of the CloseWriter entry.
     one_off: bool = False
     last_batch: int | None = None
     batches: dict[str, DecidedBatch] = msgspec.field(default_factory=dict)
@@ -48,18 +48,18 @@ class Writer(Wire, frozen=True, kw_only=True):
 
 
 def is_same_query(held: Writer, query_id: str, *, takes_over: bool) -> bool:
-    """Whether a query goes on with a writer's batches.
+    """Whether a query continues the batches of a writer.
 
-    The query of a writer whose entries were lost is not known: the next one that opens it is taken
-    for it, unless it says that it takes over.
+    The query of a writer whose entries were lost is unknown: the next query that opens the writer
+    counts as the same, unless it takes the writer over.
     """
     return held.query_id == query_id or (held.query_id == UNKNOWN and not takes_over)
 
 
 def with_last_batch(known: Writer | None, last: LastBatch) -> Writer:
-    """A writer whose last batches only another partition knows.
+    """The record of a writer after another partition reported its last batch.
 
-    Whose query it is, is not known either where the writer, or its generation, is newer than that.
+    The query is unknown where the coordinator lacks the writer, or the generation of that batch.
     """
     batch = DecidedBatch(
         fingerprint=UNKNOWN,
@@ -90,16 +90,13 @@ def with_last_batch(known: Writer | None, last: LastBatch) -> Writer:
 
 
 def digest_of(chunks: dict[str, tuple[ChunkReference, ...]]) -> str:
-    """A digest of a batch's chunk list, whatever the order of its partitions."""
+    """A digest of a batch's chunk list, for any order of its partitions."""
     ordered = sorted((partition, listed) for partition, listed in chunks.items() if listed)
     return hashlib.sha256(encode(ordered)).hexdigest()
 
 
 def expired_one_offs(writers: Iterable[Writer], now_ms: int) -> list[str]:
-    """One-off writers that nobody will ask about again.
-
-    Their time counts from when they were closed: a run that renews for weeks is heard of.
-    """
+    """One-off writers that were closed ONE_OFF_RETENTION_MS ago: no replay of their batch comes."""
     return [
         writer.name
         for writer in writers
@@ -110,7 +107,7 @@ def expired_one_offs(writers: Iterable[Writer], now_ms: int) -> list[str]:
 
 
 def oldest_done_one_off(writers: Iterable[Writer], completed: Sequence) -> str | None:
-    """The one-off writer whose batch was complete first; else one that gave its batch up."""
+    """The one-off writer whose batch was completed first; else the oldest that wrote no batch."""
     one_offs = [writer for writer in writers if writer.one_off]
     done = [
         (batch.sequence, writer.name)

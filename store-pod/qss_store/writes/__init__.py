@@ -6,14 +6,14 @@
    batches: it checks the request (`commit_checks`), asks all participants to prepare
    (`participant_client`) and appends the decision to partition 0's changelog. From then on the
    batch is decided for good.
-3. `commit_driver` drives the decision until every partition has applied it, then appends that
-   the batch is complete. It goes on after a restart of the pod; no writer is needed.
-4. `writer_registry` tells a person which writers there are, and forgets one. `under_way` goes
-   on with a commit whose client has gone.
+3. `commit_driver` sends the decision to all partitions until all have applied it, then appends
+   that the batch is complete. It needs no writer, and continues after a restart of the pod.
+4. `writer_registry` lists the writers for a person, closes silent runs and deletes writers.
+   `under_way` finishes a commit whose client has gone.
 
-`sweeper` runs on timers: it aborts what nobody decided, cuts changelogs and forgets old writers.
-`sequence_comparison` compares the sequences of all partitions, so that a volume that went back is
-told instead of served, and `loss_acceptance` goes on without the lost batches where a person said
-so. `pod_services` composes a pod of all of these. The rules themselves are pure and lie in
-`transactions`.
+`sweeper` runs on timers: it aborts batches that were never decided, cuts changelogs and forgets old
+writers. `sequence_comparison` compares the sequences of all partitions, so that the pod reports a
+volume that went back to an older state, and does not serve it. `loss_acceptance` continues a
+partition without its lost batches after a person accepted the loss. `pod_services` composes a pod
+of all of these. The rules themselves are pure and in `transactions`.
 """

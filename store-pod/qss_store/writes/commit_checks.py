@@ -1,4 +1,4 @@
-"""What a commit request may say. Pure."""
+"""Checks a commit request before it meets the coordinator's rules. Pure."""
 
 from qss_client.chunks.chunk import Slice
 from qss_core.errors import MalformedRequestError
@@ -10,7 +10,7 @@ from qss_core.wire.messages import ChunkReference, CommitRequest
 def references(
     writer_epoch: WriterEpoch, rows: tuple[Slice, ...]
 ) -> dict[str, tuple[ChunkReference, ...]]:
-    """What a decision says of rows that it carries; a repeat by the same run says the same."""
+    """The chunk references of carried rows; equal for a repeat of the commit by the same run."""
     return {
         str(one.partition): (
             ChunkReference(
@@ -22,7 +22,7 @@ def references(
 
 
 def check_request(request: CommitRequest, partitions: int) -> None:
-    """Raises MalformedRequestError for partitions, chunks or topics that cannot be meant."""
+    """Raises MalformedRequestError for unknown partitions, repeated chunks or reserved topics."""
     known = {str(partition) for partition in range(partitions)}
     if unknown := set(request.chunks) - known:
         raise MalformedRequestError(
@@ -30,8 +30,11 @@ def check_request(request: CommitRequest, partitions: int) -> None:
         )
     for partition, listed in request.chunks.items():
         if len({chunk.id for chunk in listed}) < len(listed):
-            raise MalformedRequestError(f"a chunk is listed twice for partition {partition}")
+            raise MalformedRequestError(
+                f"a chunk is listed twice for partition {partition}: list it once"
+            )
     if reserved := [topic for topic in request.position if topic.startswith(BATCH_TOPICS)]:
         raise MalformedRequestError(
-            f"topics of {BATCH_TOPICS} are the store's own: leave out {reserved[0][:80]!r}"
+            f"topics that begin with {BATCH_TOPICS} are the store's own: leave out "
+            f"{reserved[0][:80]!r}"
         )

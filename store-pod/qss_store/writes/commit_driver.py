@@ -1,7 +1,7 @@
-"""Sees decided batches through: drives each one until all partitions have applied it.
+"""Sends a decided batch to all partitions until all have applied it.
 
-A decision is a fact, whoever asked for it: after a crash the next active of partition 0 finds it in
-its log, with the rows that it carries, and goes on without any driver.
+The decision and the rows that it carries are in the log: after a crash the next active of partition
+0 reads them there, and continues without the writer.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _NOTHING: _Carried = (None, {})
 
 
 def active_coordinator(pod: Pod) -> tuple[Replica, Coordinator]:
-    """Partition 0's active and its coordinator; NotActiveError where it is elsewhere."""
+    """Partition 0's active and its coordinator. Raises NotActiveError on another pod."""
     replica = pod.local(0)
     logs.check_active(replica.log)
     coordinator = replica.machine.coordinator
@@ -66,19 +66,18 @@ class CommitDriver:
         self._participants = participants
         self._settings = settings
         self._task: asyncio.Task[bool] | None = None
-        self._applied: asyncio.Future[None] | None = (
-            None  # Of the task: done when it has ended too.
-        )
+        # Resolved when all partitions have applied the task's decision, or when the task ends.
+        self._applied: asyncio.Future[None] | None = None
         self._carried = _NOTHING
         self.dropped = DroppedRows[Mapping[str, int]]()
 
     @property
     def tasks(self) -> list[asyncio.Task[bool]]:
-        """What runs on its own."""
+        """The background task, if there is one."""
         return [self._task] if self._task else []
 
     def carries(self, decision: Decision, rows: Iterable[Slice]) -> None:
-        """Remembers the rows of a decision that is about to be logged with them."""
+        """Keeps the rows of a decision that will be logged with them next."""
         self._carried = (decision, {one.partition: one for one in rows})
 
     def go_on(self) -> None:
@@ -88,7 +87,7 @@ class CommitDriver:
         try:
             _, coordinator = active_coordinator(self._pod)
         except (NotReadyError, RolledBackError):
-            return  # Each request for the coordinator is told why.
+            return  # Each request to the coordinator raises the same error.
         if coordinator.unfinished:
             applied = self._applied = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._drive(applied), name="finish-decision")
@@ -97,7 +96,7 @@ class CommitDriver:
     def _has_ended(self, task: asyncio.Task[bool], applied: "asyncio.Future[None]") -> None:
         _resolve(applied)
         if not task.cancelled() and task.exception() is None and task.result():
-            self.go_on()  # Another batch may have been decided while this one was driven.
+            self.go_on()  # The next batch may have been decided meanwhile.
 
     async def finish(self) -> None:
         """Waits until no decision is incomplete; BatchInProgressError where that takes too long."""
@@ -106,16 +105,16 @@ class CommitDriver:
             return
         await asyncio.wait([self._task], timeout=self._settings.finish_timeout_s)
         if self._task.done():
-            self._task.result()  # Of what nobody expected, whoever waits is told too.
+            self._task.result()  # Raises an unexpected error of the task here, too.
         _, coordinator = active_coordinator(self._pod)
         if coordinator.unfinished:
-            raise BatchInProgressError("a decided batch is being completed: ask again")
+            raise BatchInProgressError("a decided batch is being completed: try again")
 
     async def apply(self) -> None:
         """Waits until all partitions have applied the decision; raises as `finish`.
 
-        That the log says so too need not be waited for: until it does, nothing else is decided, and
-        who finds the decision incomplete only asks all partitions once more.
+        It does not wait until the log has the Complete entry: no other batch is decided before, and
+        an active that finds the decision incomplete only sends it to all partitions once more.
         """
         self.go_on()
         if self._applied is None:
@@ -129,7 +128,9 @@ class CommitDriver:
         try:
             await self._commit_everywhere(applied)
         except StoreError as error:
-            _LOG.warning("the decided batch is driven on later: %s", error.code)
+            _LOG.warning(
+                "the decided batch is not complete, and will be sent again: %s", error.code
+            )
             return False
         return True
 
@@ -141,7 +142,7 @@ class CommitDriver:
         try:
             rows = self._rows_of(replica, coordinator, decision)
         except CorruptionError:
-            # Nobody else has them: only a person may go on without the batch.
+            # No other pod has the rows: only a person can accept their loss.
             self._pod.completion.unreadable = decision.sequence
             raise
         remaining = self._participants.everybody
@@ -166,11 +167,11 @@ class CommitDriver:
     def _rows_of(
         self, replica: Replica, coordinator: Coordinator, decision: Decision
     ) -> Mapping[PartitionId, Slice]:
-        """The rows that a decision carries: those at hand, or after a restart from the log."""
+        """The rows that a decision carries: kept since it was made, or read from the log."""
         if not decision.carries_rows:
             return {}
         known, rows = self._carried
-        if known == decision:  # Another batch may have meant to have its sequence.
+        if known == decision:  # Kept rows may be those of a decision that was refused.
             return rows
         assert coordinator.decision_offset is not None, "there is a decision"
         payload = read_payload(replica.engine, coordinator.decision_offset)

@@ -1,8 +1,8 @@
-"""The coordinator at work: opens writers, decides batches, and sees every decision through.
+"""Opens writers and decides batches, on the pod that has partition 0's active.
 
-The rules are in `transactions.coordinator`; here they meet the log of partition 0 and the other
-pods. Whatever is lost here (a crash at any line) is found again in the log: a decision that is not
-complete is driven on by the next active of partition 0, without any driver.
+`transactions.coordinator` has the rules; this service logs in partition 0 and asks the other pods.
+It keeps no state outside the log: after a crash at any line the next active of partition 0 reads
+the log, and completes a decision without the writer.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ from qss_store.writes.writer_registry import WriterRegistry
 
 
 class CoordinatorService:
-    """Partition 0's service on the pod that has its active; all that it has to keep is logged."""
+    """The coordinator's service; all that it has to keep is in the log of partition 0."""
 
     def __init__(
         self, pod: Pod, own: ParticipantService, peers: Transport, settings: Settings
@@ -77,7 +77,7 @@ class CoordinatorService:
     # --- Writers
 
     async def open(self, name: str, request: OpenWriterRequest) -> WriterOpened:
-        """Opens a writer: fences at once, then completes what was decided, then answers."""
+        """Opens a writer: fences older runs, completes the decided batch, then answers."""
         replica, coordinator = active_coordinator(self._pod)
         await self.writers.make_room()
         if not coordinator.last_epoch:
@@ -114,10 +114,10 @@ class CoordinatorService:
         )
 
     async def _check_made(self) -> None:
-        """Refuses the store's first writer before every partition is there, and empty.
+        """Refuses the store's first writer until every partition serves, and is empty.
 
-        The first entry of a log says that the store was made: a pod whose volume is empty then has
-        lost it.
+        After the first entry of partition 0 the store exists: from then on an empty volume of a pod
+        counts as lost data.
         """
         message = self._of_no_batch(Sequence(1))
         self._refuse(await self._participants.ask("prepare", message, self._participants.everybody))
@@ -138,20 +138,20 @@ class CoordinatorService:
         return message
 
     def _refuse(self, failures: Mapping[str, Problem]) -> None:
-        """Raises what a partition refused; takes what it says of sequences."""
+        """Raises the first failure; a partition that is ahead of partition 0 is noted."""
         if not failures:
             return
         errors = [error_of(problem) for problem in failures.values()]
         for error in errors:
             if isinstance(error, RolledBackError) and error.details.get("partition") == 0:
                 self._pod.completion.learn(held=Sequence(error.details["completed"]))
-        # What only another request can mend is said before what a repeat may.
+        # An error that a repeat cannot mend comes first.
         raise min(errors, key=lambda error: error.retry is not Retry.NEVER)
 
     async def delete_writer(self, name: str, *, force: bool) -> WriterReport:
-        """Deletes a writer, as `Writers.delete`, once all that was decided is complete.
+        """Deletes a writer as `WriterRegistry.delete`, after the decided batch is complete.
 
-        What its runs have staged is dropped.
+        Then all partitions drop the chunks that its runs have staged.
         """
         await self.finish()
         report, epoch = await self.writers.delete(name, force=force)
@@ -159,10 +159,7 @@ class CoordinatorService:
         return report
 
     async def _drop_staged(self, name: str, newest: WriterEpoch) -> None:
-        """Tells all partitions to drop what runs up to an epoch have staged: nobody decides it.
-
-        Only a hint, which nothing waits for: what does not hear of it is swept later.
-        """
+        """Has all partitions drop the chunks of runs up to an epoch; a sweep drops the rest."""
 
         def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
             return AbortPartitionsRequest(
@@ -188,9 +185,9 @@ class CoordinatorService:
     ) -> CommitAnswer:
         """Prepares, decides and commits a batch; answers when every partition has applied it.
 
-        `rows` are those of a small batch that were not staged: the decision carries them.
-        It goes on when the driver goes away: a decision that nobody drives would wait for the next
-        round of maintenance.
+        `rows` are the rows of a small batch that were not staged: the decision carries them. The
+        commit continues when its client goes: otherwise a decision would wait for the next round of
+        maintenance.
         """
         return await self.begin_commit(name, writer_epoch, batch, request, rows)
 
@@ -203,10 +200,12 @@ class CoordinatorService:
         rows: tuple[Slice, ...] = (),
         memory: MemoryShare | None = None,
     ) -> Awaitable[CommitAnswer]:
-        """The same, for callers that keep nothing of the request; the commit keeps its `memory`."""
+        """As `commit`, for a caller that keeps no request; the commit keeps its `memory`."""
         if rows:
             if request.chunks:
-                raise MalformedRequestError("a commit lists staged chunks, or carries its rows")
+                raise MalformedRequestError(
+                    "the commit lists staged chunks and carries rows: send only one of the two"
+                )
             request = msgspec.structs.replace(request, chunks=references(writer_epoch, rows))
 
         def work() -> Coroutine[Any, Any, CommitAnswer]:
@@ -248,24 +247,24 @@ class CoordinatorService:
         return self._answer(replica, decision.sequence, already_applied=False)
 
     async def _logged_decision(self, replica: Replica) -> None:
-        """Waits for a decision that is logged and not applied: its request gave up waiting.
+        """Waits for a decision in the log that is not applied yet: its client gave up waiting.
 
-        Another one behind it would be refused when it is applied, and its rows logged in vain.
-        BatchInProgressError where it goes on for long.
+        A second decision after it would be refused when it is applied, and its rows would be logged
+        in vain. Raises BatchInProgressError where the wait takes too long.
         """
         logged = replica.pending.decision
         if logged is not None:
             awaited = AppendWait(replica, logged)
             await settle([awaited])
-            with suppress(StoreError):  # It belongs to the request that asked for the decision.
+            with suppress(StoreError):  # The request of that decision gets the error.
                 awaited.result()
             if not logged.done():
-                raise BatchInProgressError("a decision is being logged: ask again")
+                raise BatchInProgressError("a decision is being logged: try again")
 
     def _check_position(
         self, replica: Replica, held: Writer, batch: int, request: CommitRequest
     ) -> None:
-        """Refuses a batch that would make the position too large, before anything is decided."""
+        """Raises TooLargeError for a batch that would make the position too large."""
         coordinator = replica.machine.coordinator
         assert coordinator is not None, "partition 0 has a coordinator"
         participant = replica.machine.participant
@@ -345,17 +344,17 @@ class CoordinatorService:
     async def abort(
         self, name: str, writer_epoch: WriterEpoch, batch: int, request: AbortRequest
     ) -> AbortAnswer:
-        """Gives a batch up: closes the run, then drops its chunks; nothing once it is decided."""
+        """Gives a batch up: closes the run, then drops its chunks. A decided batch stays."""
         replica, coordinator = active_coordinator(self._pod)
         coordinator.check_abort(name, writer_epoch)
         if coordinator.was_decided(name, writer_epoch, request.generation, batch):
             return AbortAnswer(decided=True)
         await outcome_of(replica, CloseWriter(writer=name, writer_epoch=writer_epoch))
-        # Asked again where the close stands in the log: nothing of this run is decided after it.
+        # Checked again after the close is applied: this run decides no batch after it.
         if coordinator.was_decided(name, writer_epoch, request.generation, batch):
             return AbortAnswer(decided=True)
         if not coordinator.may_drop(name, (request.generation, batch)):
-            return AbortAnswer(decided=False)  # The sweep drops the rest.
+            return AbortAnswer(decided=False)  # The sweeper drops the chunks later.
 
         def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
             return AbortPartitionsRequest(
@@ -367,12 +366,12 @@ class CoordinatorService:
                 writer_epoch=writer_epoch,
             )
 
-        # Only a hint: what does not hear of it is swept later.
+        # A partition that does not get the request drops the chunks in a later sweep.
         await self._participants.ask("abort", message, self._participants.everybody)
         return AbortAnswer(decided=False)
 
     def resolve(self, request: ResolveRequest) -> ResolveAnswer:
-        """What became of old chunks."""
+        """The coordinator's verdict on old chunks; drives a decision that needs them."""
         held = self._pod.placed().definition.store_id
         if request.store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
@@ -388,7 +387,7 @@ class CoordinatorService:
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """What runs on its own; whoever stops the pod cancels it."""
+        """The background tasks; the pod cancels them when it stops."""
         return [*self._under_way.tasks, *self.driver.tasks]
 
     def go_on(self) -> None:
@@ -396,5 +395,5 @@ class CoordinatorService:
         self.driver.go_on()
 
     async def finish(self) -> None:
-        """Waits until all that was decided is complete; BatchInProgressError if that takes long."""
+        """Waits until the decided batch is complete; raises as `CommitDriver.finish`."""
         await self.driver.finish()

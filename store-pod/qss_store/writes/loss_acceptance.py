@@ -1,8 +1,9 @@
-"""Goes on without batches that a partition lost, where a person said so by an annotation.
+"""Continues a partition without its lost batches, after a person accepted the loss.
 
-A participant takes over the coordinator's sequence and position; partition 0 the highest sequence
-of the other partitions and, from what one that holds it knows, the last batch of each writer. The
-rows stay as they are: what is lost is kept and told until all rows are replaced.
+A person accepts a loss by an annotation of the resource. A participant takes the sequence and the
+position of partition 0. Partition 0 takes the highest sequence of the other partitions and, from a
+partition at that sequence, the last batch of each writer. The rows stay as they are. The partition
+keeps and reports its losses until a batch replaces all rows.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ _NOTHING = BatchesHeld(sequence=_NONE, completed=_NONE, decided=_NONE, position=
 
 
 class LossAcceptance:
-    """What one pod does of accepted losses; one at a time."""
+    """Carries out the accepted losses of one pod, one at a time."""
 
     def __init__(self, pod: Pod, comparison: Comparison) -> None:
         self._pod = pod
@@ -37,14 +38,17 @@ class LossAcceptance:
         self._accepting = asyncio.Lock()
 
     async def accept(self, request: AcceptLossRequest) -> None:
-        """Goes on without what the partition lacks; nothing where it lacks nothing.
+        """Continues the partition without its lost batches; does nothing where it lacks none.
 
         Raises WrongStoreError, StaleEpochError where the partition has another epoch than the
-        person named, UnreachableError or NotReadyError where a pod that has to be asked is silent.
+        person named, and UnreachableError or NotReadyError where a needed pod does not answer.
         """
         async with self._accepting:
             if request.assignment is not None and self._pod.assignment is None:
-                _LOG.error("the volume lost its assignment: what it does not hold is lost")
+                _LOG.error(
+                    "the volume lost its assignment: the data of partitions that it does not hold "
+                    "is lost"
+                )
                 await self._pod.assign(request.assignment, is_emptied=True)
                 await self._comparison.first()
             self._check(request)
@@ -71,7 +75,7 @@ class LossAcceptance:
         held = await self._held_elsewhere(request.partition, replica)
         before = replica.machine.participant.sequence
         await outcome_of(replica, AcceptLoss(held=held, is_salvaged=is_salvaged))
-        told = "partition %s goes on without sequence %s to %s, as accepted in epoch %s"
+        told = "partition %s continues without sequences %s to %s: loss accepted in epoch %s"
         _LOG.error(told, request.partition, before + 1, held.completed, request.epoch)
 
     def _check(self, request: AcceptLossRequest) -> None:
@@ -93,8 +97,8 @@ class LossAcceptance:
             held = await self._held_by(PartitionId(0))
             if held is None:
                 raise NotReadyError(
-                    "partition 0 is lost or behind itself, and says what was completed: bring its "
-                    "volume back, or accept its loss first"
+                    "partition 0 is lost or behind, and only partition 0 knows which batches are "
+                    "complete: bring its volume back, or accept its loss first"
                 )
             return held
         others = [number for number in range(self._pod.placed().definition.partitions) if number]
@@ -105,7 +109,7 @@ class LossAcceptance:
         return held_of_all(best, self._pod.completion, coordinator.decision)
 
     async def _held_by(self, partition: PartitionId) -> BatchesHeld | None:
-        """What a partition knows of batches; None where it is lost or behind itself."""
+        """What a partition knows of batches; None where the partition is lost or behind."""
         active = self._pod.configuration(partition).active
         if active == self._pod.ordinal:
             return self._comparison.held(partition)
@@ -115,10 +119,11 @@ class LossAcceptance:
 def held_of_all(
     best: BatchesHeld, completion: Completion, decision: Decision | None
 ) -> BatchesHeld:
-    """What partition 0 takes over from the partition that knows most; `decision` is its last one.
+    """What partition 0 takes from `best`, the partition with the highest sequence.
 
-    Where that is the batch that may be unfinished, it is seen through. A decision that is lost, or
-    whose rows are, cannot be: partitions that have not applied it lack it then.
+    `decision` is the last decision that partition 0 has. Where it may be unfinished, it will be
+    completed. A decision that is lost, or that has lost its rows, cannot be completed: partitions
+    that have not applied it lack its batch.
     """
     decided = max(best.sequence, completion.decided, completion.unreadable)
     completed = max(best.completed, completion.completed)

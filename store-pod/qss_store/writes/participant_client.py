@@ -1,4 +1,4 @@
-"""How the coordinator asks the participants: one request a pod, an answer for each partition."""
+"""Sends the coordinator's requests to participants: one a pod, an answer for each partition."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ class ParticipantClient:
     def __init__(
         self, pod: Pod, batches: ParticipantService, peers: Transport, settings: Settings
     ) -> None:
-        """Asks `batches` for what is here and `peers` for the rest."""
+        """`batches` serves this pod's own partitions, `peers` reaches those of other pods."""
         self._pod = pod
         self._batches = batches
         self._peers = peers
@@ -47,16 +47,16 @@ class ParticipantClient:
     async def ask(
         self, what: str, message: MakeMessage, partitions: list[str]
     ) -> dict[str, Problem]:
-        """Asks the actives of the partitions; the failures by partition."""
+        """Sends a request to the actives of the partitions; returns the failures by partition."""
         answers = await self._ask_pods(what, message, partitions, _NO_ROWS)
         for answer in answers:
             self._pod.completion.learn(writer_epoch=answer.writer_epoch)
         return _failures_in(answers)
 
     async def newest_epoch(self, message: MakeMessage) -> WriterEpoch:
-        """The highest writer epoch that any pod has seen, of those that answer soon.
+        """The highest writer epoch that any pod has seen; waits for pods up to `compareTimeout`.
 
-        `message` asks to prepare no batch.
+        `message` makes a PrepareRequest without a batch.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.compare_timeout_s):
@@ -69,9 +69,9 @@ class ParticipantClient:
         partitions: list[str],
         rows: Mapping[PartitionId, Slice],
     ) -> tuple[dict[str, Problem], dict[str, int]]:
-        """Has the actives of the partitions commit; failures and dropped rows by partition.
+        """Has the actives of the partitions commit; returns failures and dropped rows by partition.
 
-        `rows` go along, those of each pod's partitions.
+        Each request carries the `rows` of its pod's partitions.
         """
         answers = await self._ask_pods("commit", message, partitions, rows)
         dropped = {name: rows for answer in answers for name, rows in answer.dropped.items()}

@@ -1,6 +1,6 @@
-"""A pod's side of batches: staging slices, and what the coordinator asks of participants.
+"""Stages slices, and serves the coordinator's requests, for the partitions of this pod.
 
-One request carries many partitions of this pod; each is answered on its own.
+One request carries many partitions of this pod; the answer has a result for each.
 """
 
 import asyncio
@@ -52,14 +52,14 @@ class ParticipantService:
     """Stages, prepares, commits and aborts on this pod's partitions."""
 
     def __init__(self, pod: Pod, volume: Path) -> None:
-        """Works on the pod's replicas; `volume` is where space is looked at."""
+        """`volume` is the path whose free space limits the staged rows."""
         self._pod = pod
         self._volume = volume
 
     # --- Stage
 
     async def stage(self, stage: Stage, slices: Iterable[Slice]) -> StageAnswer:
-        """Logs each slice in its partition; `stage` has what all slices share."""
+        """Logs each slice in its partition; `stage` has the members that all slices share."""
         slices = list(slices)
         chunk_bytes = sum(len(one.data) for one in slices)
         self._check_staged_bytes(chunk_bytes)
@@ -76,13 +76,13 @@ class ParticipantService:
     def _begin_stage(
         self, stage: Stage, one: Slice, *, remembers: bool
     ) -> AppendWait | StoreError | None:
-        """Appends a slice, or waits for the copy that is logged; None where it is applied."""
+        """Appends a slice, or waits for its copy in the log; None where a copy was applied."""
         command = with_slice(stage, one)
         try:
             replica = self._pod.local(one.partition)
             logs.check_active(replica.log)
             replica.pending.check_stage(command)
-            # A copy that is applied already is under the watermark: nothing more to log.
+            # A copy that was applied is durable: nothing is left to log.
             if not replica.machine.participant.check_stage(command):
                 return None
             if (logged := replica.pending.copy_of(command)) is not None:
@@ -92,21 +92,21 @@ class ParticipantService:
             return error.with_traceback(None)
 
     def slices_of(self, body: bytes) -> list[Slice]:
-        """The slices of a chunk, checked as the store asks for it; raises as `decode_chunk`."""
+        """Decodes a chunk by the store's partitioner and type; raises as `decode_chunk`."""
         definition = self._pod.placed().definition
         murmur2 = definition.partitioner is Partitioner.MURMUR2
         partitions = definition.partitions if murmur2 else None
         return decode_chunk(body, partitions, layout_of(definition))
 
     async def check_rows(self, slices: Iterable[Slice]) -> None:
-        """Refuses rows that the store's serdes, or its own type, cannot take.
+        """Raises MalformedRequestError for rows that the store's serdes or type cannot take.
 
-        No commit is to fail at them, and no query. Raises MalformedRequestError with what is wrong.
+        Such rows would make later commits or queries fail.
         """
         definition = self._pod.placed().definition
         checks = RowValidator(serde_of(definition.key_serde), serde_of(definition.value_serde))
         batches = [batch for one in slices for batch in one.batches]
-        spent = 0.0  # Of a turn.
+        spent = 0.0  # The share of the turn that is used up.
         for batch in batches:
             for rows, share in checks.pieces(batch):
                 if checks.is_slow and share > 1:
@@ -128,7 +128,7 @@ class ParticipantService:
             await asyncio.sleep(0)  # Readers take their turn.
 
     def staged_bytes(self) -> int:
-        """Bytes of rows that no commit has taken, over all partitions of this pod."""
+        """Bytes of staged rows over all partitions of this pod."""
         return sum(replica.staged_bytes for replica in self._pod.replicas.values())
 
     def _check_staged_bytes(self, more: int) -> None:
@@ -138,15 +138,15 @@ class ParticipantService:
             free = self._free_bytes()
             if more > free // 2:
                 raise DiskFullError(
-                    f"the volume has {free} bytes left above a reserve of {RESERVE_BYTES}, "
-                    f"of which half may be staged, and {more} would be: make room or make it "
-                    "larger; commit or abort open batches",
+                    f"the volume has {free} bytes left above a reserve of {RESERVE_BYTES}; half "
+                    f"of them may be staged, and this request stages {more}: free space, make the "
+                    "volume larger, or commit or abort open batches",
                     limit="stagedBytesMax",
                 )
             return
         if held + more > limit:
             raise DiskFullError(
-                f"{held} bytes are staged and {more} more would pass stagedBytesMax ({limit}): "
+                f"{held} bytes are staged, and {more} more would exceed stagedBytesMax ({limit}): "
                 "commit or abort open batches, or raise stagedBytesMax",
                 limit="stagedBytesMax",
             )
@@ -161,7 +161,7 @@ class ParticipantService:
     # --- What the coordinator asks
 
     async def prepare(self, request: PrepareRequest) -> PartitionsAnswer:
-        """Says for each partition whether a commit could be refused, by anything."""
+        """The result for each partition is the failure that would refuse the commit, or null."""
         ordinal = (request.generation, request.batch)
         needed = request.carried_bytes
         free = self._free_bytes()
@@ -185,16 +185,17 @@ class ParticipantService:
 
         answer = await self._each(request.store_id, request.epochs, check)
         completion = self._pod.completion
-        if request.writer:  # Pods that outlive the coordinator's log know what it has allotted.
+        if request.writer:  # A coordinator that lost entries asks the pods for the highest epoch.
             completion.learn(writer_epoch=request.writer_epoch)
             return answer
         newest = completion.newest_epoch(self._pod.replicas.values())
         return msgspec.structs.replace(answer, writer_epoch=newest)
 
     def _check_sequence(self, replica: Replica, decided_next: Sequence) -> None:
-        """Refuses a decision that does not follow what is applied here: a volume went back.
+        """Raises RolledBackError where the next decision does not follow the applied sequence.
 
-        While a commit is on its way, or the log's tail, what is applied says too little.
+        Then a volume went back to an older state. Raises NotReadyError while a commit, or the tail
+        of the log, is being applied.
         """
         if replica.pending.commits or not replica.is_recovered:
             raise NotReadyError(f"partition {replica.partition} is applying a batch: ask again")
@@ -210,7 +211,7 @@ class ParticipantService:
     ) -> PartitionsAnswer:
         """Commits a decision in each partition and waits until it is applied.
 
-        `rows` are those that the decision carries, where they need not be read of the request.
+        `rows` are the carried rows, if the caller has decoded them already.
         """
         decision = request.decision
         if decision.carries_rows and not rows:
@@ -223,13 +224,13 @@ class ParticipantService:
             number = PartitionId(int(partition))
             carried = rows.get(number) if decision.carries_rows else None
             if decision.carries_rows and carried is None and decision.chunks.get(partition):
-                raise MalformedRequestError("the commit comes without the rows of its decision")
+                raise MalformedRequestError("the commit lacks the rows that its decision carries")
             part = partition_commit(decision, number, _described(carried))
             command = Commit(commit=part)
             try:
                 is_new = replica.machine.participant.check_commit(part)
             except ChunkMissingError:
-                # It was prepared, so it is lost: only a person may go on without it.
+                # The chunk was here when the batch was prepared: only a person can accept its loss.
                 if replica.is_recovered:
                     self._pod.completion.lacking[number] = part.sequence
                 raise
@@ -238,7 +239,7 @@ class ParticipantService:
                     return append(replica, command)
                 decoded = carried.batches if remembers else ()
                 return append(replica, command, carried.data, decoded)
-            # A copy came before: "applied" is answered when it is, and not sooner.
+            # The commit came before: the answer waits until it is applied.
             shown = asyncio.create_task(replica.wait_until_shown(part.sequence))
             return AppendWait(replica, shown)
 
@@ -252,7 +253,7 @@ class ParticipantService:
         return msgspec.structs.replace(answer, dropped=dropped)
 
     async def abort(self, request: AbortPartitionsRequest) -> PartitionsAnswer:
-        """Drops what the abort names."""
+        """Drops the chunks that the abort names."""
 
         def abort(replica: Replica, _: str) -> AppendWait:
             command = Abort(
@@ -296,7 +297,7 @@ class ParticipantService:
 
 
 def with_slice(stage: Stage, one: Slice) -> Stage:
-    """The entry that stages one partition's rows; `stage` says whose they are."""
+    """`stage` with the members of one partition's slice."""
     return msgspec.structs.replace(
         stage,
         records=one.records,
@@ -332,5 +333,5 @@ def _staged(one: Slice, begun: AppendWait | StoreError | None) -> SliceResult:
 
 
 def _number_of(partition: str) -> int:
-    """A partition's number; for what is no number the one that no partition has."""
+    """The number of a partition; -1, which no partition has, for other text."""
     return int(partition) if partition.isascii() and partition.isdecimal() else -1

@@ -1,7 +1,7 @@
 """Composes a pod in one place, for its process, for tests and for simulations.
 
-What differs between them comes as arguments: the transport to other pods, the clock, and what opens
-a database.
+These pass their own transport to other pods, their own clock, and their own function that opens a
+database.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def build_pod(
     salvage_engine: OpenEngine | None = None,
     metrics: Metrics | None = None,
 ) -> PodServices:
-    """Makes them all; `salvage_engine` opens a damaged database without its damaged parts."""
+    """Composes a pod; `salvage_engine` opens a damaged database without its damaged parts."""
     settings = config.settings
     pod = Pod(config, open_engine, clock, metrics or Metrics(), salvage_engine)
     participant = ParticipantService(pod, config.directory)

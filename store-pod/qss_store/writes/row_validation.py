@@ -1,8 +1,7 @@
-"""Whether rows that come in are what the store's serdes read. Pure.
+"""Checks that the store's serdes can read the keys and values of staged rows. Pure.
 
-Bytes that are not would be stored, and no query could answer them: a scan would end at them until
-somebody writes the row anew. Asked at the door alone: what a version without these checks has
-decided can still be applied.
+Unreadable bytes would make queries fail: a scan would end at them until the row is written anew.
+Only staging checks rows, so that batches which were decided without these checks can be applied.
 """
 
 from collections import deque
@@ -17,45 +16,45 @@ from qss_core.errors import MalformedBytesError, MalformedRequestError
 from qss_core.serdes.contract import Serde
 from qss_core.serdes.json import JSON_REFUSALS, check_json_syntax
 
-# All bytes are bytes, and Java shows a text that is not UTF-8 in its own way.
+# These serdes take any bytes; Java, too, decodes text that is not UTF-8.
 _TAKE_ANYTHING = frozenset(("bytes", "string"))
 _NUMBERS = frozenset(("int16", "int32", "int64", "float32", "float64"))
-_NO_TIMESTAMP = -1  # Kafka's.
+_NO_TIMESTAMP = -1  # As in Kafka.
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What may be checked before others take their turn: some milliseconds."""
+    """The rows that are checked before other requests take their turn: some milliseconds."""
 
     rows: int
     size: int  # Bytes of keys and values.
 
 
 _TURN = _Turn(rows=2000, size=512 * 1024)
-_SLOW_TURN = _Turn(rows=200, size=16 * 1024)  # Python reads each item of a list, each uuid.
+_SLOW_TURN = _Turn(rows=200, size=16 * 1024)  # For serdes that run Python code for each value.
 
 
 class RowValidator:
     """The checks of a store's rows."""
 
     def __init__(self, keys: Serde, values: Serde) -> None:
-        """Checks keys and values of these types."""
+        """Checks keys and values with these serdes."""
         self._keys = keys
         self._values = values
         self.is_slow = _is_slow(keys) or _is_slow(values)
         self._turn = _SLOW_TURN if self.is_slow else _TURN
 
     def check(self, rows: pa.RecordBatch) -> None:
-        """Raises MalformedRequestError with what is wrong."""
+        """Raises MalformedRequestError for rows that the serdes cannot read."""
         check_column(rows.column("key"), self._keys, "a key")
         check_column(rows.column("value"), self._values, "a value")
         if "timestamp" in rows.schema.names:
             _check_timestamps(rows.column("timestamp"))
 
     def pieces(self, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, float]]:
-        """The rows in order, each time with the share of a turn that they take.
+        """The rows in order, in pieces, each with the share of a turn that its check takes.
 
-        It is above 1 only for a single row.
+        The share is above 1 only for a piece of one row.
         """
         sizes = np.zeros(rows.num_rows, dtype=np.int64)
         for name in ("key", "value"):
@@ -73,9 +72,9 @@ class RowValidator:
 
 
 def check_column(column: pa.BinaryArray, serde: Serde, what: str) -> None:
-    """Refuses bytes that the serde cannot read; null is no value.
+    """Raises MalformedRequestError for bytes that the serde cannot read; null is allowed.
 
-    Raises MalformedRequestError, which says `what` they are.
+    `what` names the column in the message.
     """
     if serde.name in _TAKE_ANYTHING:
         return
@@ -104,13 +103,13 @@ def _check_timestamps(column: pa.Int64Array) -> None:
     earliest = pc.min(column).as_py()
     if earliest is not None and earliest < _NO_TIMESTAMP:
         raise MalformedRequestError(
-            f"a timestamp is milliseconds since 1970, or {_NO_TIMESTAMP} where nobody knows it, "
+            f"a timestamp is milliseconds since 1970, or {_NO_TIMESTAMP} where it is unknown, "
             f"not {earliest}"
         )
 
 
 def _are_json(column: pa.BinaryArray) -> bool:
-    """The same for many at once; it does not say what is wrong."""
+    """Checks many values at once; False without the reason where one is no JSON."""
     try:
         column.cast(pa.string())  # Raises where one is not UTF-8.
         deque(map(check_json_syntax, column.drop_null().to_pylist()), maxlen=0)

@@ -1,7 +1,7 @@
-"""Compares the sequences of all partitions: a volume that went back is told, and not served.
+"""Compares the sequences of all partitions, to find volumes that went back to an older state.
 
-Each pod tells the others what it holds, and hears what they hold: when it starts, before it serves,
-and from time to time. What follows from the sequences is in `completion`.
+The pods exchange the sequences of their partitions before a pod serves, and from time to time.
+`replicas.completion` draws the conclusions. A partition that is behind is reported, and not served.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ class Comparison:
         self._pod = pod
         self._peers = peers
         self._settings = settings
-        self._told: set[PartitionId] = set()  # Partitions whose roll-back is in the log.
+        self._told: set[PartitionId] = set()  # Partitions that the log has reported as behind.
 
     async def first(self) -> None:
-        """Hears the other pods before this one serves what its volume held.
+        """Compares with the other pods before this pod serves.
 
-        Pods that do not answer within `compareTimeout` are heard later: a store must be able to
-        start without one of its pods.
+        After `compareTimeout` it goes on without the pods that do not answer, and compares with
+        them later: a store must be able to start without one of its pods.
         """
         try:
             async with asyncio.timeout(self._settings.compare_timeout_s):
@@ -50,7 +50,10 @@ class Comparison:
                         break
                     await asyncio.sleep(_RETRY_S)
         except TimeoutError:
-            _LOG.warning("pod %s serves without the word of all other pods", self._pod.name)
+            _LOG.warning(
+                "pod %s serves before it could compare its sequences with all other pods",
+                self._pod.name,
+            )
         finally:
             self._pod.is_compared = True
             await self._pod.news.tell()
@@ -61,14 +64,16 @@ class Comparison:
             try:
                 is_complete = await self.round()
             except StoreError as error:
-                _LOG.warning("sequences are compared in the next round: %s", error.code)
-            except Exception:  # noqa: BLE001 the top of a task: said and logged.
-                _LOG.exception("sequences are compared in the next round")
+                _LOG.warning(
+                    "comparing sequences failed, the next round tries again: %s", error.code
+                )
+            except Exception:  # noqa: BLE001 the top of a task.
+                _LOG.exception("comparing sequences failed, the next round tries again")
             interval_s = self._settings.maintenance_interval_s
             await asyncio.sleep(interval_s if is_complete else min(_LATER_S, interval_s))
 
     async def round(self) -> bool:
-        """Asks all other pods; whether each of them has answered."""
+        """Compares with all other pods; returns whether all have answered."""
         assignment = self._pod.assignment
         if assignment is None:
             return True
@@ -79,7 +84,7 @@ class Comparison:
         return all(answers)
 
     async def look(self) -> None:
-        """Tells of replicas that are behind, once each."""
+        """Reports replicas that are behind, once each."""
         self._completed()
         behind = {
             number: missing
@@ -103,7 +108,7 @@ class Comparison:
         return True
 
     async def ask(self, pod: PodAddress, partition: PartitionId | None = None) -> SequencesAnswer:
-        """What another pod holds; of one partition all that it knows of batches.
+        """The sequences of another pod, and what its `partition` knows of batches.
 
         Raises StoreError.
         """
@@ -120,9 +125,9 @@ class Comparison:
         return await self._peers.post(url, request, SequencesAnswer, timeout_s)
 
     async def answer(self, request: SequencesRequest) -> SequencesAnswer:
-        """What this pod holds; it takes what the other one has told.
+        """The sequences of this pod; takes the sequences of the other pod from the request.
 
-        Raises WrongStoreError, and NotReadyError where its replicas are not open yet.
+        Raises WrongStoreError, and NotReadyError before this pod has opened its replicas.
         """
         held = self._pod.placed().definition.store_id
         if request.store_id != held:
@@ -146,9 +151,9 @@ class Comparison:
         )
 
     def held(self, partition: PartitionId) -> BatchesHeld | None:
-        """What a partition here knows of batches; None where it is lost or behind itself.
+        """What a partition here knows of batches; None where the partition is lost or behind.
 
-        Raises NotReadyError where it does not serve yet, NotPresentError where it is elsewhere.
+        Raises NotReadyError before it serves, NotPresentError where another pod has it.
         """
         try:
             replica = self._pod.local(partition)
@@ -188,7 +193,7 @@ class Comparison:
         return self._pod.completion.newest_epoch(self._pod.replicas.values())
 
     def _sequences(self) -> dict[str, Sequence]:
-        """What readers see in each active replica: durable, and so a fact."""
+        """The sequence that readers see in each active replica: its rows are durable."""
         return {
             str(number): replica.view.sequence
             for number, replica in self._pod.replicas.items()

@@ -1,4 +1,4 @@
-"""What a pod does on its own from time to time: sweep, cut its changelogs, watch its event loop."""
+"""A pod's work on timers: sweeps old chunks, cuts changelogs, measures stalls of its event loop."""
 
 import asyncio
 import logging
@@ -19,12 +19,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """The pod's background work; each round looks at everything anew."""
+    """The pod's maintenance; each round looks at all replicas anew."""
 
     def __init__(
         self, pod: Pod, coordination: CoordinatorService, peers: Transport, settings: Settings
     ) -> None:
-        """Works on the pod until its task is cancelled."""
         self._pod = pod
         self._coordination = coordination
         self._peers = peers
@@ -36,9 +35,9 @@ class Sweeper:
             try:
                 await self.round()
             except StoreError as error:
-                _LOG.warning("maintenance goes on in the next round: %s", error.code)
-            except Exception:  # noqa: BLE001 the top of a task: said and logged.
-                _LOG.exception("maintenance goes on in the next round")
+                _LOG.warning("maintenance failed, the next round tries again: %s", error.code)
+            except Exception:  # noqa: BLE001 the top of a task.
+                _LOG.exception("maintenance failed, the next round tries again")
             await asyncio.sleep(self.settings.maintenance_interval_s)
 
     async def round(self) -> None:
@@ -46,7 +45,9 @@ class Sweeper:
         try:
             await self._coordination.writers.close_silent()
         except StoreError as error:
-            _LOG.warning("silent writers are closed in the next round: %s", error.code)
+            _LOG.warning(
+                "closing silent writers failed, the next round tries again: %s", error.code
+            )
         for partition in sorted(self._pod.replicas):
             replica = self._pod.replicas[partition]
             if replica.view is None:
@@ -54,8 +55,8 @@ class Sweeper:
             try:
                 await self._look_after(replica)
             except StoreError as error:
-                # One partition whose coordinator is away must not keep the others from being cut.
-                told = "partition %s: maintenance goes on in the next round: %s"
+                # A partition whose coordinator is away must not stop the others' maintenance.
+                told = "partition %s: maintenance failed, the next round tries again: %s"
                 _LOG.warning(told, partition, error.code)
 
     async def _look_after(self, replica: Replica) -> None:
@@ -68,7 +69,7 @@ class Sweeper:
         timeout_ms = int(self.settings.open_batch_timeout_s * 1000)
         now_ms = self._pod.clock.wall_ms()
         for chunk in replica.machine.participant.overdue(now_ms, timeout_ms):
-            # A participant never drops on its own: the chunk may be in a decision.
+            # Only the coordinator knows whether a decision lists the chunk.
             if (await self._resolve(chunk)).verdict == "dropped":
                 abort = Abort(
                     writer=chunk.writer,
@@ -95,18 +96,18 @@ class Sweeper:
         return await self._peers.post(url, request, ResolveAnswer, self.settings.peer_timeout_s)
 
     def writer_silent_s(self) -> float:
-        """The longest silence of a writer whose run is open; 0 where this pod knows of none."""
+        """The longest silence of open runs; 0 where this pod does not coordinate."""
         return self._coordination.writers.longest_silence_s()
 
     async def watch_loop(self) -> None:
-        """Measures how late the event loop turns."""
+        """Measures stalls of the event loop."""
         clock = self._pod.clock
-        attention = LoopMonitor(clock.monotonic(), clock.cpu_s())
+        monitor = LoopMonitor(clock.monotonic(), clock.cpu_s())
         tick_s = WORK_TICK_S
         self.turned_at = clock.monotonic()
         while True:
-            before = self.turned_at  # All time counts, that between two looks, too.
+            before = self.turned_at  # The time between two sleeps counts, too.
             await asyncio.sleep(tick_s)
             self.turned_at = clock.monotonic()
             self._pod.metrics.stalled(max(0.0, self.turned_at - before - tick_s))
-            tick_s = attention.next_tick_s(self.turned_at, clock.cpu_s())
+            tick_s = monitor.next_tick_s(self.turned_at, clock.cpu_s())

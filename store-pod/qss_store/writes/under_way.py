@@ -1,7 +1,7 @@
-"""What a coordinator does for others, and goes on with when they go away.
+"""Finishes the coordinator's tasks, also when the client of a task has gone.
 
-A driver that heard nothing sends its commit again: the repeat waits for the first one, and nothing
-of it is kept.
+A client without an answer sends its commit again: the repeat waits for the first commit, and keeps
+no memory.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class UnderWay:
         self._commits: dict[_Run, _Commit] = {}
 
     def run(self, work: Coroutine[Any, Any, Answer]) -> "asyncio.Task[Answer]":
-        """Does work to its end, whoever goes away meanwhile."""
+        """Runs work to its end, also when its client goes."""
         task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self._forget)
@@ -41,7 +41,7 @@ class UnderWay:
         work: Callable[[], Coroutine[Any, Any, CommitAnswer]],
         memory: MemoryShare | None,
     ) -> Awaitable[CommitAnswer]:
-        """Waits for a commit, which keeps its `memory`; a repeat gives its own back."""
+        """Waits for a commit, which keeps its `memory`; a repeat releases its own `memory`."""
         held = self._commits.get(run)
         if held is not None and held[:2] == (batch, request) and not held[-1].done():
             if memory is not None:
@@ -64,7 +64,7 @@ class UnderWay:
     def _forget(self, task: "asyncio.Task[Any]") -> None:
         self.tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # Whoever asked has it, or went away.
+            task.exception()  # The client has got it, or has gone.
 
 
 async def _of_a_repeat(first: "asyncio.Task[CommitAnswer]") -> CommitAnswer:

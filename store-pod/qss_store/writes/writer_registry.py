@@ -1,4 +1,4 @@
-"""Who writes a store, as the pod that has partition 0 knows: heard of, silent, forgotten."""
+"""The store's writers on the pod of partition 0: lists them, closes silent runs, deletes them."""
 
 from qss_core.errors import StoreError, WriterOpenError
 from qss_core.model import WriterEpoch
@@ -13,20 +13,20 @@ from qss_store.writes.commit_driver import active_coordinator
 
 
 class WriterRegistry:
-    """The store's writers and their life, from the first open until nobody knows them."""
+    """Reports, closes and forgets the store's writers."""
 
     def __init__(self, pod: Pod, settings: Settings) -> None:
-        """Holds only who was heard of when; a pod that starts has heard of all of them now."""
+        """Keeps the time of each run's last request; it counts silence from the pod's start on."""
         self._pod = pod
         self._settings = settings
         self.last_heard: dict[tuple[str, WriterEpoch], float] = {}
 
     def hear(self, writer: Writer) -> None:
-        """Its open run has asked for something."""
+        """Notes a request of the writer's open run."""
         self.last_heard[writer.name, writer.writer_epoch] = self._pod.clock.monotonic()
 
     def renew(self, name: str, writer_epoch: WriterEpoch) -> None:
-        """Keeps a run open; StaleWriterError where it is not."""
+        """Keeps a run open. Raises StaleWriterError where it is closed or fenced."""
         _, coordinator = active_coordinator(self._pod)
         held = coordinator.writer(name)
         self.hear(coordinator.check_run(name, writer_epoch, held.generation))
@@ -52,42 +52,43 @@ class WriterRegistry:
         return now - self.last_heard.setdefault((writer.name, writer.writer_epoch), now)
 
     def longest_silence_s(self) -> float:
-        """Of the open runs of writers that write again and again; 0 where there is none."""
+        """The longest silence of open runs, one-off writers left out; 0 where there is none."""
         if not self._pod.is_active(0):
             return 0.0
         try:
             _, coordinator = active_coordinator(self._pod)
         except StoreError:
-            return 0.0  # Partition 0 is not open yet.
+            return 0.0  # Partition 0 does not serve.
         open_ones = [one for one in coordinator.writers.values() if not (one.closed or one.one_off)]
         return max((self._silent_s(one) for one in open_ones), default=0.0)
 
     async def make_room(self) -> None:
-        """Forgets the one-off writer that was done first where no other could be opened."""
+        """Forgets the one-off writer that was done first, if the limit of writers is reached."""
         replica, coordinator = active_coordinator(self._pod)
         if len(coordinator.writers) >= WRITERS_MAX and (done := coordinator.oldest_done_one_off()):
             await outcome_of(replica, ForgetWriter(writer=done))
 
     async def delete(self, name: str, *, force: bool) -> tuple[WriterReport, WriterEpoch]:
-        """Forgets a writer and its batches, never its rows; what it was, and its youngest run.
+        """Forgets a writer and its batches, and keeps its rows.
 
-        Raises UnknownWriterError, BatchInProgressError, and WriterOpenError for one whose run may
-        be alive, unless it is forced: then that run ends with UnknownWriterError. Whoever opens
-        the name again begins anew, also where its checkpoint has batches that were applied.
+        Returns the report on the writer and its youngest writer epoch. Raises UnknownWriterError,
+        BatchInProgressError, and WriterOpenError for a run that may be alive. `force` deletes such
+        a writer, too: its run then ends with UnknownWriterError. A writer that opens the name again
+        begins anew, even if its checkpoint has batches that were applied.
         """
         replica, coordinator = active_coordinator(self._pod)
         held = coordinator.check_delete(name)
         alive_s = self._settings.writer_alive_s
         if not (force or held.closed) and (silent_s := self._silent_s(held)) < alive_s:
             raise WriterOpenError(
-                f"a run of writer {name} is open, and was heard of {silent_s:.0f} s ago: stop its "
-                f"query and ask again when it was silent for {alive_s:g} s, or force it"
+                f"a run of writer {name} is open, and its last request came {silent_s:.0f} s ago: "
+                f"stop its query and try again after {alive_s:g} s of silence, or force it"
             )
         await outcome_of(replica, DeleteWriter(writer=name, writer_epoch=held.writer_epoch))
         return self._report(held), held.writer_epoch
 
     async def close_silent(self) -> None:
-        """Closes runs not heard of for `openBatchTimeout`; forgets old one-off writers."""
+        """Closes runs without a request for `openBatchTimeout`; forgets old one-off writers."""
         if not self._pod.is_active(0):
             return
         replica, coordinator = active_coordinator(self._pod)

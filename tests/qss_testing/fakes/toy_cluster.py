@@ -61,7 +61,7 @@ class ToyCluster:
     is_leader: bool = True
     refused: str | None = None  # What the API server says to a StatefulSet that makes a pod.
     clock: TurnedClock = field(default_factory=TurnedClock)
-    keeper: StoreLoop = field(init=False)
+    store_loop: StoreLoop = field(init=False)
     shared: StoreContext = field(init=False)
 
     # --- The port Pods
@@ -118,7 +118,7 @@ class ToyCluster:
         """What the watch would bring."""
         found = self.find(kind, name)
         version = found["metadata"]["resourceVersion"] if found is not None else None
-        self.keeper.changed(kind, name, version)
+        self.store_loop.changed(kind, name, version)
 
     def make_store(self, **spec: Any) -> None:
         self.server.objects.create(
@@ -226,7 +226,7 @@ class ToyCluster:
         quiet = 0
         for _ in range(rounds_max):
             asked = len(self.server.asked)
-            result, _ = await self.keeper.run_round()
+            result, _ = await self.store_loop.run_round()
             self.control()
             self.forget_publish_pace()
             quiet = quiet + 1 if len(self.server.asked) == asked else 0
@@ -240,20 +240,20 @@ class ToyCluster:
 
     def forget_publish_pace(self) -> None:
         """A status may be published each second: the next round is a second later."""
-        reconciler = self.keeper.reconciler
+        reconciler = self.store_loop.reconciler
         if reconciler is not None:
             reconciler.published_at_s = None
 
 
 @asynccontextmanager
 async def toy_cluster(tmp_path: Any) -> AsyncIterator[ToyCluster]:
-    """A cluster with an operator's keeper of one store, which `make_store` makes."""
+    """A cluster with an operator's loop of one store, which `make_store` makes."""
     async with ToyApiServer() as server:
         kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
         async with connect(str(kubeconfig)) as api:
             cluster = ToyCluster(server)
             cluster.shared = store_context_of(cluster, api)
-            cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
+            cluster.store_loop = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
             yield cluster
 
 

@@ -1,4 +1,4 @@
-"""Engines whose process, machine or disk fails at the n-th thing that a pod writes."""
+"""Engines whose process, machine or disk fails at the n-th write or sync of a pod."""
 
 import asyncio
 import threading
@@ -18,23 +18,28 @@ class Crash(BaseException):
 
 @dataclass(slots=True)
 class Faults:
-    """Counts what all engines of a pod write and sync; fails from the n-th on."""
+    """Counts the steps (writes and syncs) of all engines of a pod, and fails at some of them.
+
+    Every step from `crash_at` on raises Crash; `full_times` steps from `full_at` on raise
+    DiskFullError.
+    """
 
     crash_at: int = 0  # 0: never.
     full_at: int = 0
     full_times: int = 0
-    # Where a process dies before a sync or before the next write is the same to its disk.
+    # False leaves syncs out: a crash before a sync leaves the same disk as a crash before the next
+    # write.
     counts_syncs: bool = True
     steps: int = 0
-    look: Callable[[], None] | None = None  # Called before each step of the event loop's tasks,
-    look_from: int = 0  # from this one on: what other runs have seen before need not be seen again.
+    look: Callable[[], None] | None = None  # Called before each step of the event loop's tasks.
+    look_from: int = 0  # The first step that calls `look`: earlier runs have looked before it.
     crashed: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     is_dead: bool = False
 
     def step(self) -> None:
-        """One more; raises where it is the one that fails."""
+        """Counts a step; raises where this step fails."""
         if self.is_dead:
             raise Crash
         with self._lock:
@@ -51,15 +56,15 @@ class Faults:
 
 
 def _is_of_a_task() -> bool:
-    """Whether a task runs here, and not what it has handed over to an executor."""
+    """Whether a task of the event loop calls, and not a thread of an executor."""
     try:
         return asyncio.current_task() is not None
     except RuntimeError:
-        return False  # Another thread.
+        return False  # A thread without an event loop.
 
 
 class FaultyEngine:
-    """An engine that does not get as far as writing when its time has come."""
+    """An engine that calls `Faults.step` before it writes or syncs."""
 
     def __init__(self, inner: Engine, faults: Faults) -> None:
         self.inner = inner
@@ -70,28 +75,28 @@ class FaultyEngine:
         return self.inner.batch()
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
-        """A step."""
+        """Writes after a step."""
         self._faults.step()
         self.inner.write(batch, makes_room=makes_room)
 
     def mark(self) -> SyncedFiles | None:
-        """What a disk would say of itself is not a step."""
+        """Marks without a step."""
         return self.inner.mark()
 
     def sync(self) -> None:
-        """A step, in a thread of its own."""
+        """Syncs after a step; it runs in a thread of its own."""
         if self._faults.counts_syncs:
             self._faults.step()
         self.inner.sync()
 
     def create_family(self, family: str) -> None:
-        """A step where the family is new."""
+        """Creates a new family after a step."""
         if family not in self.inner.families():
             self._faults.step()
         self.inner.create_family(family)
 
     def drop_family(self, family: str) -> None:
-        """A step where the family is there."""
+        """Drops an existing family after a step."""
         if family in self.inner.families():
             self._faults.step()
         self.inner.drop_family(family)
@@ -132,25 +137,29 @@ class FaultyEngine:
 
 
 class SpoiltWhenTold(FaultyEngine):
-    """Files whose damage is met by a write, as RocksDB tells of what it found meanwhile."""
+    """Writes raise CorruptionError while `is_spoilt`.
+
+    RocksDB's writes raise it after RocksDB found damage in the background.
+    """
 
     is_spoilt = False
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
-        """As told."""
+        """Raises while `is_spoilt`."""
         if self.is_spoilt:
             raise CorruptionError("a block is damaged")
         super().write(batch, makes_room=makes_room)
 
 
 class JournaledEngine(MemoryEngine):
-    """Memory that a machine's crash takes back to its last sync.
+    """An in-memory engine that loses the rows after its last sync when the machine crashes.
 
-    As in RocksDB, families come and go at once, also where rows written before are lost.
+    As in RocksDB, creating or dropping a family is durable at once, even if rows that were written
+    before are lost.
     """
 
     def __init__(self, journal: list[tuple[str, object]] | None = None) -> None:
-        """Does again what a journal holds."""
+        """Repeats the operations of a journal."""
         super().__init__()
         self.journal: list[tuple[str, object]] = []
         self._durable = 0
@@ -170,7 +179,7 @@ class JournaledEngine(MemoryEngine):
         self.journal.append(("write", batch))
 
     def sync(self) -> None:
-        """All that was written is durable."""
+        """Makes all written rows durable."""
         self._durable = len(self.journal)
 
     def create_family(self, family: str) -> None:
@@ -184,7 +193,7 @@ class JournaledEngine(MemoryEngine):
         self.journal.append(("drop", family))
 
     def after_power_loss(self) -> "JournaledEngine":
-        """What the disk holds when the machine lost its power."""
+        """The engine with the content of the disk after a power loss."""
         lost = self.journal[self._durable :]
         return JournaledEngine(
             self.journal[: self._durable] + [one for one in lost if one[0] != "write"]
@@ -202,7 +211,7 @@ class MemoryDisk:
         return self._engines.setdefault(path, JournaledEngine())
 
     def lose_power(self) -> None:
-        """Takes back what was not synced."""
+        """Loses all rows that were not synced."""
         self._engines = {path: held.after_power_loss() for path, held in self._engines.items()}
 
 

@@ -1,4 +1,4 @@
-"""A dumb reference of one partition's committed and staged rows, and batches at random."""
+"""A simple model of one partition's committed and staged rows, and random batches."""
 
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251 tests give the seed.
@@ -36,7 +36,7 @@ class Held:
 
 @dataclass
 class Model:
-    """Drives one replica, and knows what readers of it should see."""
+    """Drives one replica with random steps, and computes the rows that its readers must see."""
 
     random: Random
     definition: StoreDefinition
@@ -49,23 +49,26 @@ class Model:
     number: int = 0
     sequence: int = 0
 
-    # --- What is to be seen
+    # --- The expected rows
 
     def uncommitted(self) -> Rows:
-        """The committed rows, and those of the visible chunks."""
+        """The committed rows with the rows of the visible chunks over them."""
         rows = self.committed
         for held in self.visible():
             rows = rows.with_puts(held.puts, self.definition)
         return rows
 
     def visible(self) -> list[Held]:
-        """Those of which no younger run, batch or attempt is staged."""
+        """The staged chunks that no younger run, batch or attempt replaces.
+
+        The commit of a younger run hides the chunks of older runs, too.
+        """
         return visible_chunks(self.staged, self.committed_epochs)
 
-    # --- What happens
+    # --- The steps
 
     async def step(self, replica: Replica) -> None:
-        """Something at random."""
+        """Performs a random step."""
         act = self.random.choices(
             [self.stage, self.stage_again, self.commit, self.abort, self.fence, self.replay],
             [10, 2, 3, 1, 1, 1],
@@ -73,12 +76,12 @@ class Model:
         await act(replica)
 
     async def stage(self, replica: Replica) -> None:
-        """A chunk of a run's open batch, or of a run that was fenced."""
+        """Stages a chunk of a run's open batch, or of a fenced run."""
         writer = self.random.choice(sorted(self.epochs))
         epoch = self.random.choice([self.epochs[writer]] * 4 + [1])
         task, attempt = f"t{self.random.randrange(3)}", self.random.randrange(4)
         self.number += 1
-        # A commit of an older run may have come to this batch; its own rows are refused then.
+        # A chunk id of a task attempt, or of the driver, which has no attempt.
         chunk = self.random.choice(
             [f"{epoch}.{task}a{attempt}-{self.number}.0", f"{epoch}.driver{self.number}-0.0"]
         )
@@ -114,7 +117,7 @@ class Model:
         )
 
     def random_puts(self) -> list[Put]:
-        """A few rows, sorted by key; some delete, some are late, some move the time far."""
+        """A few rows by key: some delete, some are late, some advance the stream time far."""
         random = self.random
         around = max(0, self.committed.stream_time) // MINUTE
         puts = []
@@ -129,14 +132,14 @@ class Model:
         return sorted(puts, key=lambda put: put.key)
 
     async def stage_again(self, replica: Replica) -> None:
-        """The same chunk once more: a retry whose answer was lost."""
+        """Stages a chunk again, as a writer does whose answer was lost."""
         if self.staged:
             held = self.random.choice(self.staged)
             outcome = await replica.append(held.stage, held.payload)
             assert outcome.failure is None, outcome.failure
 
     async def commit(self, replica: Replica) -> None:
-        """A batch of a run that is not fenced: one attempt of each task, perhaps not the last."""
+        """Commits the batch of the youngest run: one attempt of each task, not always the last."""
         writer = self.random.choice(sorted(self.epochs))
         epoch, batch = self.epochs[writer], self.batches[writer]
         of_batch = [
@@ -179,13 +182,13 @@ class Model:
         self.last = commit
 
     async def replay(self, replica: Replica) -> None:
-        """The last commit, or a chunk of it, once more: nothing happens."""
+        """Appends the last commit again, and asserts that it has no plan."""
         if self.sequence:
             outcome = await replica.append(Commit(commit=self.last))
             assert outcome.plan is None
 
     async def abort(self, replica: Replica) -> None:
-        """A run gives its batch up, and opens anew."""
+        """Aborts the batch of a run, and opens a younger run."""
         writer = self.random.choice(sorted(self.epochs))
         epoch, batch = self.epochs[writer], self.batches[writer]
         abort = Abort(writer=writer, generation=1, batch=batch, writer_epoch=WriterEpoch(epoch))
@@ -194,7 +197,7 @@ class Model:
         await self.fence(replica, writer)
 
     async def fence(self, replica: Replica, writer: str | None = None) -> None:
-        """A younger run of a writer opens; the partition does not hear of it."""
+        """Opens a younger run of a writer; the partition gets no message of it."""
         self.newest_epoch += 1
         self.epochs[writer or self.random.choice(sorted(self.epochs))] = self.newest_epoch
 

@@ -1,6 +1,6 @@
 """The Kubernetes API: objects as plain dicts, typed errors, deadlines, retries where they are safe.
 
-Nothing is cached: each answer is the server's own, of now.
+It caches no answer: each call asks the API server.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class KubernetesApi:
         patience: RetryLimits | None = None,
         on_request: RequestObserver | None = None,
     ) -> None:
-        """`chance` draws from 0 to 1; `on_request` hears of every try."""
+        """`chance` draws from 0 to 1; `on_request` is called after every try."""
         self._connection = connection
         self.clock = clock
         self.sleep = sleep
@@ -73,7 +73,7 @@ class KubernetesApi:
         return await self._send(get_request(kind, namespace, name))
 
     async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
-        """The object, or None: only where the API server itself says that it does not exist."""
+        """The object, or None where the API server answers that the object does not exist."""
         try:
             return await self.get(kind, namespace, name)
         except NotFoundError:
@@ -87,27 +87,26 @@ class KubernetesApi:
         *,
         field_selector: str | None = None,
     ) -> Objects:
-        """All objects of a namespace, or of all, as of one moment. Items do not say their kind."""
+        """All objects of a namespace, or of all, at one moment. Items lack their kind."""
         selectors = Selectors(labels=label_selector, fields=field_selector)
         try:
             return await self._pages(kind, namespace, selectors)
         except GoneError:
-            # The pages took longer than the server remembers. Only once: a list that never ends
-            # in time must say so.
+            # The pages took longer than the server keeps the list. A second failure is raised.
             return await self._pages(kind, namespace, selectors)
 
     async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object:
-        """Make the object, which is returned as it is stored.
+        """Create the object; returns it as it is stored.
 
-        Raises AlreadyExistsError. With `may_be_own` an earlier try may have made it: the caller
-        reads the object and knows its own work by what it holds (a label, the owner, the spec).
+        Raises AlreadyExistsError. If the error has `may_be_own`, an earlier try may have created
+        the object: the caller reads it and compares its labels, owner or spec.
         """
         return await self._send(create_request(kind, namespace, body))
 
     async def create_token(
         self, namespace: str, account: str, audience: str, life_s: int
     ) -> Object:
-        """A TokenRequest for a service account, answered; nothing is stored."""
+        """Request a token for a service account; returns the answered TokenRequest."""
         return await self._send(token_request(namespace, account, audience, life_s))
 
     async def apply(
@@ -119,10 +118,10 @@ class KubernetesApi:
         force: bool = True,
         subresource: str | None = None,
     ) -> Object:
-        """Have these fields, whoever wrote them before; makes the object if there is none.
+        """Set these fields by server-side apply; creates the object if it does not exist.
 
-        With `metadata.resourceVersion` and `metadata.uid` only that version is changed, and with
-        the uid alone only that object: ConflictError otherwise, also where it was deleted.
+        With `metadata.resourceVersion` and `metadata.uid` only that version is changed, with the
+        uid alone only that object. Raises ConflictError otherwise, also after a deletion.
         """
         return await self._send(apply_request(kind, namespace, body, subresource, force=force))
 
@@ -137,8 +136,8 @@ class KubernetesApi:
     ) -> Object:
         """Change these fields; null removes one, a list replaces the whole list.
 
-        Without `metadata.resourceVersion` the last one wins, and it is not sent again once the
-        server may have seen it.
+        Without `metadata.resourceVersion` the last write wins, and the request is not sent again
+        after the server may have got it.
         """
         return await self._send(merge_patch_request(kind, namespace, name, patch, subresource))
 
@@ -151,9 +150,10 @@ class KubernetesApi:
         *,
         subresource: str | None = None,
     ) -> Object:
-        """Replace the version that `metadata.resourceVersion` names; ConflictError otherwise.
+        """Replace the version that `metadata.resourceVersion` names.
 
-        Also where a try that was thought lost had succeeded: read again in either case.
+        Raises ConflictError where the object has another version. A try without an answer may have
+        made that version: read the object again in either case.
         """
         return await self._send(replace_request(kind, namespace, name, body, subresource))
 
@@ -168,9 +168,9 @@ class KubernetesApi:
         propagation: str | None = None,
         grace_period_s: int | None = None,
     ) -> bool:
-        """Ask for the deletion, which finalizers may delay; whether there was such an object.
+        """Delete the object; finalizers may delay the end. Returns whether the object existed.
 
-        ConflictError if it is not the one of that uid or version.
+        Raises ConflictError where the object has another uid or version.
         """
         request = delete_request(
             kind,
@@ -201,7 +201,7 @@ class KubernetesApi:
                 raise ListTooLongError(f"{request}: more than {_LIST_LENGTH_MAX} objects")
 
     async def _send(self, request: ApiRequest) -> Object:
-        """Tries until it succeeds, cannot, or the time is up."""
+        """Tries until a try succeeds, cannot succeed, or the time is up."""
         deadline_s = self.clock.monotonic_s() + self._patience.total_s
         tries = 0
         is_renewed = False
@@ -211,7 +211,7 @@ class KubernetesApi:
                 left_s = deadline_s - self.clock.monotonic_s()
                 return await self._try(request, max(0.0, min(self._patience.try_s, left_s)))
             except UnauthorizedError:
-                # The token was replaced; the server did nothing, so any request may go again.
+                # The token is too old. The server did nothing, so any request may be repeated.
                 if is_renewed:
                     raise
                 is_renewed = True
@@ -227,7 +227,7 @@ class KubernetesApi:
             await self.sleep(pause_s)
 
     async def _renew_credentials(self, request: ApiRequest, deadline_s: float) -> None:
-        """A kubeconfig's credentials may come from a program, which takes its time."""
+        """Reads the credentials again; a kubeconfig may run a program for them."""
         try:
             async with asyncio.timeout(max(0.0, deadline_s - self.clock.monotonic_s())):
                 await self._connection.renew_credentials()
@@ -259,12 +259,12 @@ def _object_of(answer: Answer, request: ApiRequest) -> Object:
     try:
         return msgspec.json.decode(answer.body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        message = f"{request}: an answer that is no object: {error}"
+        message = f"{request}: the API server's answer is no JSON object: {error}"
         raise ApiUnavailableError(message) from error
 
 
 def _last(error: StoreError, tries: int) -> StoreError:
-    """The error of a call, which knows what that of a try does not."""
+    """The error of a call, from the error of its last try."""
     if isinstance(error, AlreadyExistsError) and tries > 1:
         return AlreadyExistsError(error.message, may_be_own=True)
     return error
@@ -278,9 +278,9 @@ async def connect(
     patience: RetryLimits | None = None,
     on_request: RequestObserver | None = None,
 ) -> AsyncIterator[KubernetesApi]:
-    """The cluster of this pod, or of a kubeconfig; raises KubeconfigError where there is neither.
+    """A client of this pod's cluster, or of a kubeconfig's. Raises KubeconfigError without either.
 
-    Nothing is sent yet: that the server answers is for the first call to find out.
+    It sends no request: the first call finds out whether the server answers.
     """
     connection = await Connection.open(find_source(kubeconfig, context))
     try:

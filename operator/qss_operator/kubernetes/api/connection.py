@@ -1,7 +1,7 @@
 """One API server: its address, its credentials and connections. Bytes in, bytes out.
 
-All that is known of the Kubernetes client is here, and of it only what loads the configuration
-and sends requests: its models are slow, and its retries repeat what must not be repeated.
+Only this module uses the library `kubernetes`, and of it only the code that loads the configuration
+and sends requests: its models are slow, and its retries repeat requests that must not be repeated.
 """
 
 import os
@@ -25,19 +25,19 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CONNECTIONS_MAX = 32
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _USER_AGENT = "queryablestate-operator"
-# The caller has the one deadline; without this it would be the client's, of five minutes.
+# The caller sets the deadline; aiohttp's own would be five minutes.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 
 
 class KubeconfigError(StoreError):
-    """No cluster is configured, or not in a way that can be read."""
+    """No cluster is configured, or its configuration cannot be read."""
 
     code, http_status = "KUBECONFIG", 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back, whatever it says."""
+    """The API server's answer with any status."""
 
     status: int
     retry_after: str | None
@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the credentials are: in this pod, or in a kubeconfig and one of its contexts."""
+    """The place of the credentials: this pod, or a kubeconfig and one of its contexts."""
 
     kubeconfig: str | None
     context: str | None = None
@@ -54,7 +54,7 @@ class Source:
     environment: Mapping[str, str]
 
     async def load_into(self, configuration: Any) -> None:
-        """Read them, also again: tokens change while the process runs."""
+        """Read the credentials; call it again when tokens have changed."""
         try:
             if self.kubeconfig is None:
                 InClusterConfigLoader(
@@ -78,7 +78,7 @@ class Source:
 def find_source(
     kubeconfig: str | None, context: str | None, environment: Mapping[str, str] = os.environ
 ) -> Source:
-    """What was asked for; else the pod that this runs in; else the user's kubeconfig."""
+    """The named kubeconfig or context; else this pod's account; else the user's kubeconfig."""
     if kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in environment:
         return Source(kubeconfig=None, environment=environment)
     # The client reads the variable once, when it is imported.

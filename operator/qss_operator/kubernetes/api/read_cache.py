@@ -1,8 +1,8 @@
-"""Live reads that are repeated only when a watch said that something changed, or after a while.
+"""Keeps the API server's last answers, and reads again after a watch saw a change.
 
-Nothing is ever planned from a watch's own copy: a watch may be late, or silent. It only says that
-the last answer of the API server is out of date. So a store at rest costs no request at all, and a
-watch that forgets something costs `resync_s`.
+The operator never plans from a watch's own copy, which may be late. A watch only tells that the
+last answer is out of date. So a store at rest costs no request, and a change that a watch misses is
+found after `resync_s`.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ RESYNC_S = 600.0
 
 
 class ReadApi(Protocol):
-    """What a KubernetesApi does for readers."""
+    """The methods of KubernetesApi that read objects."""
 
     async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         """The object, or None where it does not exist."""
@@ -37,7 +37,7 @@ class _Answer:
 
 
 class ReadCache:
-    """What the API server answered last about one store and its children."""
+    """The API server's last answers on one store and its children."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ReadCache:
         on_missed: Callable[[str], None] = lambda _: None,
         resync_s: float = RESYNC_S,
     ) -> None:
-        """Nothing is read yet; `on_missed` hears of a kind that changed without news of a watch."""
+        """Reads no object; `on_missed` gets a kind that changed although no watch reported it."""
         self._api = api
         self._namespace = namespace
         self._store = store
@@ -59,10 +59,10 @@ class ReadCache:
         self._on_missed = on_missed
         self._resync_s = resync_s
         self._answers: dict[Kind, _Answer] = {}
-        self._news: Counter[Kind] = Counter()  # What is news during a read makes it old.
+        self._news: Counter[Kind] = Counter()  # Changes by kind: one during a read outdates it.
 
     def changed(self, kind: Kind, name: str, version: str | None) -> bool:
-        """A watch saw an object in this version (None: deleted); whether that was news."""
+        """Takes a version that a watch saw (None: deleted); returns whether it is a new one."""
         answer = self._answers.get(kind)
         if answer is not None and _versions(answer.objects).get(name) == version:
             return False
@@ -80,7 +80,7 @@ class ReadCache:
             self.forget(kind)
 
     def written(self, kind: Kind, written: Object) -> None:
-        """An object as the API server answered it to a write of our own."""
+        """Takes the API server's answer to the operator's own write."""
         answer = self._answers.get(kind)
         if answer is not None:
             name = written["metadata"]["name"]

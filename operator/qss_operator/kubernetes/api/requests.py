@@ -1,4 +1,4 @@
-"""What is asked of the API server: one request as a value, and whether it may be sent again."""
+"""Requests to the API server as values; each one knows whether it may be sent again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,8 +30,7 @@ class ApiRequest:
     query: tuple[tuple[str, str], ...] = ()
     content_type: str | None = None
     body: Object | None = None
-    # Sent twice, it does no more harm than sent once: what may be done when nobody knows whether
-    # the server acted on it.
+    # Whether the request may be sent again when the server may have acted on it already.
     is_repeatable: bool = True
 
     @property
@@ -44,7 +43,7 @@ class ApiRequest:
 
     @property
     def resource(self) -> str:
-        """As a Role names it."""
+        """The resource as a Role names it."""
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
     def __str__(self) -> str:
@@ -54,14 +53,14 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selectors:
-    """Which objects a list has."""
+    """The selectors of a list's objects."""
 
     labels: str | None = None
     fields: str | None = None
 
 
 def get_request(kind: Kind, namespace: str | None, name: str) -> ApiRequest:
-    """Read one object, as it is now: never from the API server's cache."""
+    """Read one object as it is now, not from the API server's cache."""
     return ApiRequest(verb="get", kind=kind, namespace=namespace, name=name)
 
 
@@ -84,7 +83,7 @@ def list_request(
 
 
 def create_request(kind: Kind, namespace: str | None, body: Object) -> ApiRequest:
-    """Make an object; only one with a name of its own may be sent again."""
+    """Create an object; only a request with the object's name may be sent again."""
     name = body.get("metadata", {}).get("name")
     return ApiRequest(
         verb="create",
@@ -100,7 +99,7 @@ def create_request(kind: Kind, namespace: str | None, body: Object) -> ApiReques
 
 
 def token_request(namespace: str, account: str, audience: str, life_s: int) -> ApiRequest:
-    """Have a token of a service account made; each one is good, so it may be asked for again."""
+    """Request a token of a service account; a repeated request makes another good token."""
     return ApiRequest(
         verb="create",
         kind=SERVICE_ACCOUNTS,
@@ -123,8 +122,8 @@ def apply_request(
     """Server-side apply: own the fields of the body, and no others."""
     metadata = body["metadata"]
     assert "managedFields" not in metadata, "an applied body is written, not read"
-    # The server checks the version of what exists; of what was deleted it makes a new one, unless
-    # the uid says that it must not.
+    # The server checks the version of an existing object. It would create a deleted object anew,
+    # unless the body has its uid.
     assert "uid" in metadata or "resourceVersion" not in metadata, "a version without its uid"
     return ApiRequest(
         verb="patch",
@@ -142,7 +141,7 @@ def apply_request(
 def merge_patch_request(
     kind: Kind, namespace: str | None, name: str, patch: Object, subresource: str | None
 ) -> ApiRequest:
-    """Change some fields; may be sent again if it says which version it changes."""
+    """Change some fields; a request with a resourceVersion may be sent again."""
     return ApiRequest(
         verb="patch",
         kind=kind,
@@ -185,7 +184,10 @@ def delete_request(
     propagation: str | None,
     grace_period_s: int | None,
 ) -> ApiRequest:
-    """Delete an object; sent again it might hit a namesake, unless it says which one it means."""
+    """Delete an object; only a request with its uid or version may be sent again.
+
+    Without them a repeat might delete a new object of the same name.
+    """
     preconditions = {"uid": uid, "resourceVersion": resource_version}
     body: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
     if uid is not None or resource_version is not None:

@@ -1,4 +1,4 @@
-"""Whether a request is sent again, and after which pause."""
+"""Decides whether a failed request is sent again, and after which pause."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from qss_operator.kubernetes.api.requests import ApiRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLimits:
-    """How long one call may take: a try of it, and all tries with the pauses between them."""
+    """The limits of one call: the time of a try, the time and number of all tries, the pauses."""
 
     try_s: float = 10.0
     total_s: float = 30.0
@@ -20,7 +20,7 @@ class RetryLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A try that failed, the first being number 1, with so much time left for the call."""
+    """A failed try: its error, the number of tries so far, and the time left for the call."""
 
     error: StoreError
     tries: int
@@ -30,11 +30,11 @@ class Failure:
 def pause_before_retry(
     failure: Failure, request: ApiRequest, patience: RetryLimits, chance: float
 ) -> float | None:
-    """How long to wait before the next try, None for giving up; `chance` is from 0 to 1."""
+    """The pause before the next try, None for no further try; `chance` is from 0 to 1."""
     if failure.tries >= patience.tries_max or not _may_repeat(failure.error, request):
         return None
     highest_s = min(patience.pause_s_max, patience.pause_s * 2 ** (failure.tries - 1))
-    # Full jitter: operators that failed together must not come back together.
+    # Full jitter: operators that failed at the same time must not retry at the same time.
     pause_s = chance * highest_s + _asked_s(failure.error)
     return pause_s if pause_s < failure.left_s else None
 
@@ -50,5 +50,5 @@ def _may_repeat(error: StoreError, request: ApiRequest) -> bool:
 
 
 def _asked_s(error: StoreError) -> float:
-    """What the server asked for: never less than that."""
+    """The least pause that the server asked for."""
     return float(error.details.get("retry_after_ms", 0)) / 1000

@@ -25,7 +25,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventLimits:
-    """How far events are folded, and how many an object may have."""
+    """The limits of repeated events, and of the events of one object."""
 
     same_within_s: float = 600.0
     a_minute: int = 10
@@ -44,7 +44,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """Something that happened to an object."""
+    """An event of an object, before it is posted."""
 
     subject: Subject
     type: EventType
@@ -57,13 +57,13 @@ class Happening:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The same for what is the same event."""
+        """A key that is equal for repetitions of one event."""
         return self.subject.uid, self.type, self.reason, self.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """An event that the API server has; `count` includes what it was not told yet."""
+    """An event that the API server has; `count` includes repetitions that are not posted yet."""
 
     name: str
     count: int
@@ -71,7 +71,7 @@ class Posted:
 
 
 class EventMemory:
-    """What was posted lately, and how much each object may still post."""
+    """The recent events, and the number of events that each object may still post."""
 
     def __init__(self, limits: EventLimits) -> None:
         self._limits = limits
@@ -80,7 +80,7 @@ class EventMemory:
         self.of_this_minute: Counter[str] = Counter()  # Posts by object.
 
     def again(self, happening: Happening, now_s: float) -> Posted | None:
-        """The event that this is once more, counted; None if it is a new one."""
+        """Counts a repetition and returns its event; None for a new event."""
         posted = self.posted.get(happening.key)
         if posted is None or now_s - posted.last_s > self._limits.same_within_s:
             return None
@@ -89,15 +89,15 @@ class EventMemory:
         return counted
 
     def made(self, happening: Happening, name: str, now_s: float) -> None:
-        """A new event was stored."""
+        """Notes a new event that the API server has stored."""
         self._remember(happening, Posted(name=name, count=1, last_s=now_s))
 
     def forget(self, happening: Happening) -> None:
-        """The API server has it no longer: events live for an hour there."""
+        """Forgets an event: the API server deletes events after an hour."""
         self.posted.pop(happening.key, None)
 
     def may_post(self, subject: Subject, now_s: float) -> bool:
-        """Counts a post of the object in this minute; whether it may have so many."""
+        """Counts a post of the object in this minute; returns whether the limit allows it."""
         if now_s // 60 != self._minute:
             self._minute = now_s // 60
             self.of_this_minute.clear()
@@ -112,7 +112,7 @@ class EventMemory:
 
 
 def event_of(happening: Happening, token: str, reporter: str, now: datetime) -> Object:
-    """A new event; `token` makes its name one of its own."""
+    """The body of a new event; `token` makes its name unique."""
     subject = happening.subject
     time = time_of(now)
     return {
@@ -142,12 +142,12 @@ def event_of(happening: Happening, token: str, reporter: str, now: datetime) -> 
 
 
 def again_patch(posted: Posted, now: datetime) -> Object:
-    """What a merge patch says of an event that came again."""
+    """The merge patch for a repeated event."""
     return {"count": posted.count, "lastTimestamp": time_of(now)}
 
 
 def bounded(message: str) -> str:
-    """A message that the API server takes."""
+    """The message, cut to the length that the API server accepts."""
     encoded = message.encode()
     if len(encoded) <= _MESSAGE_BYTES_MAX:
         return message

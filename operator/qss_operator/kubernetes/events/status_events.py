@@ -1,4 +1,4 @@
-"""What of a new status is told as an event: conditions that turned, or why. Pure."""
+"""The events of a new status: conditions whose status or reason changed. Pure."""
 
 from qss_operator.kubernetes.events.rules import EventType
 from qss_operator.planning.model import Condition, ConditionStatus, ConditionType, StoreStatus
@@ -9,12 +9,12 @@ _GOOD_WHEN = {
     ConditionType.READY: ConditionStatus.TRUE,
     ConditionType.DEGRADED: ConditionStatus.FALSE,
 }
-# A store on its way says these; they are nobody's trouble.
+# Events with these reasons are Normal, not Warning: the store starts, or was hibernated.
 _QUIET = ("PodsStarting", "Hibernated")
 
 
 def news_of(before: StoreStatus | None, after: StoreStatus) -> list[News]:
-    """An event for each condition that people wait for, or should look at."""
+    """An event for each change of the conditions Ready and Degraded."""
     told = [_news(before, after, kind) for kind in _GOOD_WHEN]
     return [one for one in told if one is not None]
 
@@ -26,7 +26,7 @@ def _news(before: StoreStatus | None, after: StoreStatus, kind: ConditionType) -
         return None
     is_bad = new.status is not _GOOD_WHEN[kind]
     if kind is ConditionType.DEGRADED and not is_bad and old is None:
-        return None  # A new store is not degraded, which is no news.
+        return None  # Every new store begins without being degraded.
     is_warning = is_bad and new.reason not in _QUIET
     return EventType.WARNING if is_warning else EventType.NORMAL, new.reason, new.message
 

@@ -19,10 +19,10 @@ _TICK_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthLimits:
-    """From when on a silence, a delay or a round is too long. Bookmarks come every minute."""
+    """The limits of silence, delay and rounds. Watches get a bookmark every minute."""
 
     watch_silent_s: float = 180.0
-    missed_max: int = 2  # Changes that no watch told, found by reading, since it last said a thing.
+    missed_max: int = 2  # Changes that a read found, since the watch last reported one.
     loop_lag_s: float = 10.0
     round_s: float = 300.0
 
@@ -34,10 +34,10 @@ class _Round:
 
 
 class Health:
-    """What the parts of the operator say of themselves."""
+    """Collects the signs of life of the operator's parts."""
 
     def __init__(self, limits: HealthLimits, *, monotonic_s: Callable[[], float]) -> None:
-        """A follower that has not reached the API server yet."""
+        """Begins as a follower that has not reached the API server."""
         self._limits = limits
         self._monotonic_s = monotonic_s
         self._heard_s: dict[str, float] = {}
@@ -51,21 +51,21 @@ class Health:
         self.has_reached_api = False
 
     def heard(self, kind: str) -> None:
-        """A watch of this kind began, or brought an event or a bookmark."""
+        """Notes that a watch of this kind began, or got an event or a bookmark."""
         self._heard_s[kind] = self._monotonic_s()
         self._missed.pop(kind, None)
 
     def missed(self, kind: str) -> None:
-        """Something of this kind had changed, and its watch did not say so."""
+        """Notes a change of this kind that its watch did not report."""
         self._missed[kind] += 1
 
     def requested(self, _verb: str, _resource: str, code: str, _seconds: float) -> None:
-        """A try of a request ended (what KubernetesApi observes)."""
+        """Notes the end of a try of a request; KubernetesApi calls it."""
         self.has_reached_api = self.has_reached_api or (code.isdigit() and code < "500")
 
     @contextmanager
     def round_of(self, store: str) -> Iterator[None]:
-        """A round of this store, for as long as the block runs."""
+        """Counts the block as a round of this store."""
         self._due_s.pop(store, None)
         number = next(self._numbers)
         self._rounds[number] = _Round(store, self._monotonic_s())
@@ -75,26 +75,26 @@ class Health:
             del self._rounds[number]
 
     def due(self, store: str, at_s: float) -> None:
-        """The next round of this store is to begin at that time of the clock."""
+        """Notes the time at which the next round of this store has to begin."""
         self._due_s[store] = at_s
 
     def due_by_now(self, store: str) -> None:
-        """As `due`, now, where no earlier time is known."""
+        """As `due` with the present time, unless an earlier time is known."""
         self._due_s.setdefault(store, self._monotonic_s())
 
     def is_over(self, store: str) -> None:
-        """No round of the store is to come, or it waits for its namespace's other stores."""
+        """Notes that no round is due: the store is gone, or waits for its namespace's slot."""
         self._due_s.pop(store, None)
 
     async def watch_loop(self, sleep: Callable[[float], Awaitable[None]]) -> None:
-        """Measures how late the event loop turns, until cancelled."""
+        """Measures stalls of the event loop, until it is cancelled."""
         while True:
             before_s = self._turned_s = self._monotonic_s()
             await sleep(_TICK_S)
             self._lag_s = max(self._lag_s, self._monotonic_s() - before_s - _TICK_S)
 
     def watch_ages_s(self) -> dict[str, float]:
-        """How long each watch has been silent."""
+        """The seconds since each watch was last heard, by kind."""
         now_s = self._monotonic_s()
         return {kind: now_s - heard_s for kind, heard_s in self._heard_s.items()}
 
@@ -104,7 +104,7 @@ class Health:
         return lag_s
 
     def problems(self) -> list[str]:
-        """Why this process should be restarted."""
+        """The reasons to restart this process; empty while it is healthy."""
         limits = self._limits
         now_s = self._monotonic_s()
         problems = [
@@ -151,7 +151,7 @@ def make_ops_app(health: Health, metrics: OperatorMetrics) -> web.Application:
         return web.Response(status=503 if problems else 200, text=_lines(problems or ["ok"]))
 
     async def readyz(_: web.Request) -> web.Response:
-        # Followers are ready too: a rollout waits for them, and they take over when they must.
+        # A follower is ready, too: a rollout waits for it, and it takes over when the lease ends.
         if not health.has_reached_api:
             return web.Response(status=503, text="the API server has not answered yet\n")
         return web.Response(text="leader\n" if health.is_leader else "follower\n")

@@ -1,4 +1,4 @@
-"""The rules of the lease: who may take it when, and what is written into it."""
+"""The rules of the lease: when a process may take it, and what it writes into it. Pure."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """A version of the lease, and when it was seen first."""
+    """A version of the lease, and the time at which it was seen first."""
 
     resource_version: str
     since_s: float
@@ -44,7 +44,7 @@ class MakeLease:
 
 @dataclass(frozen=True, slots=True)
 class TakeLease:
-    """It is nobody's, this process's already, or its holder was silent for too long."""
+    """The lease is free, held by this process, or held by a process that is silent too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ Action = MakeLease | TakeLease | WaitForLease
 
 
 def look(sighting: Sighting | None, lease: Object | None, now_s: float) -> Sighting | None:
-    """What is known after a look: the count starts anew whenever anything changed."""
+    """The lease after a look; any change of the object starts the count of silence anew."""
     if lease is None:
         return None
     version = lease["metadata"]["resourceVersion"]
@@ -68,7 +68,7 @@ def look(sighting: Sighting | None, lease: Object | None, now_s: float) -> Sight
 def decide(
     sighting: Sighting | None, lease: Object | None, settings: LeaseSettings, now_s: float
 ) -> Action:
-    """What a candidate does about the lease that it sees."""
+    """The next action of a candidate after a look at the lease."""
     if lease is None or sighting is None:
         return MakeLease()
     holder = holder_of(lease)
@@ -81,7 +81,7 @@ def decide(
 
 
 def holder_of(lease: Object) -> str:
-    """The identity of the holder; empty for nobody."""
+    """The identity of the holder; empty where the lease is free."""
     return _spec(lease).get("holderIdentity") or ""
 
 
@@ -95,7 +95,7 @@ def new_lease(settings: LeaseSettings, now: datetime) -> Object:
 
 
 def taken_lease(lease: Object, settings: LeaseSettings, now: datetime) -> Object:
-    """The same lease, held by this process: renewed, or taken from whoever had it."""
+    """The lease with this process as its holder: renewed, or taken over."""
     spec = _spec(lease)
     held = {**spec, **_held(settings, now)}
     if holder_of(lease) != settings.identity:

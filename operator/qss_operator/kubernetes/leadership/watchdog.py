@@ -1,4 +1,4 @@
-"""A thread that ends the process when its lease ran out and its event loop does not notice."""
+"""A thread that ends the process after its lease ran out, if the event loop stands still."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The objects that a store owns, as they should be. Pure."""
+"""Makes the children of a store as they should be. Pure."""
 
 from typing import Any
 
@@ -163,7 +163,7 @@ def _disruption_budget(names: StoreNames, owner: Object, *, is_healthy: bool) ->
     spec = {
         # While a partition is not served, no second pod may go.
         "maxUnavailable": 1 if is_healthy else 0,
-        # A pod that is broken holds nothing up: a drain never hangs on it.
+        # A pod that is not ready may be evicted, so that it never blocks the drain of a node.
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": {"matchLabels": {STORE_LABEL: names.store}},
     }

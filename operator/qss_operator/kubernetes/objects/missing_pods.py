@@ -1,4 +1,7 @@
-"""Pods that are not there, or wait: why one is not made only its StatefulSet's events say."""
+"""Reports pods that are missing or wait too long.
+
+Only the events of a StatefulSet have the reason why it cannot create a pod.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -9,17 +12,17 @@ from qss_operator.kubernetes.names import StoreNames
 
 Object = dict[str, Any]
 
-# A StatefulSet makes all its pods within a second; a restarted one is away as long.
+# A StatefulSet creates all its pods within a second; a restarted pod is away as long.
 _PATIENCE_S = 5.0
 _ASKED_EVERY_S = 5.0
-# A volume is made for the node that was chosen; meanwhile pod and claim are Pending.
+# A volume is created after a node was chosen; until then the pod and its claim are Pending.
 _WAIT_S = 20.0
 _SAID = "failed error: "
 _LINE_CHARS_MAX = 400
 
 
 class EventReader(Protocol):
-    """What a KubernetesApi does for whoever reads events."""
+    """The method of KubernetesApi that reads events."""
 
     async def list(
         self,
@@ -34,7 +37,7 @@ class EventReader(Protocol):
 
 
 class MissingPods:
-    """How long the pods of one store are missing, and why."""
+    """Measures how long pods of one store are missing, and finds the reasons."""
 
     def __init__(
         self, api: EventReader, names: StoreNames, monotonic_s: Callable[[], float]
@@ -49,7 +52,7 @@ class MissingPods:
     async def troubles(
         self, stateful_set: Object | None, replicas: int, pods: Mapping[str, Object]
     ) -> dict[int, str]:
-        """What to tell of pods that should be there for some seconds and are not, by ordinal."""
+        """The troubles of pods that have been missing for some seconds, by ordinal."""
         now_s = self._monotonic_s()
         missing = [one for one in range(replicas) if self._names.pod(one) not in pods]
         self._since_s = {one: self._since_s.get(one, now_s) for one in missing}
@@ -77,20 +80,20 @@ class MissingPods:
             return f"is not made by its StatefulSet: `{command}` shows why"
         message: str = max(said, key=_time_of)["message"]
         why = message.partition(_SAID)[2] or message
-        # Without its name, so that the same refusal of several pods is told once.
+        # Without the pod's name, so that one refusal of several pods is reported once.
         why = why.replace(f'pods "{pod}" is ', "")
         return f"is not made: {why}"[:_LINE_CHARS_MAX]
 
 
 class Waits:
-    """How long the pods of one store wait for a node or a volume."""
+    """Measures how long pods of one store wait for a node or a volume."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
         self._since_s: dict[int, float] = {}
 
     def trouble(self, ordinal: int, waits: str | None) -> str | None:
-        """The wait, where it is longer than that of a normal start."""
+        """The trouble of a pod that waits longer than in a normal start, or None."""
         if waits is None:
             self._since_s.pop(ordinal, None)
             return None

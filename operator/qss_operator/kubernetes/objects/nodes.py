@@ -1,4 +1,4 @@
-"""The zones of nodes, read once for each node: labels of a node that runs rarely change."""
+"""Reads the zones of nodes, once for each node: these labels rarely change."""
 
 from qss_core.errors import StoreError
 from qss_operator.kubernetes.api.kinds import NODES
@@ -11,7 +11,7 @@ class Zones:
     """By node name, for one label."""
 
     def __init__(self, api: ReadApi, key: str, *, may_read: bool) -> None:
-        """Reads nodes by `api`; an operator of some namespaces may not, and knows no zones."""
+        """Without `may_read` there are no zones: an operator of some namespaces reads no nodes."""
         self._api = api
         self._key = key
         self._may_read = may_read
@@ -27,7 +27,7 @@ class Zones:
             try:
                 self._zones[node] = await self._read(node)
             except StoreError:
-                return ""  # Read again the next time.
+                return ""  # The next call reads the node again.
         return self._zones[node]
 
     async def _read(self, node: str) -> str:

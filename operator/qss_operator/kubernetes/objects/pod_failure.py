@@ -1,16 +1,16 @@
-"""Why a pod does not run or answer, in the words of whoever keeps it from running. Pure."""
+"""Finds the reason why a pod does not run or answer, from its status. Pure."""
 
 from typing import Any
 
 Object = dict[str, Any]
 
 _LINE_CHARS_MAX = 300
-# A pod that is on its way says these; they are no trouble.
+# A starting pod waits with these reasons, which are no trouble.
 _ON_THE_WAY = ("ContainerCreating", "PodInitializing", "")
 
 
 def trouble_of(pod: Object | None) -> str | None:
-    """What to tell, or None for a pod that runs or is on its way."""
+    """The trouble of a pod, or None for a pod that runs or is starting."""
     if pod is None:
         return None
     status = pod.get("status") or {}
@@ -23,7 +23,7 @@ def trouble_of(pod: Object | None) -> str | None:
 
 
 def wait_of(pod: Object | None, claim: Object | None) -> str | None:
-    """What a pod waits for that usually comes within seconds, and is trouble where it does not."""
+    """What a starting pod waits for; a wait of more than seconds is a trouble."""
     status = (pod or {}).get("status") or {}
     unscheduled = _condition(status, "PodScheduled")
     if unscheduled is not None and unscheduled.get("status") == "False":

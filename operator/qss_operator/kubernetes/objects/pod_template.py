@@ -1,4 +1,4 @@
-"""The pod of a store: what its StatefulSet makes."""
+"""Makes the template of a store's pods for its StatefulSet."""
 
 import hashlib
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ DEFAULT_USER = 10001
 _TOKENS = "/var/run/secrets/queryablestate.dev"
 _TLS = "/etc/queryablestate/tls"
 _DEFAULT_REQUESTS = {"cpu": "100m", "memory": "768Mi"}
-_DEFAULT_LIMITS = {"memory": "1Gi"}  # `make siege` holds a pod to it.
+_DEFAULT_LIMITS = {"memory": "1Gi"}  # `make siege` tests a pod within this limit.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDefaults:
-    """What the operator was told about all pods it makes."""
+    """The operator's settings for all pods that it creates."""
 
     image: str
     image_pull_policy: str = "IfNotPresent"
@@ -39,7 +39,7 @@ class PodDefaults:
     user: int | None = DEFAULT_USER  # None: the cluster chooses, as OpenShift does.
     operator_service_account: str = ""  # NAMESPACE/NAME, which may give pods their assignment.
     operator_release: str = ""  # The label app.kubernetes.io/instance of the operator's pods.
-    token_audience: str = "queryablestate.dev"  # The common one, for stores that allow it.
+    token_audience: str = "queryablestate.dev"  # The common audience, for stores that allow it.
     log_format: str = "json"
 
 
@@ -166,7 +166,7 @@ def _container(
             {"name": "tmp", "mountPath": "/tmp"},
             *_mounts(spec),
         ],
-        # Why it ended, if it says so in its last lines, stands in the status.
+        # The status gets the last lines of the log of a container that failed.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
@@ -212,7 +212,7 @@ def _audience_arguments(
 def _resources(spec: StoreSpec) -> Object:
     given = spec.pod.resources
     requests = {**_DEFAULT_REQUESTS, **given.limits, **given.requests}
-    # A store that says how much memory its pods ask for knows how much they may have.
+    # A store that sets a memory request or limit gets no default limit.
     says_memory = "memory" in given.limits or "memory" in given.requests
     limits = given.limits if says_memory else {**_DEFAULT_LIMITS, **given.limits}
     return {"requests": requests, **({"limits": limits} if limits else {})}

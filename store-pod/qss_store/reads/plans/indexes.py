@@ -1,4 +1,4 @@
-"""What an IndexQuery asks of a partition, in bytes of its index rows. Pure."""
+"""Plans an IndexQuery: the bounds of a partition's index rows, in bytes. Pure."""
 
 import hashlib
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ class IndexPlan:
 
     @property
     def shape(self) -> Shape:
-        """What is shown of a row."""
+        """The columns of a row in the answer."""
         return self.codec.shape
 
     @property
     def digest(self) -> bytes:
-        """What a cursor must have in common with the query that it goes on with.
+        """A digest of the query; a cursor with another digest is refused.
 
-        Not the version of the store's type: what index rows there are may change between two pages,
-        and between two pods of a rolling update, as rows may. Their order does not.
+        The digest omits the version of the store's type: index rows may come and go between two
+        pages, and between two pods of a rolling update, but they keep their order.
         """
         named = f"{self.index.name} {self.index.serde.name}"
         hasher = hashlib.blake2b(named.encode(), digest_size=_DIGEST_BYTES)
         for bound in (self.lower, self.upper):
             hasher.update(len(bound).to_bytes(8, "big"))
             hasher.update(bound)
-        # Not the shape: a scan goes on where the store's format has changed.
+        # The digest omits the shape: a scan continues after the store's format has changed.
         hasher.update(bytes((self.reverse,)))
         return hasher.digest()
 
@@ -48,8 +48,8 @@ def plan_index_query(query: IndexQuery, codec: Codec) -> IndexPlan:
     indexing = codec.indexing
     if indexing is None:
         raise UnknownQueryTypeError(
-            f"store {codec.name} has no indexes: IndexQuery is for stores of a type of one's own "
-            "(spec.store.type: Custom), asked at pods that have its package"
+            f"store {codec.name} has no indexes: IndexQuery needs a store of type Custom, and a "
+            "pod that has the package of its type"
         )
     index = indexing.index(query.index)
     lower, upper = index.bounds(query.lower, query.upper)

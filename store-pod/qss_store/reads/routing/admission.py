@@ -1,8 +1,8 @@
-"""Whether a replica may answer a read, and from which state.
+"""Decides whether a replica may answer a read, and from which state.
 
-The order of the checks is part of the API: the partition exists, it is here, its role, its state is
-open, how old it is, the position bound. A bound is checked with `requireActive` too (Kafka drops
-it), since an active that has just been promoted may not have applied all of its log.
+The order of the checks is part of the API: the partition exists, the pod has it, the role, the
+state is open, the staleness, the position bound. The bound is checked with `requireActive`, too
+(Kafka ignores it then), since a newly promoted active may not have applied all of its log.
 """
 
 from collections.abc import Callable
@@ -136,7 +136,7 @@ def _elsewhere(
 
 
 def _check_staleness(replica: Replica, max_staleness_s: float) -> None:
-    # The active is level with itself. What does not know how far behind it is counts as behind.
+    # An active is never stale. A standby cannot tell its lag yet, so `maxStaleness` refuses it.
     if replica.role is not Role.ACTIVE:
         raise TooStaleError(
             f"the standby of partition {replica.partition} cannot tell that it was level with its "

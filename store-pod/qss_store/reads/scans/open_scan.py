@@ -1,4 +1,4 @@
-"""A scan of one replica's rows, whatever the type of the store."""
+"""Opens a scan of one replica's rows, for any type of store."""
 
 from typing import Protocol
 
@@ -16,9 +16,9 @@ from qss_store.runtime.metrics import Metrics
 
 
 class RowScan(Protocol):
-    """Rows of one state; it keeps its own hold on it until `close`."""
+    """A scan of the rows of one state, which it holds open until `close`."""
 
-    last_key: bytes | None  # A cursor goes on behind it.
+    last_key: bytes | None  # A cursor continues after this key.
     sequence: Sequence
 
     @property
@@ -27,19 +27,26 @@ class RowScan(Protocol):
 
     @property
     def told(self) -> str:
-        """How many rows were looked at and given, in words."""
+        """The numbers of rows that were scanned and returned, as text."""
 
     def take(self, rows_max: int) -> Chunk:
-        """The next rows; none, also before the end, where the next ones are far off."""
+        """The next rows, at most `rows_max`.
+
+        The result may be empty before the end: a timed scan stops after LOOKED_AT_MAX rows that the
+        query does not want.
+        """
 
     def close(self) -> None:
-        """Lets go of the state; again is no error."""
+        """Releases the state; a second call is no error."""
 
 
 def open_scan(
     reading: Reading, plan: RowsPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
 ) -> RowScan:
-    """Opens the iterator after `start`, in the loop's turn that took the reading."""
+    """Opens the iterator after `start`.
+
+    Call it without an await after the reading was made: a commit closes the reading's snapshot.
+    """
     if isinstance(plan, IndexPlan):
         return IndexScan(reading, plan, start, encoder, metrics)
     if isinstance(plan, ScanPlan):

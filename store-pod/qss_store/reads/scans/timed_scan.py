@@ -1,4 +1,4 @@
-"""A scan of one replica's rows with times: of the rows in its bounds, those asked for."""
+"""Scans one replica's rows with times, and filters the rows that the query wants."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,12 +18,12 @@ from qss_store.reads.scans.version_lookup import is_kept, open_versions, version
 from qss_store.runtime.metrics import Metrics
 from qss_store.storage.views.segmented import SegmentedView
 
-# Rows that are looked at before others have their turn, given or not.
+# The most rows that one `take` looks at, wanted or not: then other reads take their turn.
 LOOKED_AT_MAX = 2000
 
 
 def visible(reading: Reading, plan: TimedPlan) -> TimedPlan:
-    """The plan without the times that retention hides: its filter lets no hidden row through."""
+    """The plan without the times that retention hides, so that its filter drops hidden rows."""
     if plan.type is StoreType.VERSIONED:
         versions = versions_in(reading)
         has_history = is_kept(versions, plan.start_to)
@@ -36,10 +36,10 @@ def visible(reading: Reading, plan: TimedPlan) -> TimedPlan:
 def open_rows(
     reading: Reading, plan: TimedPlan, last_key: bytes | None = None
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The rows in the bounds of a `visible` plan, after `last_key`; its filter tells which count.
+    """The rows in the bounds of a `visible` plan, after `last_key`, before its filter.
 
-    Only whole segments are left out by time here: rows that are passed over have to be counted, so
-    that others have their turn between them.
+    Only whole segments are left out by time here: the caller counts the rows that it filters out,
+    so that other reads take their turn.
     """
     view = reading.view
     if plan.type is StoreType.VERSIONED:
@@ -65,7 +65,7 @@ def _snapshot(reading: Reading) -> SegmentedView:
 
 
 class TimedScan:
-    """Rows of one state, by row key; it keeps its own hold on it until `close`."""
+    """A scan of the rows of one state by row key; it holds the state open until `close`."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class TimedScan:
         encoder: RowEncoder,
         metrics: Metrics,
     ) -> None:
-        """Opens the iterator after `start`, in the loop's turn that took the reading."""
+        """Opens the iterator after `start`; call it without an await after the reading."""
         self._encoder = encoder
         plan = visible(reading, plan)
         self._matches = make_filter(plan)
-        self.last_key = start.last_key  # The last one given, or passed over before the next.
+        self.last_key = start.last_key  # The key of the last row that was returned or filtered out.
         self.sequence: Sequence = reading.view.sequence
         self._given = self._looked_at = 0
         rows = open_rows(reading, plan, start.last_key)
@@ -94,26 +94,26 @@ class TimedScan:
 
     @property
     def told(self) -> str:
-        """How many rows were looked at and given, in words."""
+        """The numbers of rows that were scanned and returned, as text."""
         return f"{self._looked_at} rows scanned, {self._given} returned"
 
     def take(self, rows_max: int) -> Chunk:
-        """The next rows; none, also before the end, where the next ones are far off."""
+        """The next rows; none, also before the end, after LOOKED_AT_MAX rows without a match."""
         keys, rows, last_key, looked_at = self._wanted(min(rows_max, SCAN_ROWS_MAX))
         try:
             data = self._encoder.of_rows(keys, rows) if keys else b""
         except MalformedBytesError as error:
             raise unreadable(error) from error
-        # Only now: rows of a chunk that failed were not given out.
+        # Advance only now: the caller did not get the rows of a chunk that failed.
         self.last_key = last_key
         self._given += len(keys)
         self._looked_at += looked_at
         return Chunk(len(keys), data)
 
     def _wanted(self, most: int) -> tuple[list[bytes], list[bytes], bytes | None, int]:
-        """The next rows that are asked for, the last key that was looked at, and how many were.
+        """Keys and rows of the next wanted rows, the last key looked at, and the rows looked at.
 
-        It stops before a row that is left, so that the end is known to be one.
+        It puts the first wanted row beyond `most` back, so that `is_over` is true at the end.
         """
         if self._ahead is None:
             raise StoreError("the scan was closed")
@@ -142,7 +142,7 @@ class TimedScan:
         return wanted_keys, wanted_rows, last_key, looked_at
 
     def close(self) -> None:
-        """Lets go of the state; again is no error."""
+        """Releases the state; a second call is no error."""
         if self._ahead is not None:
             self._ahead = None
             self._gauge.dec()

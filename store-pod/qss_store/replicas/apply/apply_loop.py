@@ -1,6 +1,7 @@
 """The task of one replica: recovers it, and applies the entries of its log one after the other.
 
-An entry is applied once it is under the high watermark, which a sole replica's durable end is.
+An entry is applied when it is under the high watermark. The high watermark of a sole replica is its
+durable end.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ class ApplyLoop:
     """Applies the entries of one replica's log."""
 
     def __init__(self, parts: ReplicaParts, fail: Callable[[Exception], None]) -> None:
-        """`fail` is told what ends the loop."""
+        """`fail` gets the error that ends the loop."""
         self.settings = parts.context.settings
         self._parts = parts
         self._changelog = parts.changelog
@@ -41,11 +42,11 @@ class ApplyLoop:
 
     @property
     def is_recovered(self) -> bool:
-        """Whether the tail that the log had at the start is applied."""
+        """Whether the tail of the log at the start is applied."""
         return self._recovery.is_done
 
     async def run(self) -> None:
-        """Recovers the replica and applies what is appended, until a failure ends it."""
+        """Recovers the replica and applies new entries, until a failure ends the loop."""
         while True:
             try:
                 if not self._recovery.is_done:
@@ -55,12 +56,12 @@ class ApplyLoop:
                 self._parts.health.stall(error)
                 await asyncio.sleep(_DISK_FULL_RETRY_S)
                 self._parts.wake.set()
-            except Exception as error:  # noqa: BLE001 the top of a task: said and logged.
+            except Exception as error:  # noqa: BLE001 the top of a task.
                 self._fail(error)
                 return
 
     async def _round(self) -> None:
-        """Waits for something to do, applies new entries, and cuts the log where it is due."""
+        """Waits to be woken, applies new entries, and cuts the log where a cut is due."""
         parts, changelog = self._parts, self._changelog
         parts.pending.append_owed_barrier()
         await parts.wake.wait()
@@ -72,11 +73,11 @@ class ApplyLoop:
             await changelog.sync()
         await self.apply_all()
         if changelog.is_due_to_cut and changelog.cut(self.settings, parts.machine.open_floor):
-            parts.wake.set()  # More is due, after the entries that came meanwhile.
+            parts.wake.set()  # Entries that came meanwhile are applied before the next cut.
             await asyncio.sleep(0)
 
     def _applies_make_durable(self, end: Offset) -> bool:
-        """Whether all new entries are commits of a sole replica: their apply ends with a sync."""
+        """Whether the replica is sole, and all new entries are commits: these end with a sync."""
         log = self._changelog.log
         new = (self._parts.pending.entry(Offset(one)) for one in range(log.watermark, end))
         return logs.is_sole(log) and all(
@@ -84,7 +85,7 @@ class ApplyLoop:
         )
 
     async def apply_all(self) -> None:
-        """Applies all entries under the high watermark, and tells their outcomes."""
+        """Applies all entries under the high watermark, and sets their outcomes."""
         parts = self._parts
         for number in logs.applicable(self._changelog.log):
             offset = Offset(number)
@@ -96,7 +97,7 @@ class ApplyLoop:
 
     async def _apply(self, offset: Offset, entry: LoggedCommand) -> Outcome:
         outcome = self._parts.machine.plan(offset, entry)
-        while True:  # However long the disk is full.
+        while True:  # Until the disk has space.
             try:
                 await self._persist(offset, outcome)
             except DiskFullError as error:
@@ -106,7 +107,7 @@ class ApplyLoop:
                 return outcome
 
     async def _persist(self, offset: Offset, outcome: Outcome) -> None:
-        """Makes what an entry changes durable, and only then advances the state machine."""
+        """Makes the changes of an entry durable, and then advances the state machine."""
         parts = self._parts
         batch = parts.engine.batch()
         for key, value in outcome.changes.items():
@@ -133,7 +134,7 @@ class ApplyLoop:
             parts.machine.advance(outcome)
             parts.dropped.keep(parts.machine.participant.sequence, expired)
             parts.show_state(Offset(offset + 1))
-            # The commit is done, and is not done again: what stays is dropped by the next one.
+            # The commit is complete. The next commit drops the families that a full disk keeps.
             with suppress(DiskFullError):
                 families = parts.families()
                 left = families.leftovers(parts.engine.families(), plan.stream_time)
@@ -141,7 +142,7 @@ class ApplyLoop:
         parts.context.metrics.committed(clock.monotonic() - started, plan.records, expired)
 
     async def _write_rows(self, offset: Offset, plan: CommitPlan, batch: Batch) -> int:
-        """Writes the rows of a commit, with `batch`; the number of rows that have expired."""
+        """Writes the rows of a commit, with `batch`; returns the number of expired rows."""
         parts, engine = self._parts, self._parts.engine
         if view := parts.views.view:
             view.snapshot.pin()

@@ -1,30 +1,30 @@
-"""How many rows of recent batches were dropped because they were older than what is kept."""
+"""Keeps the number of rows that retention dropped from each recent batch."""
 
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from qss_core.model import Sequence
 
-BATCHES_MAX = 100  # Batches that have dropped rows; older ones are forgotten.
+BATCHES_MAX = 100  # Batches with dropped rows; older batches are forgotten.
 Told = TypeVar("Told", int, Mapping[str, int])
 
 
 class DroppedRows(Generic[Told]):
-    """Dropped rows by batch: a repeated commit is answered like the first one.
+    """Dropped rows by batch: a repeated commit gets the answer of the first commit.
 
-    Held in memory only: a batch from before a restart is answered as one that dropped nothing.
+    The numbers are in memory only: after a restart earlier batches count as without dropped rows.
     """
 
     def __init__(self) -> None:
         self._by_sequence: dict[Sequence, Told] = {}
 
     def keep(self, sequence: Sequence, dropped: Told) -> None:
-        """Remembers what a batch dropped; nothing where it dropped nothing."""
+        """Keeps the dropped rows of a batch, if there are some."""
         if dropped:
             self._by_sequence[sequence] = dropped
         while len(self._by_sequence) > BATCHES_MAX:
             del self._by_sequence[next(iter(self._by_sequence))]
 
     def of(self, sequence: Sequence) -> Told | None:
-        """What the batch dropped; None where nothing is known."""
+        """The dropped rows of a batch; None where none are known."""
         return self._by_sequence.get(sequence)

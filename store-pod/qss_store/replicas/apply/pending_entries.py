@@ -1,4 +1,4 @@
-"""Entries that are logged and not applied yet, and the futures that tell what each one did."""
+"""Entries between their append and their apply, with the futures of their outcomes."""
 
 import asyncio
 from collections.abc import Hashable, Iterable
@@ -37,15 +37,15 @@ class PendingEntries:
     def append(
         self, command: Command, payload: bytes | memoryview = b"", decoded: Batches = ()
     ) -> "asyncio.Future[Outcome]":
-        """Appends an entry, behind the Barrier of its epoch; the future tells what it did.
+        """Appends an entry after the Barrier of its epoch; the future gets the outcome.
 
-        Raises DiskFullError; nothing was appended then.
+        Raises DiskFullError; then no entry was appended.
         """
         self.append_owed_barrier()
         return self._append(command, payload, decoded)
 
     def append_owed_barrier(self) -> None:
-        """Appends the first entry of an epoch where it is missing."""
+        """Appends the Barrier of the epoch where it is missing."""
         if self._changelog.owes_barrier:
             self._append(Barrier(), b"", ())
 
@@ -62,15 +62,15 @@ class PendingEntries:
         return pending.outcome
 
     def entry(self, offset: Offset) -> LoggedCommand | None:
-        """The entry at an offset; None for one that an earlier process has logged."""
+        """The entry at an offset; None for an entry that an earlier process appended."""
         pending = self._by_offset.get(offset)
         return None if pending is None else pending.entry
 
     def copy_of(self, command: Command) -> "asyncio.Future[Outcome] | None":
-        """The outcome of a logged copy of a Stage or a Commit; None where there is none.
+        """The outcome of a pending copy of a Stage or a Commit; None where there is none.
 
-        A repeat waits for it: to log it again would write all its rows again. Raises
-        ChunkMismatchError where the logged chunk of that id has other rows.
+        A repeat waits for the copy, as a second append would write all rows again. Raises
+        ChunkMismatchError where the pending chunk of that id has other rows.
         """
         name = _name_of(command)
         pending = None if name is None else self._by_name.get(name)
@@ -86,12 +86,12 @@ class PendingEntries:
 
     @property
     def commits(self) -> list[PartitionCommit]:
-        """The commits that are logged and not applied yet: the state is still that before them."""
+        """The commits that are pending: the state does not have them yet."""
         commands = (pending.entry.command for pending in self._by_name.values())
         return [command.commit for command in commands if isinstance(command, Commit)]
 
     def bytes_beside(self, chunks: Iterable[StagedChunk]) -> int:
-        """Bytes of the payloads that none of these commits is about to take."""
+        """Payload bytes of the chunks that no pending commit will apply or drop."""
         commits = self.commits
         return sum(
             chunk.payload_bytes
@@ -100,7 +100,7 @@ class PendingEntries:
         )
 
     def check_stage(self, stage: Stage) -> None:
-        """Refuses a chunk of a batch whose commit is logged: it comes too late."""
+        """Raises BatchClosedError for a chunk of a batch whose commit is pending."""
         for commit in self.commits:
             if is_closed_by(commit, stage.writer, (stage.generation, stage.batch)):
                 raise BatchClosedError(
@@ -112,12 +112,12 @@ class PendingEntries:
 
     @property
     def decision(self) -> "asyncio.Future[Outcome] | None":
-        """The outcome of a Decide that is logged; None where there is none."""
+        """The outcome of a pending Decide; None where there is none."""
         pending = self._by_name.get(_DECISION)
         return None if pending is None else pending.outcome
 
     def applied(self, offset: Offset, outcome: Outcome) -> None:
-        """Tells what an entry did."""
+        """Sets the outcome of an entry."""
         pending = self._by_offset.pop(offset, None)
         if pending is None:
             return
@@ -128,15 +128,15 @@ class PendingEntries:
             pending.outcome.set_result(outcome)
 
     def fail(self, failure: StoreError) -> None:
-        """Tells that no entry will be applied."""
+        """Sets the failure as the outcome of all pending entries."""
         for pending in self._by_offset.values():
             if not pending.outcome.done():
                 pending.outcome.set_exception(failure)
-                pending.outcome.exception()  # Nobody may wait for it; the log has it.
+                pending.outcome.exception()  # asyncio would warn where no request waits for it.
         self._forget()
 
     def cancel(self) -> None:
-        """The replica is closed; the next start applies what the log holds."""
+        """Cancels all outcomes; the next start of the replica applies the entries."""
         for pending in self._by_offset.values():
             pending.outcome.cancel()
         self._forget()
@@ -147,7 +147,7 @@ class PendingEntries:
 
 
 def _name_of(command: Command) -> Hashable | None:
-    """What copies of a command share; None for commands that carry no rows."""
+    """The name that copies of a command share; None for commands that have no rows."""
     match command:
         case Stage():
             return ("stage", command.writer, command.chunk)

@@ -1,4 +1,4 @@
-"""Why one replica takes no writes, where it does not, and whether its start has ended."""
+"""The failure that stops or delays one replica, and whether its start has ended."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ReplicaHealth:
-    """`settled` is set once the replica serves, or the reason why it does not is known."""
+    """`settled` is set when the replica serves, or when the reason that it cannot is known."""
 
     def __init__(self, partition: PartitionId) -> None:
         self.failure: StoreError | None = None
@@ -18,20 +18,20 @@ class ReplicaHealth:
         self._partition = partition
 
     def fail(self, error: Exception) -> StoreError:
-        """Notes a failure that no later entry mends, as the writers are told of it."""
+        """Notes a lasting failure, and returns the error that writers get."""
         _LOG.error("partition %s stopped applying", self._partition, exc_info=error)
         unexpected = StoreError("the replica failed: see its log")
         self.failure = error if isinstance(error, StoreError) else unexpected
         return self.failure
 
     def stall(self, error: DiskFullError) -> None:
-        """Notes that the disk is full: entries stay in the log and are applied once it has room."""
+        """Notes that the disk is full: entries stay in the log until the disk has space."""
         if self.failure is None:
             _LOG.error("partition %s waits for disk space: %s", self._partition, error.message)
         self.failure = error
         self.settled.set()
 
     def go_on(self) -> None:
-        """Forgets a full disk: the entries that waited are applied."""
+        """Forgets a full disk, after the waiting entries were applied."""
         if isinstance(self.failure, DiskFullError):
             self.failure = None

@@ -1,4 +1,4 @@
-"""What the replica, its recovery and its apply loop work on together."""
+"""The parts that a replica shares with its recovery and its apply loop."""
 
 import asyncio
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from qss_store.transactions.machine import Machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaParts:
-    """The parts of one replica. None of them is ever replaced by another one."""
+    """The parts of one replica; each part stays the same object."""
 
     context: PodContext
     engine: Engine
@@ -36,13 +36,13 @@ class ReplicaParts:
     uncommitted: UncommittedRows
     dropped: DroppedRows[int]
     health: ReplicaHealth
-    wake: asyncio.Event  # Set when the apply loop has something to do.
-    # Held from a commit's first row until readers see it, by the code that moves rows, and by the
-    # code that changes their format.
+    wake: asyncio.Event  # Set when the apply loop has work to do.
+    # Held by a commit from its first row until readers see it, by the code that moves rows, and by
+    # the code that changes their format.
     changing: asyncio.Lock
 
     def families(self) -> ColumnFamilies:
-        """The column families of the applied state; a commit that replaces all rows begins more."""
+        """The column families of the applied state."""
         return self.families_of(self.machine.participant.data_generation)
 
     def families_of(self, generation: int) -> ColumnFamilies:
@@ -50,13 +50,13 @@ class ReplicaParts:
         return ColumnFamilies.of(self.views.definition, generation, self.context.indexing)
 
     def show_state(self, applied: Offset) -> None:
-        """Publishes the state of the state machine, which has applied all entries below."""
+        """Publishes the state after all entries below the offset `applied`."""
         self.uncommitted.forget()
         self.views.show(self.machine.participant, applied)
 
     @property
     def is_configuration_kept(self) -> bool:
-        """Whether the database holds the configuration and the definition already."""
+        """Whether the database has the current configuration and definition."""
         log = self.changelog.log
         return is_kept(self.engine, self.views.definition, log.configuration, log.pod)
 

@@ -1,7 +1,7 @@
-"""The way of a replica from an opened database to a state that readers see.
+"""Plans and performs the steps from an opened database to a replica that serves.
 
-The steps are planned from what the database holds, and performed in order. A full disk cuts the
-plan short; it is made again then, and every step that was done before changes nothing more.
+The steps are planned from the state of the database, and performed in order. After a full disk the
+plan is made again; a step that was done before then changes nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,9 +17,9 @@ from qss_store.storage.engine import META
 class Step(Enum):
     """One step of a recovery."""
 
-    BEGIN_INDEX = auto()  # Notes that indexes have to be made, before old ones are dropped.
+    BEGIN_INDEX = auto()  # Notes that indexes have to be made, before old indexes are dropped.
     KEEP_CONFIGURATION = auto()
-    SYNC = auto()  # What is dropped next is needed by no state that could come back.
+    SYNC = auto()  # Then no state that a crash could bring back needs the dropped families.
     OPEN_FAMILIES = auto()
     DROP_LEFTOVERS = auto()
     BUILD_INDEX = auto()
@@ -29,17 +29,17 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What the database of a replica holds when it is opened."""
+    """The state of a replica's database when it is opened."""
 
     is_configuration_kept: bool
-    is_commit_unfinished: bool  # Some slices of a commit are written, and not all of them.
+    is_commit_unfinished: bool  # Some slices of a commit are written, others are not.
 
 
 def plan_recovery(found: Found) -> tuple[Step, ...]:
     """The steps to a replica that serves.
 
-    The rows of an unfinished commit lie among the others already: nothing is shown before the log's
-    tail, which has that commit, is applied.
+    Rows of an unfinished commit are already in the families: then the first state that readers see
+    is the one after the log's tail, which has the commit.
     """
     return (
         Step.BEGIN_INDEX,
@@ -55,7 +55,7 @@ def plan_recovery(found: Found) -> tuple[Step, ...]:
 
 
 class Recovery:
-    """Recovers one replica; `is_done` tells that all entries of its log's tail are applied."""
+    """Recovers one replica; `is_done` is true when the tail of its log is applied."""
 
     def __init__(self, parts: ReplicaParts, apply_tail: Callable[[], Awaitable[None]]) -> None:
         """`apply_tail` applies all entries under the high watermark."""
@@ -64,7 +64,7 @@ class Recovery:
         self._apply_tail = apply_tail
 
     async def run(self) -> None:
-        """Performs all steps. DiskFullError: to be called again once the disk has room."""
+        """Performs all steps. After DiskFullError call it again when the disk has space."""
         parts = self._parts
         found = Found(
             is_configuration_kept=parts.is_configuration_kept,
@@ -111,7 +111,7 @@ class Recovery:
         await drop_families(parts.engine, leftovers)
 
     async def _build_index(self) -> None:
-        """Makes missing index rows, which takes long: the start of the replica waits no longer."""
+        """Makes missing index rows. This takes long, so the start of the replica ends before."""
         parts = self._parts
         if not parts.index_build.is_done:
             parts.health.settled.set()

@@ -1,9 +1,9 @@
-"""Opens the partitions of an assignment, one by one, and keeps the reason where one cannot be
-opened.
+"""Opens the partitions of an assignment, one by one, and keeps the reason of each failure.
 
-`take_assignment` has each replica take its part of an assignment, `open_database` opens the
-database and refuses one that holds less than was synced, `mixed_volumes` notices a volume that
-belongs to another pod, `assignment_checks` refuses assignments that are older or of another
-store. `unopened` lists the partitions that are not served; `reopening` tries those again whose
-reason can pass; `take_out` takes a replica out that failed while it ran.
+`assignment_checks` refuses an assignment of another store, or with a format that the store's type
+lacks; `replication/log.py` refuses older epochs. `take_assignment` has each replica take its part
+of the assignment. `open_database` opens the database, and refuses a database that holds less than
+was synced. `mixed_volumes` notices the volume of another pod. `unopened` lists the partitions that
+the pod does not serve, `reopening` opens them again where the reason can pass, and `take_out` takes
+out a replica that failed while it ran.
 """

@@ -1,4 +1,4 @@
-"""Which assignments a pod may take. Pure."""
+"""Refuses assignments that a pod may not take. Pure."""
 
 from qss_core.errors import MalformedRequestError, WrongStoreError
 from qss_core.model import Ordinal, PartitionId, StoreAssignment, StoreName
@@ -8,7 +8,10 @@ from qss_core.spec.resource import formats_of
 def check_assignment(
     assignment: StoreAssignment, store: StoreName, held: StoreAssignment | None
 ) -> None:
-    """Raises WrongStoreError for one of another store than the pod's, or than the one it holds."""
+    """Raises WrongStoreError for an assignment of another store than the pod's or its volume's.
+
+    Raises MalformedRequestError for a format that the store's type lacks.
+    """
     definition = assignment.definition
     if definition.name != store:
         raise WrongStoreError(f"this pod serves store {store}, not {definition.name}")
@@ -18,12 +21,13 @@ def check_assignment(
         )
     if held and held.definition.store_id != definition.store_id:
         raise WrongStoreError(
-            f"this volume belongs to store id {held.definition.store_id}, "
-            f"not {definition.store_id}: delete it, or adopt it",
+            f"this volume belongs to store id {held.definition.store_id}, not "
+            f"{definition.store_id}: delete the volume, or set the annotation "
+            "queryablestate.dev/adopt-volumes",
             store_id=held.definition.store_id,
         )
 
 
 def partitions_of(assignment: StoreAssignment, ordinal: Ordinal) -> set[PartitionId]:
-    """The partitions that a pod has, in whatever role."""
+    """The partitions that a pod has in any role."""
     return {one.partition for one in assignment.partitions if one.role_of(ordinal) is not None}

@@ -1,4 +1,4 @@
-"""Whether a volume is the one of another pod: what partitions lie on it tells."""
+"""Recognises the volume of another pod by the partitions that it has."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ _LOST = "its rows are not on the volume any more: bring them back"
 
 
 def why_not_here(volume: Volume, partition: PartitionId) -> str:
-    """Why a partition that should be on a volume is not there, as far as it can be known."""
+    """The likely reason why a partition is missing on a volume, and what to do."""
     assignment = volume.assignment()
     present = set(volume.partitions()) - {partition}
     if assignment is None or not present:

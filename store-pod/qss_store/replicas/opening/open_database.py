@@ -1,6 +1,6 @@
-"""Opens a partition's database, and refuses one that holds less than it did.
+"""Opens a partition's database, and refuses a database that holds less than was synced.
 
-An empty or shortened database in the place of a lost one would be served as if it were the data.
+Without this check the pod would serve an empty or shortened database as if it were the data.
 """
 
 import gc
@@ -35,7 +35,7 @@ class OpenEngine(Protocol):
     """Opens the engine of one replica."""
 
     def __call__(self, path: Path) -> Engine:
-        """The engine whose files are under `path`; it makes them where there are none."""
+        """The engine of the files under `path`; creates the files where they are missing."""
 
 
 class Opening:
@@ -44,9 +44,9 @@ class Opening:
     def __init__(
         self, volume: Volume, open_engine: OpenEngine, salvage_engine: OpenEngine | None
     ) -> None:
-        """`marks` has to be set before a partition is opened that was here before.
+        """Set `marks` before you open a partition that was here before.
 
-        `salvage_engine` opens an engine up to the first damage of its write-ahead log.
+        `salvage_engine` opens a database up to the first damage of its write-ahead log.
         """
         self.marks: Mapping[PartitionId, SyncMark] = {}
         self._volume = volume
@@ -62,11 +62,11 @@ class Opening:
         *,
         is_spoilt: bool,
     ) -> Replica:
-        """What is left of a partition that was lost, as `opened` opens it by `open`.
+        """Opens a lost partition with the data that is left; `opened` calls `open`.
 
-        A write-ahead log is read up to its damage. What cannot be opened even so, or does not
-        `take` what comes first, is put aside, as one that `is_spoilt` is, and an empty database
-        takes its place. Until all this has ended well the partition is lost.
+        The write-ahead log is read up to its damage. If the database does not open, or if `take`
+        fails, or if the database `is_spoilt`, its files are put aside, and an empty database takes
+        their place. The partition is lost until this method has returned.
         """
         self._salvaged = partition
         try:
@@ -79,15 +79,15 @@ class Opening:
             self._salvaged = None
 
     def has_gone_on(self, partition: PartitionId) -> None:
-        """What is there is the data from now on: to be called when its mark says so, too."""
+        """Ends a salvage: the data on the volume counts. Call it after the new mark is kept."""
         self.marks = {number: mark for number, mark in self.marks.items() if number != partition}
         self._giving_up(partition).unlink(missing_ok=True)
         sync_directory(self._volume.database(partition))
 
     def _giving_up(self, partition: PartitionId) -> Path:
-        """Lies among the files of a database whose loss is being accepted.
+        """A file beside those of a database whose loss is being accepted.
 
-        It does not lie among those that somebody brings back.
+        Files that a person brings back do not have it.
         """
         return self._volume.database(partition) / _GIVING_UP
 
@@ -113,9 +113,9 @@ class Opening:
         *,
         was_here: bool,
     ) -> Replica:
-        """A partition's replica, started.
+        """Opens and starts a partition's replica.
 
-        Raises as `open`, and CorruptionError where it holds less than was synced, or is damaged.
+        Raises as `open`, and CorruptionError where the database holds less than was synced.
         """
         engine = await self.open(configuration.partition, was_here=was_here)
         try:
@@ -133,10 +133,10 @@ class Opening:
         return replica
 
     async def open(self, partition: PartitionId, *, was_here: bool) -> Engine:
-        """The partition's database, off the event loop; it is made where it `was_here` not.
+        """Opens the partition's database off the event loop; creates it unless it `was_here`.
 
-        Raises CorruptionError where it is damaged, or was here and is gone; DiskFullError and
-        other StoreErrors where it may be opened later.
+        Raises CorruptionError where the database is damaged, or `was_here` and is gone. Raises
+        DiskFullError and other StoreErrors where it may open later.
         """
         try:
             return await self._open(partition, was_here=was_here)
@@ -156,7 +156,8 @@ class Opening:
             sync_directory(path)
         elif self._giving_up(partition).exists():
             raise CorruptionError(
-                "its loss was accepted, and the pod ended before it could go on: accept it again"
+                "its loss was accepted, and the pod ended before the partition was opened: accept "
+                "the loss again"
             )
         if existed and mark is not None and mark.files is not None:
             check_log(path, mark.files)
@@ -167,7 +168,7 @@ class Opening:
                 self._check_begun(engine, partition)
         except BaseException:
             engine.close()
-            if not existed:  # Nothing is to lie where somebody brings it back.
+            if not existed:  # Leave no files where a person may bring the database back.
                 shutil.rmtree(path, ignore_errors=True)
             raise
         return engine
@@ -177,7 +178,7 @@ class Opening:
             raise CorruptionError(why_not_here(self._volume, partition))
 
     def _put_aside(self, partition: PartitionId, why: str) -> None:
-        """Keeps the files of a database that does not open beside those of the others."""
+        """Renames the directory of a database that cannot be used; its files stay."""
         path = self._volume.database(partition)
         aside = next(
             name
@@ -189,7 +190,7 @@ class Opening:
             path.rename(aside)
 
     async def check(self, replica: Replica) -> None:
-        """Raises CorruptionError where a database holds less than was synced of it."""
+        """Raises CorruptionError where a database holds less than its sync mark says."""
         mark = self.marks.get(replica.partition)
         if mark is None:
             return
@@ -198,14 +199,14 @@ class Opening:
         last = Offset(mark.end - 1)
         if replica.log.end < mark.end:
             raise CorruptionError(
-                f"the changelog ends at entry {replica.log.end - 1}, and entry {last} was synced: "
-                "these files are older than the data; bring the newer ones back"
+                f"the changelog ends at entry {replica.log.end - 1}, but entry {last} was synced: "
+                "these files are older than the data; bring the newer files back"
             )
         found = None if mark.digest is None else replica.digest_of(last)
         if found is not None and found != mark.digest:
             raise CorruptionError(
-                f"entry {last} of the changelog is another one than was synced: these files are "
-                "not those of the data; bring the right ones back"
+                f"entry {last} of the changelog is not the entry that was synced: these files are "
+                "not those of the data; bring the right files back"
             )
 
 
@@ -225,6 +226,6 @@ def _check_writes(engine: Engine, synced: SyncedFiles) -> None:
     found = engine.mark()
     if found is not None and found.writes < synced.writes:
         raise CorruptionError(
-            f"the database holds {found.writes} writes, and {synced.writes} were synced: its "
-            "write-ahead log lost its end"
+            f"the database holds {found.writes} writes, but {synced.writes} were synced: its "
+            "write-ahead log lost its end; bring the whole files back"
         )

@@ -1,4 +1,4 @@
-"""Opens partitions again that wait for something that comes back: room, files, memory."""
+"""Opens partitions again that wait for disk space, file handles or memory."""
 
 import asyncio
 import logging
@@ -12,16 +12,16 @@ _AGAIN_S = 1.0
 
 
 class Reopening:
-    """One pod's tries, while there are partitions that wait."""
+    """Tries to open one pod's waiting partitions until none is left."""
 
     def __init__(self, unopened: Unopened, assign: Callable[[], Awaitable[None]]) -> None:
-        """`assign` has the pod take its assignment again."""
+        """`assign` tries to open all waiting partitions."""
         self._unopened = unopened
         self._assign = assign
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Tries soon, and until nobody waits."""
+        """Starts to try, if partitions wait."""
         if self._unopened.waiting and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._run(), name="reopen")
 
@@ -35,6 +35,6 @@ class Reopening:
             try:
                 await self._assign()
             except StoreError:
-                pass  # The partitions that wait say why.
-            except Exception:  # noqa: BLE001 the tries go on: said and logged.
-                _LOG.exception("partitions that wait could not be opened")
+                pass  # The pod's report has the reasons.
+            except Exception:  # noqa: BLE001 the loop tries again.
+                _LOG.exception("waiting partitions could not be opened")

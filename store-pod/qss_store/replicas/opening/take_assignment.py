@@ -1,4 +1,4 @@
-"""Has replicas take what an assignment says of them; one that cannot fails alone, and says why."""
+"""Has replicas take their part of an assignment; a replica that cannot take it fails alone."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,9 +11,9 @@ from qss_store.replicas.replica import Replica
 def take_configuration(
     replica: Replica, settings: StoreSettings, configuration: PartitionConfiguration
 ) -> bool:
-    """Gives a replica its configuration; whether that is another one.
+    """Gives a replica its configuration; returns whether the configuration is a new one.
 
-    Raises StaleEpochError, and DiskFullError: with room the assignment is taken as a whole.
+    Raises StaleEpochError. Raises DiskFullError: then the whole assignment is taken later.
     """
     try:
         return replica.reconfigure(configuration, settings)
@@ -28,10 +28,10 @@ def take_configuration(
 async def taking_definition(
     replicas: Iterable[Replica], definition: StoreDefinition
 ) -> AsyncIterator[None]:
-    """Prepares replicas for a definition; where the block ends well, all of them take it at once.
+    """Prepares replicas for a definition; all take it at once when the block ends without an error.
 
-    One that has failed, or cannot be prepared, keeps its own: readers convert its rows. Raises
-    DiskFullError before the block: nothing has changed then.
+    A replica that has failed, or cannot be prepared, keeps its definition: readers convert its
+    rows. Raises DiskFullError before the block; then the old definition stays in force.
     """
     prepared = []
     async with AsyncExitStack() as stack:

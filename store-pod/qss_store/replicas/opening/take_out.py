@@ -1,4 +1,4 @@
-"""Takes replicas out of their pod that have failed: for good, or to be opened again."""
+"""Takes failed replicas out of their pod, for good or until they are opened again."""
 
 import asyncio
 import gc
@@ -17,19 +17,19 @@ _LOG = logging.getLogger(__name__)
 
 
 async def close_replica(replica: Replica) -> None:
-    """Closes a replica; that it did not close well keeps nothing else from being done."""
+    """Closes a replica; an error is logged and ignored."""
     try:
         await replica.close()
-    except Exception:  # noqa: BLE001 its rows are durable, or damaged: said and logged.
-        _LOG.exception("partition %s did not close well", replica.partition)
+    except Exception:  # noqa: BLE001 its acknowledged rows are durable already.
+        _LOG.exception("closing partition %s failed", replica.partition)
 
 
 class TakingOut:
-    """One pod's replicas that were taken in while they still made indexes, or waited for room.
+    """Takes out replicas of one pod that failed after they were opened.
 
-    The damage that they meet then is found as it is where it is met at once: the partition is lost,
-    and a person may accept that. One whose database failed for want of files, or of room, is closed
-    and opened again: RocksDB takes no writes any more until then.
+    A replica that finds damage before it serves is lost, as if it had not opened: a person may
+    accept the loss. A replica whose database had too few files, or no space, is closed and opened
+    again: RocksDB takes no writes before that.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TakingOut:
         news: ReportFeed,
         reopen: Callable[[], None],
     ) -> None:
-        """Changes `replicas` while it holds `assigning`; `reopen` tries those that wait."""
+        """Changes `replicas` while it holds `assigning`; `reopen` opens waiting partitions."""
         self._replicas = replicas
         self._assigning = assigning
         self._unopened = unopened
@@ -51,7 +51,7 @@ class TakingOut:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def spoilt(self, partition: PartitionId) -> None:
-        """Takes out a replica that serves rows and takes no writes: a person gives up its rows."""
+        """Takes out a replica that takes no writes; a person accepted the loss of its rows."""
         async with self._assigning:
             replica = self._replicas.get(partition)
             if replica is not None and isinstance(replica.failure, CorruptionError):
@@ -59,7 +59,7 @@ class TakingOut:
                 await self._close(partition, replica, replica.failure)
 
     def begin(self, partition: PartitionId) -> None:
-        """Takes a replica out soon that has failed, and shows nothing or is to be opened again."""
+        """Takes out a failed replica soon, in a task of its own."""
         task = asyncio.create_task(self._take_out(partition), name=f"take-out-{partition}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -72,7 +72,7 @@ class TakingOut:
             failure = replica.failure
             is_lost = isinstance(failure, CorruptionError) and replica.view is None
             if failure is None or not (is_lost or isinstance(failure, PassingError)):
-                return  # Somebody has opened the partition again.
+                return  # The partition was opened again meanwhile.
             await self._close(partition, replica, failure)
             del replica
             gc.collect()  # The database holds its files' lock until nothing refers to it.
@@ -86,6 +86,6 @@ class TakingOut:
             await close_replica(replica)
 
     def close(self) -> None:
-        """Takes no more out; to be called where `assigning` is held."""
+        """Cancels the tasks; the caller holds `assigning`."""
         for task in self._tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Partitions that a pod should serve and could not open, and why."""
+"""Keeps the partitions that a pod could not open, with the reasons."""
 
 import logging
 
@@ -10,7 +10,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Unopened:
-    """Those that are lost, and those that are tried again: the volume has no room to open them."""
+    """Partitions that are lost, and partitions that the pod will try to open again."""
 
     def __init__(self) -> None:
         self._lost: dict[PartitionId, str] = {}
@@ -22,52 +22,52 @@ class Unopened:
         return {*self._lost, *self.waiting}
 
     def note(self, partition: PartitionId, error: StoreError) -> None:
-        """Notes a partition that could not be opened: damage stays, anything else may pass."""
+        """Notes a partition that could not be opened: damage is lasting, other errors may pass."""
         if isinstance(error, CorruptionError | MalformedRequestError):
             self.lose(partition, error.message)
         else:
             self.wait(partition, error)
 
     def lose(self, partition: PartitionId, why: str) -> None:
-        """Notes a partition that does not come by itself."""
+        """Notes a partition that the pod will not try to open again."""
         self.waiting.pop(partition, None)
         self._lost[partition] = why
         _LOG.error("partition %s is not served: %s", partition, why)
 
     def wait(self, partition: PartitionId, error: StoreError) -> None:
-        """Notes a partition that is tried again."""
+        """Notes a partition that the pod will try to open again."""
         if partition not in self.waiting:
             _LOG.error("partition %s waits to be opened: %s", partition, error.message)
         self._lost.pop(partition, None)
         self.waiting[partition] = error
 
     def spoil(self, partition: PartitionId) -> None:
-        """Notes one whose database opens and does not work."""
+        """Notes a partition whose database opens, but takes no writes."""
         self._spoilt.add(partition)
 
     def is_spoilt(self, partition: PartitionId) -> bool:
-        """Whether nothing of its database can be used."""
+        """Whether the partition's database opens, but takes no writes."""
         return partition in self._spoilt
 
     def is_lost(self, partition: PartitionId) -> bool:
-        """Whether it does not come by itself."""
+        """Whether the pod will not try to open the partition again."""
         return partition in self._lost
 
     def opened(self, partition: PartitionId) -> None:
-        """Notes that it was opened after all."""
+        """Notes that the partition is open."""
         self._lost.pop(partition, None)
         self._spoilt.discard(partition)
         self.waiting.pop(partition, None)
 
     def check(self, partition: PartitionId, pod: PodName) -> None:
-        """Raises CorruptionError, or what it waits for, for a partition that is not open."""
+        """Raises CorruptionError for a lost partition, and the last error for a waiting one."""
         if waits := self.waiting.get(partition):
             raise waits
         if why := self._lost.get(partition):
             raise CorruptionError(f"partition {partition} of pod {pod} is lost: {why}")
 
     def report(self) -> tuple[LostReplica, ...]:
-        """What the operator is told of them."""
+        """The partitions and reasons for the operator's report."""
         waiting = {number: error.message for number, error in self.waiting.items()}
         return tuple(
             LostReplica(partition=number, error=why, is_waiting=number in waiting)

@@ -1,4 +1,4 @@
-"""The state that readers of one replica see, and those who wait for a newer one."""
+"""Publishes the state that readers of one replica see, and wakes requests that wait for it."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,21 +15,21 @@ class CurrentView:
         self._is_closed = False
 
     def put(self, view: ReadView) -> None:
-        """Puts readers on another view."""
+        """Publishes another view, and closes the view before."""
         shown, self.view = self.view, view
         if shown:
             shown.snapshot.close()
         self.wake()
 
     def wake(self) -> None:
-        """Lets those who wait look again."""
+        """Has the requests that wait look again."""
         for waiting in self._waiting:
             waiting.set()
 
     async def reaches(self, sequence: Sequence, failure: Callable[[], StoreError | None]) -> None:
-        """Waits until that batch is shown.
+        """Waits until readers see that batch.
 
-        Raises the failure that there is meanwhile, and NotReadyError where nothing will be shown.
+        Raises the replica's `failure`, and NotReadyError where the replica is closed.
         """
         changed = asyncio.Event()
         self._waiting.add(changed)
@@ -38,14 +38,14 @@ class CurrentView:
                 if stopped := failure():
                     raise stopped
                 if self._is_closed:
-                    raise NotReadyError("the pod is stopping: ask again")
+                    raise NotReadyError("the pod is stopping: try again")
                 await changed.wait()
                 changed.clear()
         finally:
             self._waiting.discard(changed)
 
     def close(self) -> None:
-        """Nothing is shown any more, and nobody waits for it."""
+        """Closes the view, and ends all waits."""
         self._is_closed = True
         if self.view:
             self.view.snapshot.close()

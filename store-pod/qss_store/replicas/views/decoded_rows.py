@@ -1,14 +1,14 @@
-"""Rows that were staged lately, as they were decoded for their checks.
+"""Keeps the decoded rows of recently staged chunks for their commits.
 
-A small batch is committed milliseconds after it was staged, and to decode its rows again costs more
-than to write them. What is not here any more is read from the changelog.
+A small batch is committed milliseconds after it was staged, and decoding its rows again takes more
+time than writing them. A commit reads rows that are not kept from the changelog.
 """
 
 import pyarrow as pa
 
 from qss_core.model import Offset
 
-CHUNK_BYTES_MAX = 1024 * 1024  # Larger ones cost more memory than they spare time.
+CHUNK_BYTES_MAX = 1024 * 1024  # Larger chunks are not kept: they take much memory.
 _GENERATION_BYTES_MAX = 4 * 1024 * 1024
 
 Batches = tuple[pa.RecordBatch, ...]
@@ -16,7 +16,7 @@ Batches = tuple[pa.RecordBatch, ...]
 
 class DecodedEntries:
     def __init__(self, recent: "DecodedRows") -> None:
-        """Nothing is there of it yet."""
+        """Keeps the rows of one log in `recent`."""
         self._recent = recent
 
     def keep(self, offset: Offset, rows: Batches) -> None:
@@ -25,18 +25,18 @@ class DecodedEntries:
             self._recent.keep(self, offset, rows)
 
     def peek(self, offset: Offset) -> Batches | None:
-        """Those rows, which stay; None where they are not here (any more)."""
+        """The kept rows of an entry, or None; the rows stay kept."""
         return self._recent.peek(self, offset)
 
     def take(self, offset: Offset) -> Batches | None:
-        """Those rows, once; None where they are not here (any more)."""
+        """The kept rows of an entry, or None; the rows are no longer kept."""
         return self._recent.take(self, offset)
 
 
 class DecodedRows:
-    """The rows of a pod's small chunks: two generations, of which the older one is forgotten.
+    """The rows of a pod's small chunks, in two generations; the older one is forgotten first.
 
-    Rows hold on to the body of their request: so whole bodies are counted.
+    Rows keep the body of their request in memory, so the bytes of whole bodies are counted.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class DecodedRows:
         self._young_bytes = 0
 
     def admits(self, chunk_bytes: int) -> bool:
-        """Whether the rows of a chunk of this size may be kept; counts it, if so."""
+        """Whether the rows of a chunk of this size may be kept; counts the chunk if so."""
         if chunk_bytes > CHUNK_BYTES_MAX:
             return False
         if self._young_bytes + chunk_bytes > _GENERATION_BYTES_MAX:
@@ -58,11 +58,11 @@ class DecodedRows:
         self._young[owner, offset] = rows
 
     def peek(self, owner: object, offset: Offset) -> Batches | None:
-        """Those rows, which stay; None where they are not here (any more)."""
+        """The kept rows of an entry, or None; the rows stay kept."""
         key = (owner, offset)
         return self._young.get(key) or self._old.get(key)
 
     def take(self, owner: object, offset: Offset) -> Batches | None:
-        """Those rows, once; None where they are not here (any more)."""
+        """The kept rows of an entry, or None; the rows are no longer kept."""
         key = (owner, offset)
         return self._young.pop(key, None) or self._old.pop(key, None)

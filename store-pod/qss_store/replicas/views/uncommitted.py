@@ -1,8 +1,8 @@
-"""What readers of uncommitted rows see of one replica: its committed state, staged rows over it.
+"""Puts the staged rows of one replica over its committed state, for readers of uncommitted rows.
 
-The rows are placed as a commit of them would place them, in memory, when a reader asks for them:
-once for each state, and chunks that come later are added to those before. A row without a timestamp
-has the time at which its chunk came, since nobody knows yet when its batch will be committed.
+When a reader needs them, the rows are placed in memory as their commit would place them: once for
+each state; later chunks are added to the rows that are placed already. A row without a timestamp
+gets the time at which its chunk came, since the time of its batch is unknown before the decision.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _Puts = defaultdict[str, GrowingRows]
 
 
 class Committed(Protocol):
-    """The replica, as far as its rows are concerned."""
+    """The members of a replica that concern its rows."""
 
     machine: Machine
 
@@ -46,22 +46,22 @@ class Committed(Protocol):
 
     @property
     def view(self) -> ReadView | None:
-        """What readers of committed rows see."""
+        """The state that readers of committed rows see."""
 
     def shown_families(self) -> ColumnFamilies:
-        """Those of the rows that readers see."""
+        """The column families of the rows that readers see."""
 
 
 class _State(NamedTuple):
-    """What the staged rows of one moment depend on."""
+    """The inputs that determine the placed rows."""
 
-    applied: Offset  # Names the committed state.
+    applied: Offset  # Identifies the committed state.
     format: Format
-    clocks: Clocks  # Of the committed state.
+    clocks: Clocks  # The counters of the committed state.
     chunks: tuple[StagedChunk, ...]
 
     def follows(self, other: "_State") -> bool:
-        """Whether it is the other one, with more chunks behind."""
+        """Whether this state is the other one with more chunks at the end."""
         if self[:-1] != other[:-1] or len(self.chunks) < len(other.chunks):
             return False
         return self.chunks is other.chunks or all(map(is_, self.chunks, other.chunks))
@@ -69,12 +69,12 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The rows of one state by family, and the clocks behind them."""
+    """The placed rows of one state by family, and the counters after them."""
 
     state: _State
     rows: dict[str, SortedRows]
     clocks: Clocks
-    index_bytes: int = 0  # Of index rows, which no chunk counts.
+    index_bytes: int = 0  # The bytes of index rows: no chunk counts them.
 
 
 class UncommittedRows:
@@ -88,40 +88,39 @@ class UncommittedRows:
         memory: UncommittedMemory,
         limits: SliceLimits,
     ) -> None:
-        """Nothing is made; `decoded` has the rows of an entry that need not be read again."""
+        """`decoded` returns the rows of an entry if they are kept in memory."""
         self._replica = replica
         self._engine = engine
         self._decoded = decoded
         self._memory = memory
         self._limits = limits
         self._made: _Made | None = None
-        self._index_bytes = 0  # Of what is being made.
-        self._shown: tuple[ReadView, ReadView] | None = (
-            None  # The committed view, and what lies over it.
-        )
+        self._index_bytes = 0  # The bytes of the index rows that are being placed.
+        # The committed view, and the view with staged rows over it.
+        self._shown: tuple[ReadView, ReadView] | None = None
 
     def forget(self) -> None:
-        """Gives the memory back; iterators that are open keep their rows."""
+        """Releases the memory; open iterators keep their rows."""
         self._made = self._shown = None
         self._memory.release(self)
 
     def view_of(self, view: ReadView) -> ReadView:
-        """The committed view, the newest one, with the staged rows of this moment over it.
+        """The newest committed `view` with the current staged rows over it.
 
-        Raises NotReadyError where they are not placed: `prepare` does that.
+        Raises NotReadyError where `prepare` has not placed the staged rows.
         """
         state = self._state(view)
         if not state.chunks:
             return view
         made = self._made
         if made is None or not _is_same(made.state, state):
-            raise NotReadyError("the staged rows are being read: ask again")
+            raise NotReadyError("the staged rows are being read: try again")
         if self._shown is None or self._shown[0] is not view:
             self._shown = (view, self._over(view, made))
         return self._shown[1]
 
     async def prepare(self, timeout_s: float) -> None:
-        """Places what is staged; `view_of` has it in the turn in which this returns.
+        """Places the staged rows. Call `view_of` after it without an await between.
 
         Raises UncommittedTooLargeError and DeadlineExceededError.
         """
@@ -140,7 +139,7 @@ class UncommittedRows:
     def _is_ready(self) -> bool:
         view = self._replica.view
         if view is None:
-            return True  # Readers are told that the replica does not serve.
+            return True  # The read raises NotReadyError, as the replica does not serve.
         state = self._state(view)
         return not state.chunks or (self._made is not None and _is_same(self._made.state, state))
 
@@ -148,10 +147,10 @@ class UncommittedRows:
         chunks, clocks = self._replica.machine.participant.uncommitted()
         return _State(view.applied, view.format, clocks, chunks)
 
-    # --- Making them
+    # --- Placing rows
 
     async def _make(self) -> None:
-        """Places the rows of this moment; leaves off where that has passed."""
+        """Places the current staged rows; stops where the state has changed meanwhile."""
         view = self._replica.view
         assert view is not None, "what is not ready has a view"
         state = self._state(view)
@@ -183,7 +182,7 @@ class UncommittedRows:
         state: _State,
         puts: _Puts,
     ) -> bool:
-        """Puts a chunk's rows to the others, by family; False where the state has passed."""
+        """Adds a chunk's rows to `puts`; returns False where the state has changed meanwhile."""
         payload = self._decoded(chunk.offset)
         if payload is None:
             payload = self._engine.get(PAYLOAD, encode_offset(chunk.offset))
@@ -200,13 +199,13 @@ class UncommittedRows:
                     if rows.family == families.index:
                         self._index_bytes += bytes_of_keys(rows.keys)
             self._memory.check(bytes_of(state.chunks) + self._index_bytes)
-            await asyncio.sleep(0)  # Others take their turn.
+            await asyncio.sleep(0)  # Other requests take their turn.
             if not self._is_current(state):
                 return False
         return True
 
     def _is_current(self, state: _State) -> bool:
-        """Whether what was placed is of use: nothing has changed, or chunks have come."""
+        """Whether the placed rows are still right: the state is the same, or has more chunks."""
         view = self._replica.view
         return view is not None and self._state(view).follows(state)
 
@@ -224,7 +223,7 @@ class UncommittedRows:
             data_generation=self._replica.machine.participant.data_generation,
             replaces=False,
             stream_time=after.stream_time,
-            stream_time_before=state.clocks.stream_time,  # Before the batch, not before its chunk.
+            stream_time_before=state.clocks.stream_time,  # That before the batch.
             puts_before=before.puts,
             changes={},
             records=chunk.records,
@@ -232,7 +231,7 @@ class UncommittedRows:
         replica = self._replica
         return placing_of(replica.definition, replica.shown_families(), plan, present)
 
-    # --- Showing them
+    # --- The view
 
     def _over(self, view: ReadView, made: _Made) -> ReadView:
         offsets = ",".join(str(chunk.offset) for chunk in made.state.chunks)
@@ -255,7 +254,7 @@ class UncommittedRows:
 
 
 class _Beneath:
-    """The committed rows with staged ones over them: what a staged row finds."""
+    """The rows below the next staged row: committed rows with earlier staged rows over them."""
 
     def __init__(self, replica: Committed, below: Mapping[str, SortedRows], puts: _Puts) -> None:
         self._replica = replica
@@ -273,7 +272,7 @@ class _Beneath:
         return OverlaidView(below, self._puts.get(family, NO_ROWS))
 
     def _committed(self) -> dict[str, FamilyView]:
-        view = self._replica.view  # Asked each time: rows that moved are shown by another one.
+        view = self._replica.view  # Read each time: a move of rows publishes another view.
         assert view is not None, "there is a committed state"
         families, rows = self._replica.shown_families(), view.snapshot
         if not isinstance(rows, VersionedView):

@@ -1,4 +1,4 @@
-"""How much memory a pod holds for staged rows that readers have asked to see."""
+"""Limits the memory of a pod for staged rows that its readers see."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from typing import Protocol
 from qss_core.errors import UncommittedTooLargeError
 from qss_store.transactions.staged import StagedChunk
 
-# Of a row: its objects and its place in a sorted list.
+# The memory of a row beside its bytes: its objects and its place in a sorted list.
 _ROW_BYTES = 250
 
 
 class Holder(Protocol):
-    """Who holds some of it."""
+    """A replica whose staged rows take some of the memory."""
 
     def forget(self) -> None:
-        """Gives it up; it can be made again."""
+        """Releases the memory; the rows can be made again."""
 
 
 def bytes_of(chunks: tuple[StagedChunk, ...]) -> int:
@@ -29,15 +29,16 @@ def bytes_of_keys(keys: Sequence[bytes]) -> int:
 
 
 class UncommittedMemory:
-    """The memory of one pod: who was asked longest ago makes room for who is asked now."""
+    """The memory of one pod; the replica that was read longest ago releases its rows first."""
 
     def __init__(self, bytes_max: int) -> None:
-        self.making = asyncio.Lock()  # What one is about to hold is beside what all hold.
+        # One replica at a time makes rows: they are not counted before they are made.
+        self.making = asyncio.Lock()
         self._bytes_max = bytes_max
         self._held: dict[Holder, int] = {}
 
     def check(self, size: int) -> None:
-        """Raises UncommittedTooLargeError where it would be too much even alone."""
+        """Raises UncommittedTooLargeError where rows of this size alone exceed the limit."""
         if size > self._bytes_max:
             raise UncommittedTooLargeError(
                 f"the staged rows of the partition take about {size} bytes, more than "
@@ -47,14 +48,14 @@ class UncommittedMemory:
             )
 
     def hold(self, holder: Holder, size: int) -> None:
-        """Counts what somebody holds from now on, in place of what it held."""
+        """Sets the memory of a holder; other holders release theirs where it exceeds the limit."""
         self._held.pop(holder, None)
         while self._held and sum(self._held.values()) + size > self._bytes_max:
             next(iter(self._held)).forget()
         self._held[holder] = size
 
     def release(self, holder: Holder) -> None:
-        """Somebody holds nothing any more."""
+        """Sets the memory of a holder to nothing."""
         self._held.pop(holder, None)
 
     @property

@@ -11,7 +11,7 @@ from qss_store.transactions.participant import Participant
 
 
 class ViewMaker:
-    """Knows the data generation that is shown; a commit may be on its way into the next one."""
+    """Makes views of the data generation that readers see; a commit may be writing the next one."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class ViewMaker:
         indexing: Indexing | None,
         generation: int,
     ) -> None:
-        """Puts views of `engine` into `shown`; `generation` is that of the rows that are there."""
+        """Publishes views of `engine` in `shown`; `generation` is that of the rows in it."""
         self.definition = definition
         self._shown = shown
         self._engine = engine
@@ -36,15 +36,15 @@ class ViewMaker:
 
     @property
     def families(self) -> ColumnFamilies:
-        """Those of the rows that readers see."""
+        """The column families of the rows that readers see."""
         return self.families_of(self.definition)
 
     def families_of(self, definition: StoreDefinition) -> ColumnFamilies:
-        """Those of the same rows under another definition."""
+        """The column families of the same rows under another definition."""
         return ColumnFamilies.of(definition, self._generation, self._indexing)
 
     def show(self, participant: Participant, applied: Offset) -> None:
-        """Puts readers on the state of a participant whose rows are written."""
+        """Publishes the state of a participant whose rows are written."""
         self._generation = participant.data_generation
         self._shown.put(
             ReadView.of(

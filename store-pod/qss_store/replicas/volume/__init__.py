@@ -1,5 +1,6 @@
-"""What a pod keeps on its volume beside the databases.
+"""The files of a pod's volume beside the databases, and the volume's free space.
 
-`kept_files` holds the assignment and the marks of what was synced, `sync_marks` writes the
-marks, and `room` watches whether the volume has the room without which no batch is taken.
+`kept_files` reads and writes the assignment and the sync marks: these record how much of each
+database was synced. `sync_marks` renews the marks. `room` watches whether the volume has the free
+space that the pod keeps back.
 """

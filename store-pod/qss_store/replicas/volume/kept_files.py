@@ -1,6 +1,6 @@
-"""What a pod keeps on its volume beside the databases: its assignment, and what was synced.
+"""Keeps a pod's assignment and its sync marks on the volume, beside the databases.
 
-Each file is replaced as a whole: a crash leaves the old one or the new one, never half of it.
+Each file is replaced as a whole: after a crash the volume has the old file or the new one.
 """
 
 import logging
@@ -22,9 +22,9 @@ _MARKS_FILE = "synced.json"
 
 
 class SyncMark(Wire, frozen=True, kw_only=True):
-    """What one partition held, durably, when it was looked at: a start that finds less is damage.
+    """The durable end of one partition; a database that holds less at a start is damaged.
 
-    `digest` is that of the last entry below `end`, None where that was cut.
+    `digest` is that of the last entry below `end`, None where this entry was cut.
     """
 
     end: Offset
@@ -41,7 +41,7 @@ class Volume:
     """The files of one pod."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read or made yet."""
+        """Reads and creates no file."""
         self.path = path
 
     def database(self, partition: PartitionId) -> Path:
@@ -49,14 +49,14 @@ class Volume:
         return self.path / "partitions" / str(partition)
 
     def partitions(self) -> list[PartitionId]:
-        """The partitions whose databases lie here."""
+        """The partitions that have a database on the volume."""
         names = (path.name for path in (self.path / "partitions").glob("*"))
         return sorted(PartitionId(int(name)) for name in names if name.isdecimal())
 
     def assignment(self) -> StoreAssignment | None:
-        """The assignment that was kept last; makes the volume's directory.
+        """The kept assignment, or None; creates the volume's directory.
 
-        Raises CorruptionError where it cannot be read.
+        Raises CorruptionError where the file cannot be read.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         try:
@@ -66,8 +66,8 @@ class Volume:
         except (OSError, MalformedRequestError) as error:
             raise CorruptionError(
                 f"{_ASSIGNMENT_FILE} on the volume cannot be read ({error}), so this pod does not "
-                "know what it held: bring the file back, or accept the loss of one of the pod's "
-                "partitions, and what is whole is served"
+                "know its partitions: bring the file back, or accept the loss of one of the pod's "
+                "partitions; then the pod serves the partitions that are complete"
             ) from error
 
     def keep_assignment(self, assignment: StoreAssignment) -> None:
@@ -78,13 +78,13 @@ class Volume:
             raise DiskFullError(f"the assignment cannot be kept on the volume: {error}") from error
 
     def marks(self, store_id: StoreId) -> dict[PartitionId, SyncMark]:
-        """What was synced of each partition of a store; nothing where that is not known."""
+        """The sync marks of a store's partitions; none where the file has none of this store."""
         try:
             marks = decode((self.path / _MARKS_FILE).read_bytes(), _Marks)
         except FileNotFoundError:
             return {}
         except (OSError, MalformedRequestError) as error:
-            _LOG.warning("%s is ignored: %s", _MARKS_FILE, error)
+            _LOG.warning("%s cannot be read and is ignored: %s", _MARKS_FILE, error)
             return {}
         if marks.store_id != store_id:
             return {}
@@ -94,7 +94,7 @@ class Volume:
         return {PartitionId(int(number)): mark for number, mark in numbered.items()}
 
     def keep_marks(self, store_id: StoreId, marks: Mapping[PartitionId, SyncMark]) -> None:
-        """Keeps what was synced, durably. Blocks; raises OSError."""
+        """Keeps the sync marks durably. Blocks; raises OSError."""
         named = {str(number): mark for number, mark in sorted(marks.items())}
         self._replace(_MARKS_FILE, encode(_Marks(store_id=store_id, partitions=named)))
 

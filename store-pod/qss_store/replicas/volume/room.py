@@ -1,4 +1,7 @@
-"""Whether a pod's volume has the room without which no batch is taken; told when that changes."""
+"""Watches whether a pod's volume has the free space that the pod keeps back, and reports changes.
+
+A pod refuses batches while its volume has less.
+"""
 
 import asyncio
 import logging
@@ -15,45 +18,45 @@ _LOOK_EVERY_S = 1.0
 
 
 class VolumeRoom:
-    """The room on the volume of a pod, as it was seen last."""
+    """The free space of a pod's volume; `full` is the report while it is too small."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.full: FullVolume | None = None
 
     async def run(self, tell: Callable[[], Awaitable[None]]) -> None:
-        """Looks once a second; tells of each change."""
+        """Looks once a second, and calls `tell` after a change."""
         while True:
             if self.look():
                 await tell()
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def look(self) -> bool:
-        """Whether the report has changed; a full volume and its end are logged once each."""
+        """Reads the free space; returns whether the report has changed, and logs the change."""
         try:
             usage = shutil.disk_usage(self._path)
-        except OSError:  # The directory is made with the assignment.
+        except OSError:  # The directory does not exist before the first assignment.
             return False
         before, now = self.full, full_volume(usage.free, usage.total)
         if not _is_news(before, now):
             return False
         self.full = now
         if now is not None and before is None:
-            _LOG.warning("no batch is taken: the volume has %s", now.words)
+            _LOG.warning("the pod refuses batches: the volume has %s", now.words)
         elif now is None:
-            _LOG.warning("the volume has room again: %s are free", shown_bytes(usage.free))
+            _LOG.warning("the volume has enough space again: %s free", shown_bytes(usage.free))
         return True
 
 
 def full_volume(free: int, total: int) -> FullVolume | None:
-    """What is reported of a volume with so many bytes."""
+    """The report of a volume that has too little free space; None where it has enough."""
     if free >= RESERVE_BYTES:
         return None
     return FullVolume(free_bytes=free, kept_back_bytes=RESERVE_BYTES, size_bytes=total)
 
 
 def _is_news(before: FullVolume | None, now: FullVolume | None) -> bool:
-    """Whether to tell: not of each byte, or every look would be news."""
+    """Whether the report changed enough to be sent: small changes of a full volume do not count."""
     if before is None or now is None:
         return before is not now
     return abs(before.free_bytes - now.free_bytes) >= RESERVE_BYTES // 8

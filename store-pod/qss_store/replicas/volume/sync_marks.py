@@ -1,7 +1,7 @@
-"""Keeps beside the databases what was synced of each, so that a start can miss what is gone.
+"""Renews the sync marks: a start compares each database with its mark, and so finds lost data.
 
-A write-ahead log that was cut short opens without an error. What the marks do not see (a whole
-volume that went back) the other pods see.
+RocksDB opens a shortened write-ahead log without an error. The marks cannot show that a whole
+volume went back to an older state: `writes.sequence_comparison` finds that.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class SyncMarks:
         replicas: Mapping[PartitionId, Replica],
         has_gone_on: Callable[[PartitionId], None],
     ) -> None:
-        """`has_gone_on` is called once a renewed mark is kept."""
+        """`has_gone_on` is called after a renewed mark is kept."""
         self._has_gone_on = has_gone_on
         self._volume = volume
         self._syncs = syncs
@@ -38,17 +38,17 @@ class SyncMarks:
         self._marks: dict[PartitionId, SyncMark] = {}
         self._round = asyncio.Lock()
         self._is_closed = False
-        self._is_owed = False  # The volume has refused the last ones.
-        self._renewed: set[PartitionId] = set()  # Their marks are not kept yet.
+        self._is_owed = False  # Whether keeping the last marks failed.
+        self._renewed: set[PartitionId] = set()  # Partitions whose renewed marks are not kept yet.
 
     def begin(self, marks: Mapping[PartitionId, SyncMark]) -> None:
-        """Takes what was kept: a partition that is not opened keeps its mark."""
+        """Takes the marks of the volume: a partition that is not opened keeps its mark."""
         self._marks = dict(marks)
 
     async def renew(self, store_id: StoreId, partition: PartitionId) -> None:
-        """Takes what is there for what was synced: a person went on with it.
+        """Makes a new mark of the partition's current data, after a person accepted its loss.
 
-        Raises NotReadyError where the volume refuses it now; a later round keeps it then.
+        Raises NotReadyError where keeping the mark failed; a later round keeps it then.
         """
         async with self._round:
             self._marks.pop(partition, None)
@@ -56,29 +56,30 @@ class SyncMarks:
         await self.settle(store_id, partition)
 
     async def settle(self, store_id: StoreId, partition: PartitionId) -> None:
-        """Keeps what was renewed and is not kept yet; raises as `renew`."""
+        """Keeps a renewed mark that is not kept yet; raises as `renew`."""
         if partition in self._renewed:
             await self.round(store_id)
         if partition in self._renewed:
             raise NotReadyError(
-                f"the volume does not keep yet that partition {partition} goes on: ask again"
+                f"the sync mark of partition {partition} could not be written to the volume: try "
+                "again"
             )
 
     @asynccontextmanager
     async def resting(self) -> AsyncIterator[None]:
-        """Looks at no replica meanwhile: one may be closed."""
+        """Reads no replica inside the context, so that replicas may be closed there."""
         async with self._round:
             yield
 
     async def close(self, store_id: StoreId | None) -> None:
-        """Keeps the last marks; the replicas may be closed then."""
+        """Keeps the last marks; the replicas may be closed afterwards."""
         if store_id is not None:
             await self.round(store_id)
         async with self._round:
             self._is_closed = True
 
     async def run(self, store_id: StoreId) -> None:
-        """Keeps marks at most once a second, while something is synced; for ever."""
+        """Keeps the marks after syncs, at most once a second, until it is cancelled."""
         while True:
             await self._syncs.has_synced.wait()
             self._syncs.has_synced.clear()
@@ -86,7 +87,7 @@ class SyncMarks:
             await asyncio.sleep(_INTERVAL_S)
 
     async def round(self, store_id: StoreId) -> None:
-        """Keeps the marks of what has changed; a volume that refuses them is asked again later."""
+        """Keeps the marks that have changed; a later round tries again where that fails."""
         async with self._round:
             if self._is_closed:
                 return
@@ -99,7 +100,7 @@ class SyncMarks:
                 try:
                     self._marks[partition] = await _marked(replica, end)
                 except (StoreError, OSError, RuntimeError) as error:
-                    _LOG.warning("partition %s: no mark is kept: %s", partition, error)
+                    _LOG.warning("partition %s: no new sync mark is kept: %s", partition, error)
                 else:
                     changed = True
             if not changed:
@@ -109,14 +110,14 @@ class SyncMarks:
                 await run_blocking(self._volume.keep_marks, store_id, dict(self._marks))
                 self._is_owed = False
                 self._follow()
-            except (OSError, RuntimeError) as error:  # No thread can be started, too.
-                _LOG.warning("what was synced cannot be kept on the volume: %s", error)
+            except (OSError, RuntimeError) as error:  # RuntimeError: no thread could be started.
+                _LOG.warning("the sync marks could not be written to the volume: %s", error)
             finally:
                 if self._is_owed or self._renewed:
-                    self._syncs.has_synced.set()  # It is tried again.
+                    self._syncs.has_synced.set()  # `run` tries again.
 
     def _follow(self) -> None:
-        """Goes on with the partitions whose renewed marks are kept now."""
+        """Calls `has_gone_on` for the partitions whose renewed marks are kept now."""
         for partition in self._renewed & self._marks.keys():
             self._has_gone_on(partition)
             self._renewed.discard(partition)

@@ -1,19 +1,20 @@
-"""Checks that the installed libraries are those whose inner parts the pod uses."""
+"""Checks the version of aiohttp, whose private members the pod uses."""
 
 from collections.abc import Callable
 from importlib.metadata import version
 
-_AIOHTTP = ("3", "14")  # `http.connections` uses private members of its protocol.
+# `http.connection.protocol` subclasses aiohttp's RequestHandler and uses its private members.
+_AIOHTTP = ("3", "14")
 
 
 class LibraryError(Exception):
-    """A library has a version that the pod was not made for."""
+    """A library has a version that the pod does not support."""
 
 
 def check_libraries(installed: Callable[[str], str] = version) -> None:
-    """Raises LibraryError where aiohttp has another minor version than the pod was made for.
+    """Raises LibraryError where aiohttp has another minor version than `_AIOHTTP`.
 
-    A minor version may change the private members of its protocol that the fast path uses.
+    Another minor version may have other private members.
     """
     found = installed("aiohttp")
     if tuple(found.split(".")[:2]) != _AIOHTTP:

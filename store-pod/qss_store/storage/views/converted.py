@@ -1,8 +1,8 @@
-"""Rows of one family at one moment while some of them still have an older format.
+"""Shows rows of several formats in one format, while a migration moves them.
 
-A row is in one family only: who writes it deletes it from the others in the same batch, and so does
-who moves it. The newer family is asked first, and wins should a key ever be in both. Rows of an
-older format are converted as they are read; nothing is written.
+A key is in one family only: a write or a move of a row deletes it from the other families in the
+same batch. A read looks into the newer family first, whose row wins. Rows in an older format are
+converted when they are read, and stay as they are on the disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,15 +24,15 @@ class Older:
 
 
 class ConvertedView:
-    """A `Snapshot` of the rows of several formats, all in one.
+    """A FamilyView over families in several formats; it shows all rows in one format.
 
-    Each read raises StoreError for a row that is not of the format of its family.
+    A read raises StoreError for a row that does not have the format of its family.
     """
 
     def __init__(self, newer: FamilyView, older: Sequence[Older], written: Format) -> None:
-        """Owns all snapshots; shows every row in the format `written`."""
+        """Owns the views of all families; shows every row in the format `written`."""
         self._newer = newer
-        # Each converts, and knows below which key nothing is left.
+        # Each older family, converted, with the key below which it has no rows left.
         self._older = [
             (ConvertedSnapshot(one.rows, converter_of(one.format, written)), one.moved_below)
             for one in older
@@ -95,15 +95,15 @@ class ConvertedView:
         return RowStretches.of(rows)
 
     def close(self) -> None:
-        """Lets go of the moment; a scan that still runs keeps its own hold."""
+        """Closes all views; a scan that still runs keeps its own hold on the rows."""
         for snapshot in self._owned:
             snapshot.close()
 
 
 class ConvertedSnapshot:
-    """Another snapshot's rows in another format; it owns nothing.
+    """A FamilyView that converts the rows of another view, which its owner closes.
 
-    Each read raises StoreError for a row that is not of the format it is converted from.
+    A read raises StoreError for a row that does not have the format to convert from.
     """
 
     def __init__(self, rows: FamilyView, convert: RowConverter) -> None:

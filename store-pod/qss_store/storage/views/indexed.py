@@ -6,7 +6,7 @@ from qss_store.storage.engine import FamilyView, Get
 
 
 class IndexedView:
-    """A `Snapshot` of the rows; `index` is the one of the index rows. It owns both."""
+    """A FamilyView of the rows; `index` is the view of the index rows. It owns both."""
 
     def __init__(self, rows: FamilyView, index: FamilyView) -> None:
         """Both have to be of one moment."""

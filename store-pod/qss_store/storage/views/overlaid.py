@@ -83,7 +83,7 @@ class GrowingRows:
 
 
 class OverlaidView:
-    """A `Snapshot` of rows with newer ones over them; it owns nothing."""
+    """A FamilyView of rows with newer rows over them; other objects own both."""
 
     def __init__(self, below: FamilyView | None, above: SortedRows | GrowingRows) -> None:
         """`above` wins; without `below` there is nothing else."""

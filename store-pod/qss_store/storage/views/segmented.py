@@ -1,8 +1,8 @@
 """The rows of a Window or Session partition at one moment, over its segments.
 
-A row lies in the segment of its time, and its time is in its key: no key is in two segments, and a
-point looks into one. Rows that retention hides are nowhere to be seen, also while they are still
-on disk.
+A row lies in the segment of its time, and its time is part of its key: no key is in two segments,
+and a point read looks into one. Readers do not see rows that retention hides, even while these rows
+are still on disk.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +21,10 @@ _ROW_KEY = itemgetter(0)
 
 
 class SegmentedView:
-    """All live segments as they were at one moment; a `Snapshot` of row keys.
+    """All live segments as they were at one moment: a FamilyView by row key.
 
-    A family that is dropped later stays readable until `close`, and for as long as a scan of it
-    runs; one that is made later is none of this moment.
+    A segment that is dropped later stays readable until `close`, and until its scans end. A segment
+    that is created later is not part of the view.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The versions of a Versioned partition at one moment.
 
-As a `Snapshot` it has the latest ones: a key's row is the time from which its value is valid (8
-bytes) and the value. Those that were replaced, and the marks of tombstones, are `history`;
-retention hides them as any segment's rows.
+As a FamilyView it has the latest version of each key: the row is the time from which the value is
+valid (8 bytes), then the value. `history` has the replaced versions and the marks of tombstones;
+retention hides them like the rows of any segment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -168,7 +168,7 @@ def test_who_holds_the_data_is_not_told_to_give_it_up_before_its_heir_was_heard(
     world.pods[1].is_reachable = False
     found = assess(world.observation())
     assert isinstance(found, KnownAssignment)
-    assert "is for word-counts-1, not heard of yet" in found.unclear[P0]
+    assert "is for word-counts-1, which did not answer yet" in found.unclear[P0]
     before = first_partition(world)
     world.sent.clear()
     world.settle()

@@ -170,7 +170,7 @@ def test_an_emptied_volume_makes_the_store_not_ready_and_says_what_to_do() -> No
     status = world.status()
     for kind in (ConditionType.READY, ConditionType.DEGRADED):
         assert condition(status, kind).reason == "NoInSyncReplica"
-        assert "word-counts-1: the volume is empty, or not whole" in condition(status, kind).message
+        assert "word-counts-1: the volume is empty or incomplete" in condition(status, kind).message
     assert condition(status, ConditionType.PROGRESSING).status is ConditionStatus.FALSE
 
 

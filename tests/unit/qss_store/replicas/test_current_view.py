@@ -14,7 +14,7 @@ async def test_who_waits_is_told_that_nothing_will_be_shown() -> None:
     waiting = asyncio.ensure_future(shown.reaches(Sequence(1), lambda: None))
     await asyncio.sleep(0)
     shown.close()
-    with pytest.raises(NotReadyError, match="ask again"):
+    with pytest.raises(NotReadyError, match="try again"):
         await waiting
 
 

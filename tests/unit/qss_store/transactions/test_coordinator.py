@@ -332,7 +332,7 @@ def test_a_writer_is_not_deleted_in_the_middle_of_its_batch_nor_in_another_run(
 def test_there_is_a_limit_of_writers_to_be_forgotten(coordinator: Coordinator) -> None:
     for number in range(DELETED_MAX):
         delete(coordinator, opened(coordinator, "r", name=f"job-{number}"))
-    with pytest.raises(TooManyWritersError, match="write one first"):
+    with pytest.raises(TooManyWritersError, match="write a batch first"):
         delete(coordinator, opened(coordinator, "r"))
     delete(coordinator, opened(coordinator, "r2", name="job-0"))
     assert len(coordinator.deleted) == DELETED_MAX

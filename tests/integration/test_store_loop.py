@@ -55,7 +55,7 @@ async def test_a_store_at_rest_asks_the_api_server_for_nothing(cluster: ToyClust
     await cluster.settle()
     cluster.server.asked.clear()
     for _ in range(5):
-        assert (await cluster.keeper.run_round())[0] == "settled"
+        assert (await cluster.store_loop.run_round())[0] == "settled"
     assert cluster.server.asked == []
 
 
@@ -64,7 +64,7 @@ async def test_a_new_operator_changes_nothing_of_a_store_that_serves(cluster: To
     await cluster.settle()
     before = cluster.get(STORES, STORE)["status"]
     uids = [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE]
-    cluster.keeper = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
+    cluster.store_loop = StoreLoop(NAMESPACE, StoreName(STORE), cluster.shared)
     await cluster.settle()
     assert cluster.get(STORES, STORE)["status"] == before
     assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == uids
@@ -102,7 +102,7 @@ async def test_pods_are_restarted_one_at_a_time_when_their_image_changes(
     cluster.edit(STORES, STORE, {"spec": {"pod": {"image": "store:2"}}})
     order = []
     for _ in range(20):
-        await cluster.keeper.run_round()
+        await cluster.store_loop.run_round()
         missing = [pod for pod in PODS_OF_STORE if cluster.find(PODS, pod) is None]
         assert len(missing) <= 1, "one at a time"
         order += missing
@@ -173,10 +173,10 @@ async def test_a_round_that_fails_for_a_reason_of_its_own_is_told(cluster: ToyCl
     cluster.make_store()
     await cluster.settle()
     cluster.edit(STATEFUL_SETS, STORE, {"spec": {"volumeClaimTemplates": None}})
-    assert (await cluster.keeper.run_round())[0] == "failed"
+    assert (await cluster.store_loop.run_round())[0] == "failed"
     ready = cluster.condition("Ready")
     assert ready["status"] == "Unknown"
-    assert "its log has it" in ready["message"]
+    assert "its log has the details" in ready["message"]
 
 
 async def test_a_round_with_a_pod_that_keeps_it_waiting_ends_and_the_next_one_goes_on(
@@ -191,9 +191,9 @@ async def test_a_round_with_a_pod_that_keeps_it_waiting_ends_and_the_next_one_go
     cluster.make_store()
     await cluster.settle()
     slow = replace(cluster.shared, pods_of=lambda _: Slow(cluster.server), round_s=0.05)
-    keeper = StoreLoop(NAMESPACE, StoreName(STORE), slow)
+    store_loop = StoreLoop(NAMESPACE, StoreName(STORE), slow)
     async with asyncio.timeout(20):
-        result, pause_s = await keeper.run_round()
+        result, pause_s = await store_loop.run_round()
     assert (result, pause_s) == ("failed", 2.0)
     assert "ROUND_TOO_LONG: a round was ended after 0 s" in caplog.text
     assert await cluster.settle() == "settled"
@@ -205,7 +205,7 @@ async def test_a_failure_that_cannot_even_be_told_does_not_end_the_loop(
     cluster.make_store()
     await cluster.settle()
     cluster.edit(STORES, STORE, {"spec": None})
-    assert (await cluster.keeper.run_round())[0] == "failed"
+    assert (await cluster.store_loop.run_round())[0] == "failed"
     cluster.edit(STORES, STORE, {"spec": SPEC})
     assert await cluster.settle() == "settled"
 
@@ -217,7 +217,7 @@ async def test_a_missing_permission_is_named_in_the_status(cluster: ToyCluster) 
     )
     cluster.server.next_answer(403, "Forbidden", said, word="PATCH /apis/apps", times=1)
     cluster.make_store()
-    result, pause_s = await cluster.keeper.run_round()
+    result, pause_s = await cluster.store_loop.run_round()
     assert result == "failed"
     assert pause_s is not None
     degraded = cluster.condition("Degraded")
@@ -233,7 +233,7 @@ INVALID = "spec.template.spec.containers[0].resources.requests: must be less tha
 
 async def rounds(cluster: ToyCluster, number: int) -> None:
     for _ in range(number):
-        await cluster.keeper.run_round()
+        await cluster.store_loop.run_round()
         cluster.forget_publish_pace()
 
 
@@ -321,7 +321,7 @@ async def test_a_pod_of_a_node_without_power_is_named_with_its_node(cluster: Toy
 async def test_who_does_not_lead_writes_nothing(cluster: ToyCluster) -> None:
     cluster.make_store()
     cluster.is_leader = False
-    assert (await cluster.keeper.run_round())[0] == "unsettled"
+    assert (await cluster.store_loop.run_round())[0] == "unsettled"
     assert cluster.server.asked == []
 
 
@@ -345,8 +345,8 @@ async def test_pods_get_new_tokens_when_their_account_was_made_again(cluster: To
 
 async def test_a_missing_certificate_is_told(cluster: ToyCluster) -> None:
     cluster.make_store(access={"authentication": "None", "tlsSecretName": "words-tls"})
-    await cluster.keeper.run_round()
-    assert (await cluster.keeper.run_round())[0] == "failed"
+    await cluster.store_loop.run_round()
+    assert (await cluster.store_loop.run_round())[0] == "failed"
     degraded = cluster.condition("Degraded")
     assert degraded["reason"] == "TlsSecret"
     assert degraded["message"].startswith("the Secret words-tls does not exist")

@@ -34,7 +34,7 @@ def verdict(now: float, *, allowed: bool = True) -> Verdict:
     return Verdict.of(now, SETTINGS, allowed=allowed)
 
 
-def passport(
+def known_token(
     account: Account = APP, *, expires_at: float = math.inf, at: float = 0, **rights: Verdict
 ) -> KnownToken:
     known = {Right(name): one for name, one in rights.items()}
@@ -53,8 +53,8 @@ def step(
 
 def test_an_unknown_token_is_asked_for_first_and_then_its_right() -> None:
     assert step(None) == Ask(None)
-    assert step(passport()) == Ask(Right.QUERY)
-    assert step(passport(query=verdict(0))) == Admit(45)
+    assert step(known_token()) == Ask(Right.QUERY)
+    assert step(known_token(query=verdict(0))) == Admit(45)
 
 
 def test_a_token_that_is_nobodys_is_refused_for_ten_seconds() -> None:
@@ -66,7 +66,7 @@ def test_a_token_that_is_nobodys_is_refused_for_ten_seconds() -> None:
 
 
 def test_a_right_that_lacks_is_refused_for_ten_seconds() -> None:
-    known = passport(query=verdict(0, allowed=False))
+    known = known_token(query=verdict(0, allowed=False))
     answer = step(known, now=9.9)
     assert isinstance(answer, Refuse)
     assert isinstance(answer.error, ForbiddenError)
@@ -76,26 +76,26 @@ def test_a_right_that_lacks_is_refused_for_ten_seconds() -> None:
 
 
 def test_what_is_allowed_counts_for_a_minute_and_is_asked_again_before() -> None:
-    known = passport(query=verdict(5))
+    known = known_token(query=verdict(5))
     assert step(known, now=44.9) == Admit(45)
     assert step(known, now=45) == Admit(renew=(None,))
     assert step(known, now=50) == Admit(renew=(None, Right.QUERY))
     assert step(known, now=60) == Ask(None)
-    assert step(passport(at=5, query=verdict(0)), now=60) == Ask(Right.QUERY)
+    assert step(known_token(at=5, query=verdict(0)), now=60) == Ask(Right.QUERY)
 
 
 def test_while_nobody_answers_what_was_allowed_counts_for_ten_minutes_more() -> None:
-    known = passport(query=verdict(0))
+    known = known_token(query=verdict(0))
     assert step(known, now=61, is_away=True) == Admit(renew=(None, Right.QUERY), is_stale=True)
     assert step(known, now=659, is_away=True) == Admit(renew=(None, Right.QUERY), is_stale=True)
     assert step(known, now=660, is_away=True) == Ask(None)
     assert step(None, is_away=True) == Ask(None)
-    assert step(passport(), is_away=True) == Ask(Right.QUERY)
+    assert step(known_token(), is_away=True) == Ask(Right.QUERY)
 
 
 @pytest.mark.parametrize("is_away", [True, False])
 def test_nothing_counts_beyond_the_tokens_own_end(is_away: bool) -> None:
-    known = passport(expires_at=30, query=verdict(0))
+    known = known_token(expires_at=30, query=verdict(0))
     assert step(known, now=29, is_away=is_away) == Admit(30)
     answer = step(known, now=30, is_away=is_away)
     assert isinstance(answer, Refuse)
@@ -103,18 +103,18 @@ def test_nothing_counts_beyond_the_tokens_own_end(is_away: bool) -> None:
 
 
 def test_an_account_that_is_named_needs_no_right() -> None:
-    assert step(passport(Account(username="pods")), FIND) == Admit(45)
+    assert step(known_token(Account(username="pods")), FIND) == Admit(45)
     control = Requirement(accounts=frozenset({"operator"}))
-    assert isinstance(step(passport(), control), Refuse)
-    assert step(passport(), Requirement(is_for_all=True)) == Admit(45)
+    assert isinstance(step(known_token(), control), Refuse)
+    assert step(known_token(), Requirement(is_for_all=True)) == Admit(45)
 
 
 def test_one_right_of_several_is_enough() -> None:
     denied, allowed = verdict(0, allowed=False), verdict(0)
-    assert step(passport(query=denied, write=allowed), FIND) == Admit(45)
-    assert step(passport(write=allowed), FIND) == Admit(45)
-    assert step(passport(query=denied), FIND) == Ask(Right.WRITE)
-    answer = step(passport(query=denied, write=denied), FIND)
+    assert step(known_token(query=denied, write=allowed), FIND) == Admit(45)
+    assert step(known_token(write=allowed), FIND) == Admit(45)
+    assert step(known_token(query=denied), FIND) == Ask(Right.WRITE)
+    answer = step(known_token(query=denied, write=denied), FIND)
     assert isinstance(answer, Refuse)
     assert "get queryablestatestores/query or update queryablestatestores/write" in str(
         answer.error
@@ -122,7 +122,7 @@ def test_one_right_of_several_is_enough() -> None:
 
 
 def test_who_is_named_needs_a_token_of_this_store_alone() -> None:
-    pods = replace(passport(Account(username="pods")), is_bound=False)
+    pods = replace(known_token(Account(username="pods")), is_bound=False)
     refused = step(pods, Requirement(accounts=frozenset({"pods"})))
     assert isinstance(refused, Refuse)
     assert "a token with the audience ours" in str(refused.error)
@@ -133,8 +133,8 @@ def test_who_is_named_needs_a_token_of_this_store_alone() -> None:
 def test_tokens_are_kept_up_to_a_bound_and_useless_ones_push_no_other_out(useless: str) -> None:
     kept = KnownTokens(2)
     for number in range(3):
-        kept.accept(b"%d" % number, passport())
-        kept.tell(b"%d" % number, passport(), Right.QUERY, verdict(0))
+        kept.accept(b"%d" % number, known_token())
+        kept.tell(b"%d" % number, known_token(), Right.QUERY, verdict(0))
         kept.get(b"0")
     assert kept.get(b"1") is None
     assert isinstance(kept.get(b"0"), KnownToken)
@@ -142,7 +142,7 @@ def test_tokens_are_kept_up_to_a_bound_and_useless_ones_push_no_other_out(useles
         if useless == "nobodys":
             kept.refuse(b"%d" % number, Refusal("no", 10))
             continue
-        made = kept.accept(b"%d" % number, passport())
+        made = kept.accept(b"%d" % number, known_token())
         if useless == "of a refused right":
             kept.tell(b"%d" % number, made, Right.QUERY, verdict(0, allowed=False))
     assert len(kept) == 4
@@ -153,15 +153,15 @@ def test_tokens_are_kept_up_to_a_bound_and_useless_ones_push_no_other_out(useles
 
 def test_a_named_account_is_kept_as_useful_where_its_token_is_this_stores() -> None:
     kept = KnownTokens(2, frozenset({"pods"}))
-    pods = passport(Account(username="pods"))
+    pods = known_token(Account(username="pods"))
     assert kept.is_useful(kept.accept(b"0", pods))
     assert not kept.is_useful(kept.accept(b"1", replace(pods, is_bound=False)))
 
 
 def test_a_token_that_loses_its_right_is_pushed_out_like_others() -> None:
     kept = KnownTokens(1)
-    kept.accept(b"0", passport())
-    told = kept.tell(b"0", passport(), Right.QUERY, verdict(0))
+    kept.accept(b"0", known_token())
+    told = kept.tell(b"0", known_token(), Right.QUERY, verdict(0))
     kept.tell(b"0", told, Right.QUERY, verdict(60, allowed=False))
     assert isinstance(kept.get(b"0"), KnownToken)
     kept.refuse(b"1", Refusal("no", 10))
@@ -170,13 +170,13 @@ def test_a_token_that_loses_its_right_is_pushed_out_like_others() -> None:
 
 def test_rights_stay_with_their_account_and_go_with_it() -> None:
     kept = KnownTokens(2)
-    told = kept.tell(b"0", passport(), Right.QUERY, verdict(0))
-    assert told == passport(query=verdict(0))
+    told = kept.tell(b"0", known_token(), Right.QUERY, verdict(0))
+    assert told == known_token(query=verdict(0))
     assert kept.get(b"0") is None
-    made = kept.accept(b"0", passport())
+    made = kept.accept(b"0", known_token())
     made.passes["/"] = 10
     told = kept.tell(b"0", made, Right.QUERY, verdict(0))
     assert told == kept.get(b"0")
     assert told.passes == {}
-    assert kept.accept(b"0", passport(at=40)).rights == {Right.QUERY: verdict(0)}
-    assert kept.accept(b"0", passport(Account(username="other"))).rights == {}
+    assert kept.accept(b"0", known_token(at=40)).rights == {Right.QUERY: verdict(0)}
+    assert kept.accept(b"0", known_token(Account(username="other"))).rights == {}

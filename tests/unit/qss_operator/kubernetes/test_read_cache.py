@@ -1,4 +1,4 @@
-"""Reads are repeated when something changed, and not otherwise."""
+"""The read cache reads again after a change, and not otherwise."""
 
 from collections.abc import Callable
 
