@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-# Spark's drivers start in half the time where Spark's classes were archived.
-ARCHIVED := $(VENV)/.archived
 # In an environment of its own: it wants other versions than requirements.lock has.
 CHECKOV := .checkov/.installed
 # Every package by its hash, and so is what builds those that come as sources.
@@ -33,11 +31,7 @@ $(INSTALLED): pyproject.toml requirements.lock .ci/build.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --build-constraints .ci/build.lock --no-deps --editable .
 	@touch $@
 
-$(ARCHIVED): $(INSTALLED)
-	-$(BIN)/python -m qss_spark.jvm_cds_training
-	@touch $@
-
-demo: $(ARCHIVED) ## Stream 336 776 real flights into local stores, ask them meanwhile, compare every row; JOBS=aircraft-stats
+demo: install ## Stream 336 776 real flights into local stores, ask them meanwhile, compare every row; JOBS=aircraft-stats
 	@$(BIN)/qss demo $(if $(JOBS),--jobs $(JOBS))
 
 lint: install ## Format, lint, types and the rules of the architecture
@@ -61,8 +55,7 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml, and th
 	$(COMPILE) --group checkov --output-file .ci/checkov.lock
 
 # One worker more than there are cores: a test that waits for its pods leaves a core to others.
-test: install ## Lint, then all tests
-	@$(MAKE) --jobs 2 --no-print-directory lint $(ARCHIVED)
+test: lint ## Lint, then all tests
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
 
 fuzz: install ## Many requests, other ones in each run: to the fast path in all pieces (FAST_PATH_SEED, FAST_PATH_SECONDS), then by the OpenAPI document to every type of store (EXAMPLES)
@@ -73,7 +66,7 @@ planted: install ## Take each mend of a proven bug out, and damage the fast path
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted_fast_path
 
-bench: $(ARCHIVED) ## Measure every figure; writes .bench/results.json
+bench: install ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench
 
 siege: install ## Two minutes of hostile callers of all kinds against one pod within its default memory limit; ends with 1 where a bound broke (SIEGE=--help)

@@ -9,7 +9,7 @@ from qss_spark.demo.processes import ProgramError
 from qss_spark.demo.run import run_demo
 from qss_spark.demo.scenarios import PLAYS, Play
 from qss_spark.flights import FlightsNotFoundError
-from qss_spark.java.runtime import JavaNotFoundError
+from qss_spark.java import JavaNotFoundError
 
 _NAMES = tuple(play.name for play in PLAYS)
 

