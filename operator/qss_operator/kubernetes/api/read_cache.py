@@ -1,8 +1,10 @@
 """Keeps the API server's last answers, and reads again after a watch saw a change.
 
 The operator never plans from a watch's own copy, which may be late. A watch only tells that the
-last answer is out of date. So a store at rest costs no request, and a change that a watch misses is
-found after `resync_s`.
+last answer is out of date. A watch may miss a change: kopf reports no object that went between two
+of its lists, and its first list comes after the first read. So a new answer is trusted for
+`TRUST_S`, then longer each time that a further read finds it unchanged, up to `RESYNC_S`: a store
+at rest costs next to no requests.
 """
 
 from collections import Counter
@@ -13,7 +15,9 @@ from typing import Protocol
 from qss_operator.kubernetes.api.kinds import STORES, Kind
 from qss_operator.kubernetes.api.requests import Object
 
+TRUST_S = 10.0
 RESYNC_S = 600.0
+_TRUST_GROWS = 3.0
 
 
 class ReadApi(Protocol):
@@ -34,6 +38,7 @@ class ReadApi(Protocol):
 class _Answer:
     objects: list[Object]
     read_at_s: float
+    trust_s: float = TRUST_S
 
 
 class ReadCache:
@@ -48,16 +53,17 @@ class ReadCache:
         *,
         monotonic_s: Callable[[], float],
         on_missed: Callable[[str], None] = lambda _: None,
-        resync_s: float = RESYNC_S,
     ) -> None:
-        """Reads no object; `on_missed` gets a kind that changed although no watch reported it."""
+        """Reads no object; `on_missed` gets a kind that changed although no watch reported it.
+
+        Not before an answer was read twice: the watch may have begun after the first read.
+        """
         self._api = api
         self._namespace = namespace
         self._store = store
         self._selector = selector
         self._monotonic_s = monotonic_s
         self._on_missed = on_missed
-        self._resync_s = resync_s
         self._answers: dict[Kind, _Answer] = {}
         self._news: Counter[Kind] = Counter()  # Changes by kind: one during a read outdates it.
 
@@ -100,15 +106,18 @@ class ReadCache:
 
     async def _read(self, kind: Kind, ask: Callable[[], Awaitable[list[Object]]]) -> list[Object]:
         answer = self._answers.get(kind)
-        if answer is not None and self._monotonic_s() - answer.read_at_s <= self._resync_s:
+        if answer is not None and self._monotonic_s() - answer.read_at_s <= answer.trust_s:
             return answer.objects
         before, started_s = self._news[kind], self._monotonic_s()
         objects = await ask()
         if self._news[kind] != before:
             return objects
-        if answer is not None and _versions(answer.objects) != _versions(objects):
-            self._on_missed(kind.plural)
-        self._answers[kind] = _Answer(objects, started_s)
+        self._answers[kind] = new = _Answer(objects, started_s)
+        if answer is not None:
+            if _versions(answer.objects) == _versions(objects):
+                new.trust_s = min(RESYNC_S, answer.trust_s * _TRUST_GROWS)
+            elif answer.trust_s > TRUST_S:
+                self._on_missed(kind.plural)
         return objects
 
     async def _find_store(self) -> list[Object]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qss_operator.kubernetes.api.kinds import PODS, STORES, Kind
-from qss_operator.kubernetes.api.read_cache import ReadCache
+from qss_operator.kubernetes.api.read_cache import TRUST_S, ReadCache
 from qss_operator.kubernetes.api.requests import Object
 
 
@@ -87,12 +87,25 @@ async def test_our_own_writes_are_known_without_a_read() -> None:
     assert len(server.asked) == 1
 
 
-async def test_after_a_while_everything_is_read_again_whatever_the_watches_say() -> None:
+async def test_an_answer_is_trusted_longer_each_time_that_it_is_found_unchanged() -> None:
+    server, live, now_s = make()
+    read_at_s = list[int]()
+    for now in range(3000):
+        now_s[0], before = float(now), len(server.asked)
+        await live.children(PODS)
+        if len(server.asked) > before:
+            read_at_s.append(now)
+    assert read_at_s == [0, 11, 42, 133, 404, 1005, 1606, 2207, 2808]
+
+
+async def test_a_pod_that_went_before_the_watch_began_is_found_gone_soon() -> None:
     server, live, now_s = make()
     await live.children(PODS)
-    now_s[0] = 601.0
-    await live.children(PODS)
-    assert len(server.asked) == 2
+    server.pods = []  # The watch's first list comes later, so it reports nothing of the pod.
+    now_s[0] = TRUST_S
+    assert await live.children(PODS)
+    now_s[0] = TRUST_S + 0.1
+    assert await live.children(PODS) == {}
 
 
 async def test_a_deleted_store_is_none() -> None:
@@ -101,16 +114,17 @@ async def test_a_deleted_store_is_none() -> None:
     assert await live.store() is None
 
 
-async def test_a_change_that_no_watch_told_is_noticed() -> None:
+async def test_a_change_that_no_watch_reported_is_counted_unless_the_watch_may_be_younger() -> None:
     server, now_s, missed = Server(), [0.0], list[str]()
     live = ReadCache(
         server, "shop", "words", "of=words", monotonic_s=lambda: now_s[0], on_missed=missed.append
     )
     await live.children(PODS)
-    now_s[0] = 601.0
-    await live.children(PODS)
-    assert missed == [], "nothing had changed"
     server.pods = [named("words-0", "6")]
-    now_s[0] = 1300.0
+    for now_s[0] in (20.0, 40.0):
+        await live.children(PODS)
+    assert missed == [], "the first answer may be older than the watch; the second is unchanged"
+    server.pods = [named("words-0", "7")]
+    now_s[0] = 100.0
     await live.children(PODS)
     assert missed == ["pods"]
