@@ -341,7 +341,7 @@ async def test_a_moved_family_is_not_walked_over_again(tmp_path: Path) -> None:
     cluster = Cluster(make_definition(1), tmp_path, lambda _: held)
     await cluster.start(1, [configuration(0, 0)])
     try:
-        replica = cluster.nodes[0].pod.replicas[PartitionId(0)]
+        replica = cluster.nodes[0].pod.registry.replicas[PartitionId(0)]
         await commit_rows(replica, rows_of(450), batch=0, position={})
         await change_format(cluster, "Plain")
         await move_all(replica)

@@ -8,7 +8,7 @@ import pytest
 from qss_core.errors import CorruptionError
 from qss_core.formats.values import Format
 from qss_core.model import PartitionId, StoreSettings
-from qss_store.replicas.volume.kept_files import Volume
+from qss_store.replicas.volume.assignment_file import read_assignment
 from qss_store.transactions.commands import Barrier
 from qss_testing.faults.damage import SPOILT, spoil, spoilt_cluster
 from qss_testing.faults.rolled_back import values, write
@@ -29,9 +29,11 @@ async def test_the_others_take_a_format_and_the_assignment_is_kept(tmp_path: Pat
         cluster.limits = StoreSettings(staged_bytes_max=12345)
         changed = [configuration(number, 0, epoch=2 if number == 2 else 1) for number in range(3)]
         await cluster.assign(changed)
-        kept = Volume(tmp_path / "0").assignment()
-        assert kept == pod.assignment == cluster.assignment
-        formats = [pod.replicas[PartitionId(number)].definition.format for number in range(3)]
+        kept = read_assignment(tmp_path / "0")
+        assert kept == pod.registry.assignment == cluster.assignment
+        formats = [
+            pod.registry.replicas[PartitionId(number)].definition.format for number in range(3)
+        ]
         assert formats == [NEXT_FORMAT, "Timestamped", NEXT_FORMAT]
         assert cluster.replica(2).log.configuration.epoch == 2
         # It is told, takes nothing more, and is read as before, in the format that is asked for.
@@ -44,7 +46,7 @@ async def test_the_others_take_a_format_and_the_assignment_is_kept(tmp_path: Pat
         # Other assignments are taken too.
         cluster.limits = StoreSettings(staged_bytes_max=54321)
         await cluster.assign(changed)
-        assert pod.placed().settings.staged_bytes_max == 54321
+        assert pod.registry.placed().settings.staged_bytes_max == 54321
         spoil(cluster, is_spoilt=False)
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
@@ -66,7 +68,7 @@ async def test_the_others_take_their_epochs_where_one_cannot_keep_its_own(tmp_pa
         epochs = [cluster.replica(number).log.configuration.epoch for number in (0, 2)]
         assert epochs == [3, 3]
         assert states(cluster) == ["serving", "failed", "serving"]
-        kept = Volume(tmp_path / "0").assignment()
+        kept = read_assignment(tmp_path / "0")
         assert kept is not None
         assert [one.epoch for one in kept.partitions] == [3, 3, 3]
         spoil(cluster, is_spoilt=False)

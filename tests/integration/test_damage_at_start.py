@@ -78,7 +78,7 @@ async def test_damaged_files_lose_only_their_partition_and_the_loss_can_be_accep
         assert held.pod.is_ready
         assert cluster.rows(0) == cluster.rows(2) == {b"k": b"1"}
         with pytest.raises(CorruptionError, match="partition 1 of pod words-0 is lost"):
-            held.pod.local(SPOILT)
+            held.pod.registry.local(SPOILT)
         (lost,) = held.pod.report().lost
         assert (lost.partition, lost.is_waiting) == (SPOILT, False)
         (await accept(cluster, SPOILT)).json()
@@ -171,9 +171,9 @@ async def test_what_passes_by_itself_is_tried_again(tmp_path: Path, error: Excep
         (lost,) = pod.report().lost
         assert (lost.partition, lost.is_waiting) == (SPOILT, True)
         with pytest.raises(StoreError):
-            pod.local(SPOILT)
+            pod.registry.local(SPOILT)
         ends()
-        await wait_until_async(lambda: PartitionId(SPOILT) in pod.replicas)
+        await wait_until_async(lambda: PartitionId(SPOILT) in pod.registry.replicas)
         assert pod.report().lost == ()
         assert values(cluster) == [b"1"] * 3
 
@@ -197,7 +197,7 @@ async def test_a_partition_that_waits_has_no_lost_one_opened_again(tmp_path: Pat
         pod = (await cluster.start_pod(0)).pod
         await wait_until_async(lambda: opened[str(SPOILT)] == 2)
         fails = False
-        await wait_until_async(lambda: PartitionId(SPOILT) in pod.replicas)
+        await wait_until_async(lambda: PartitionId(SPOILT) in pod.registry.replicas)
         assert opened == {"0": 1, str(SPOILT): 3, "2": 1}
 
 
@@ -234,7 +234,7 @@ async def test_a_replica_that_does_not_close_well_keeps_no_other_from_being_clos
     async with cluster_of(tmp_path, pods=1) as cluster:
         (await write(cluster, 0, b"1")).json()
         closed, pod = [], cluster.pods[0].pod
-        for number, replica in pod.replicas.items():
+        for number, replica in pod.registry.replicas.items():
             engine, close = replica.engine, replica.engine.close
 
             def closing(number: int = number, close: Callable[[], None] = close) -> None:

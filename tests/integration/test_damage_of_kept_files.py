@@ -64,7 +64,7 @@ async def test_a_pod_whose_assignment_cannot_be_read_starts_and_serves_nothing(
         report = held.pod.report()
         assert (report.store_id, report.ready, report.replicas) == (None, False, ())
         with pytest.raises(NotReadyError):
-            held.pod.local(0)
+            held.pod.registry.local(0)
         # An operator that takes the store for a new one is refused.
         body = encode(cluster.assignment)
         refused = await held.internal.send("PUT", "/control/assignment", body, {})
@@ -131,10 +131,10 @@ async def test_a_volume_without_its_assignment_is_compared_before_it_is_served(
         held = await cluster.start_pod(SPOILT)
         await held.pod.assign(cluster.assignment, is_emptied=True)
         with pytest.raises(NotReadyError, match="compares its data with the other pods"):
-            held.pod.local(SPOILT)
+            held.pod.registry.local(SPOILT)
         await held.comparison.first()
         with pytest.raises(RolledBackError):
-            held.pod.local(SPOILT)
+            held.pod.registry.local(SPOILT)
 
 
 async def test_an_acceptance_compares_a_volume_without_its_assignment(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def is_done(cluster: Cluster) -> bool:
     return all(
         replica.migration.report(replica.shown_families()) is None
         for node in cluster.nodes.values()
-        for replica in node.pod.replicas.values()
+        for replica in node.pod.registry.replicas.values()
     )
 
 

@@ -39,9 +39,9 @@ async def stopped(volume: Path) -> tuple[Cluster, Path]:
     definition = by_value(format="Timestamped", partitions=2)
     cluster = Cluster(definition, volume, open_rocksdb(), extensions=BY_VALUE)
     await cluster.start(1)
-    for replica in cluster.nodes[0].pod.replicas.values():
+    for replica in cluster.nodes[0].pod.registry.replicas.values():
         await commit_rows(replica, PUTS, batch=0, position={})
-    spoilt = cluster.nodes[0].pod.replicas[SPOILT]
+    spoilt = cluster.nodes[0].pod.registry.replicas[SPOILT]
     assert isinstance(spoilt.engine, RocksDbEngine)
     directory = volume / "0" / "partitions" / str(SPOILT)
     before = set(directory.glob("*.sst"))
@@ -59,8 +59,8 @@ async def stopped(volume: Path) -> tuple[Cluster, Path]:
 async def assert_the_other_one_is_served(pod: Pod) -> None:
     # What is damaged does not come by waiting: the pod is ready for the other one.
     await wait_until_async(lambda: pod.is_ready)
-    assert pod.replicas[WHOLE].view is not None
-    assert SPOILT not in pod.replicas
+    assert pod.registry.replicas[WHOLE].view is not None
+    assert SPOILT not in pod.registry.replicas
     assert [(one.partition, one.is_waiting) for one in pod.report().lost] == [(SPOILT, False)]
 
 
@@ -81,22 +81,22 @@ async def test_damage_that_is_met_later_loses_only_its_partition(tmp_path: Path)
     try:
         pod = (await cluster.start_pod(0)).pod
         assert not pod.is_ready  # It makes indexes.
-        replica, before = pod.replicas[SPOILT], pod.news.version
+        replica, before = pod.registry.replicas[SPOILT], pod.news.version
         assert isinstance(replica.engine, SpoiltWhenTold)
         asked = replica.append(Barrier())  # To be applied behind the indexes.
         replica.engine.is_spoilt = True
         with pytest.raises(CorruptionError, match="a block is damaged"):
             await asked
         await wait_until_async(lambda: pod.news.version > before)  # The operator is told.
-        assert SPOILT not in pod.replicas
+        assert SPOILT not in pod.registry.replicas
         with pytest.raises(CorruptionError, match="is lost: a block is damaged"):
-            pod.local(SPOILT)
+            pod.registry.local(SPOILT)
         with pytest.raises(CorruptionError, match="a block is damaged"):
             replica.append(Barrier())
         await assert_the_other_one_is_served(pod)
         # It is no loss for ever: a person may accept it.
         await accept_loss(pod)
-        await wait_until_async(lambda: pod.replicas[SPOILT].view is not None)
+        await wait_until_async(lambda: pod.registry.replicas[SPOILT].view is not None)
         assert pod.report().lost == ()
         assert pod.is_ready
     finally:
@@ -104,7 +104,7 @@ async def test_damage_that_is_met_later_loses_only_its_partition(tmp_path: Path)
 
 
 async def accept_loss(pod: Pod) -> None:
-    definition = pod.placed().definition
+    definition = pod.registry.placed().definition
     request = AcceptLossRequest(store_id=definition.store_id, partition=SPOILT, epoch=Epoch(1))
     async with PeerSession() as session:
         comparison = Comparison(pod, Peers(session), Settings())

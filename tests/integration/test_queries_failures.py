@@ -50,8 +50,8 @@ async def move_address(cluster: Cluster, ordinal: int, port: int, epoch: int = 9
     """Tells pod 0 that another pod listens elsewhere."""
     cluster.ports[ordinal] = port
     pod = cluster.nodes[0].pod
-    assert pod.assignment is not None
-    known: list[PartitionConfiguration] = list(pod.assignment.partitions)
+    assert pod.registry.assignment is not None
+    known: list[PartitionConfiguration] = list(pod.registry.assignment.partitions)
     await pod.assign(cluster.assignment(known))
 
 
@@ -282,7 +282,7 @@ async def test_a_replica_that_is_being_opened_is_not_ready(
     start_cluster: StartCluster, api: MakeApi
 ) -> None:
     cluster = await replicated(start_cluster)
-    opening = cluster.nodes[1].pod.replicas[PartitionId(0)]
+    opening = cluster.nodes[1].pod.registry.replicas[PartitionId(0)]
     view, opening.current_view.view = opening.current_view.view, None
     opening.health.failure = CorruptionError("block 7 is damaged")
     standby = api(cluster, 1)

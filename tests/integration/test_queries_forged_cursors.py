@@ -77,7 +77,7 @@ async def test_index_rows_outside_of_the_bounds_are_never_given(
     cluster = Cluster(by_value(), tmp_path, open_memory(), extensions=BY_VALUE)
     try:
         await cluster.start(1)
-        replica = cluster.nodes[0].pod.replicas[PartitionId(0)]
+        replica = cluster.nodes[0].pod.registry.replicas[PartitionId(0)]
         rows = [Put(b"k%d" % number, b"%d" % number, 1) for number in range(10)]
         await commit_rows(replica, rows, batch=0, position={})
         query = {"type": "IndexQuery", "index": "by-value", "lower": "3", "upper": "5"}

@@ -50,8 +50,8 @@ async def move_address(cluster: Cluster, ordinal: int, port: int) -> None:
     """Tells pod 0 that another pod listens elsewhere."""
     cluster.ports[ordinal] = port
     pod = cluster.nodes[0].pod
-    assert pod.assignment is not None
-    known: list[PartitionConfiguration] = list(pod.assignment.partitions)
+    assert pod.registry.assignment is not None
+    known: list[PartitionConfiguration] = list(pod.registry.assignment.partitions)
     await pod.assign(cluster.assignment(known))
 
 

@@ -289,8 +289,8 @@ async def test_a_stream_that_breaks_off_goes_on_after_its_last_whole_row(
     whole = await api(cluster, 1).get(f"{path}&scope=local", Accept=NDJSON)
     sent = b"\n".join(whole.body.splitlines()[:2]) + b'\n{"key":"k'
     pod, real_port = cluster.nodes[0].pod, cluster.ports[1]
-    assert pod.assignment is not None
-    known = list(pod.assignment.partitions)
+    assert pod.registry.assignment is not None
+    known = list(pod.registry.assignment.partitions)
     async with strange_pod(http_answer(200, NDJSON, sent, length=9999)) as breaking:
         cluster.ports[1] = breaking.port
         await pod.assign(cluster.assignment(known))

@@ -310,7 +310,7 @@ async def test_a_commit_has_no_more_bytes_than_its_partitions_need(tmp_path: Pat
     async with write_cluster(tmp_path, pods=1) as cluster:
         writer = cluster.writer()
         epoch = await writer.epoch()
-        partitions = cluster.pods[0].pod.placed().definition.partitions
+        partitions = cluster.pods[0].pod.registry.placed().definition.partitions
         name = "t" * (commit_bytes_max(partitions) + 1)
         refused = await writer.commit(epoch, 0, {}, position={name: {}})
         told = refused.problem(413, "LIMIT_EXCEEDED")["detail"]

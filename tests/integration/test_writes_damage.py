@@ -44,10 +44,10 @@ async def stage(writer: Writer, epoch: int, batch: int, rows: dict[bytes, bytes]
 async def assert_only_one_is_lost(cluster: WriteCluster, why: str) -> None:
     pod = cluster.pods[0].pod
     assert pod.is_ready
-    assert sorted(pod.replicas) == [0, 2]
+    assert sorted(pod.registry.replicas) == [0, 2]
     assert (cluster.rows(0), cluster.rows(2)) == (ROWS, ROWS)
     with pytest.raises(CorruptionError, match=why):
-        pod.local(SPOILT)
+        pod.registry.local(SPOILT)
 
 
 # --- Damaged blocks
@@ -152,19 +152,21 @@ async def test_a_restart_on_a_full_volume_serves_what_is_whole(
         committing.cancel()
         await cluster.stop_pod(0)
         held = await cluster.start_pod(0)
-        assert sorted(held.pod.replicas) == [0, 1, 2]
-        for partition, replica in held.pod.replicas.items():
+        assert sorted(held.pod.registry.replicas) == [0, 1, 2]
+        for partition, replica in held.pod.registry.replicas.items():
             is_whole = replica.engine.get(META, APPLYING) is None
             assert (replica.view is not None) == is_whole
             if is_whole:
                 assert set(cluster.rows(partition).values()) in ({b"v"}, {b"w"})
-        assert any(isinstance(one.failure, DiskFullError) for one in held.pod.replicas.values())
+        assert any(
+            isinstance(one.failure, DiskFullError) for one in held.pod.registry.replicas.values()
+        )
         full = False
         held.coordination.go_on()
         await wait_until_async(
             lambda: all(
                 one.view is not None and one.view.sequence == 2
-                for one in held.pod.replicas.values()
+                for one in held.pod.registry.replicas.values()
             )
         )
         assert all(cluster.rows(partition) == newer for partition in range(PARTITIONS))
@@ -215,7 +217,7 @@ async def test_a_clean_stop_leaves_nothing_to_miss(tmp_path: Path) -> None:
         for _ in range(3):
             await cluster.stop_pod(0)
             held = await cluster.start_pod(0)
-            assert sorted(held.pod.replicas) == [0, 1, 2]
+            assert sorted(held.pod.registry.replicas) == [0, 1, 2]
 
 
 async def test_older_files_of_one_partition_are_damage_and_the_newer_ones_are_taken_back(
@@ -281,7 +283,7 @@ async def test_a_volume_of_another_pod_is_refused(tmp_path: Path) -> None:
         engine.write(batch)
         held = await cluster.start_pod(0)
         with pytest.raises(CorruptionError, match="made by pod 5, not by pod 0"):
-            held.pod.local(PartitionId(0))
+            held.pod.registry.local(PartitionId(0))
 
 
 async def write_one(cluster: WriteCluster) -> None:

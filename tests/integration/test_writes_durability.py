@@ -117,7 +117,7 @@ async def test_a_log_of_many_small_entries_is_cut_as_far_as_retention_says(tmp_p
     await services.pod.start()
     short = StoreSettings(changelog_retention_ms=1000)
     await services.pod.assign(make_assignment(1, pods=1, settings=short))
-    replica = services.pod.local(0)
+    replica = services.pod.registry.local(0)
     await append_aborts(services, 3000)
     clock.now_s += 30.0
     kept = replica.log.end
@@ -131,7 +131,7 @@ async def test_an_edited_retention_reaches_a_replica_that_runs(tmp_path: Path) -
     services = Services(0, tmp_path, open_memory(), FaultyNetwork(Random(0), 0.0))
     await services.pod.start()
     await services.pod.assign(ASSIGNMENT)
-    replica = services.pod.local(0)
+    replica = services.pod.registry.local(0)
     await append_aborts(services, 10)
     await services.maintenance.round()
     assert replica.log.start == 0
@@ -143,7 +143,7 @@ async def test_an_edited_retention_reaches_a_replica_that_runs(tmp_path: Path) -
 
 
 async def append_aborts(services: Services, count: int) -> None:
-    replica = services.pod.local(0)
+    replica = services.pod.registry.local(0)
     abort = Abort(writer="w", generation=1, batch=0, writer_epoch=WriterEpoch(0))
     await asyncio.gather(*(replica.append(abort) for _ in range(count)))
 
@@ -165,7 +165,7 @@ async def test_an_entry_that_no_sync_covered_is_not_acknowledged_by_a_new_epoch(
             services.batches.stage(stage_of(opened, 2), [slice_of(b"k2")])
         )
         await asyncio.sleep(0)  # It is logged while the sync of the first one goes on.
-        assert services.pod.local(0).log.end == 3
+        assert services.pod.registry.local(0).log.end == 3
         newer = tuple(msgspec.structs.replace(one, epoch=Epoch(2)) for one in ASSIGNMENT.partitions)
         await services.pod.assign(msgspec.structs.replace(ASSIGNMENT, partitions=newer))
         engine.let_one_end()
@@ -227,14 +227,14 @@ async def test_a_commit_that_is_sent_again_while_it_is_logged_is_logged_once(
         opened = await opened_writer(services)
         rows = (slice_of(b"k"),)
         commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
-        before = services.pod.local(0).log.end
+        before = services.pod.registry.local(0).log.end
         engine.slow_down()
         first = asyncio.ensure_future(
             services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
         )
         engine.let_one_end()  # The decision's.
-        await wait_until_async(lambda: services.pod.local(0).log.end == before + 2)
-        coordinator = services.pod.local(0).machine.coordinator
+        await wait_until_async(lambda: services.pod.registry.local(0).log.end == before + 2)
+        coordinator = services.pod.registry.local(0).machine.coordinator
         assert coordinator is not None
         assert coordinator.decision is not None
         again = CommitPartitionsRequest(
@@ -244,7 +244,7 @@ async def test_a_commit_that_is_sent_again_while_it_is_logged_is_logged_once(
         )
         repeat = asyncio.ensure_future(services.batches.commit(again, {PartitionId(0): rows[0]}))
         await asyncio.sleep(0)
-        assert services.pod.local(0).log.end == before + 2
+        assert services.pod.registry.local(0).log.end == before + 2
         engine.speed_up()
         assert (await repeat).partitions == {"0": None}
         assert (await first).sequence == 1
@@ -257,14 +257,14 @@ async def test_another_batch_at_the_sequence_of_a_logged_commit_is_not_taken_for
         opened = await opened_writer(services)
         rows = (slice_of(b"k"),)
         commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
-        before = services.pod.local(0).log.end
+        before = services.pod.registry.local(0).log.end
         engine.slow_down()
         first = asyncio.ensure_future(
             services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
         )
         engine.let_one_end()  # The decision's.
-        await wait_until_async(lambda: services.pod.local(0).log.end == before + 2)
-        coordinator = services.pod.local(0).machine.coordinator
+        await wait_until_async(lambda: services.pod.registry.local(0).log.end == before + 2)
+        coordinator = services.pod.registry.local(0).machine.coordinator
         assert coordinator is not None
         assert coordinator.decision is not None
         other = CommitPartitionsRequest(
@@ -288,12 +288,12 @@ async def test_a_decision_that_is_logged_is_waited_for_and_not_logged_again(
         opened = await opened_writer(services)
         rows = (slice_of(b"k"),)
         commit = CommitRequest(generation=1, chunks={}, position={}, fingerprint="b0")
-        before = services.pod.local(0).log.end
+        before = services.pod.registry.local(0).log.end
         engine.slow_down()
         first = asyncio.ensure_future(
             services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
         )
-        await wait_until_async(lambda: services.pod.local(0).log.end == before + 1)
+        await wait_until_async(lambda: services.pod.registry.local(0).log.end == before + 1)
         for task in services.coordination.tasks:
             task.cancel()  # As where the request gives up waiting for the disk.
         await asyncio.wait([first])
@@ -302,7 +302,7 @@ async def test_a_decision_that_is_logged_is_waited_for_and_not_logged_again(
         )
         for _ in range(20):
             await asyncio.sleep(0)
-        assert services.pod.local(0).log.end == before + 1
+        assert services.pod.registry.local(0).log.end == before + 1
         engine.speed_up()
         assert (await second).already_applied
 

@@ -157,7 +157,7 @@ async def test_a_partition_that_is_lost_begins_with_what_is_left_of_it(
             manifest.write_bytes(manifest.read_bytes()[:20])
         held = await cluster.start_pod(1)
         with pytest.raises(CorruptionError):
-            held.pod.local(1)
+            held.pod.registry.local(1)
         assert [one.partition for one in held.pod.report().lost] == [1]
         (await accept(cluster, 1)).json()
         assert held.pod.report().lost == ()
@@ -219,7 +219,7 @@ async def test_an_acceptance_that_fails_tells_nobody_that_a_batch_was_completed(
         await cluster.start_pod(0)
         is_full = True
         (await accept(cluster, 0)).problem(507, "DISK_FULL")
-        completed = [held.pod.completion.completed for held in cluster.pods.values()]
+        completed = [held.pod.registry.completion.completed for held in cluster.pods.values()]
         assert max(completed) <= 1
         await cluster.stop_pod(0)
         cluster.open_engine = open_engine
@@ -267,10 +267,10 @@ async def test_a_database_that_has_no_room_to_be_opened_keeps_no_other_from_bein
         assert held.pod.is_ready
         assert cluster.rows(0) == cluster.rows(1) == {b"k": b"1"}
         with pytest.raises(DiskFullError):
-            held.pod.local(2)
+            held.pod.registry.local(2)
         assert [(one.partition, one.is_waiting) for one in held.pod.report().lost] == [(2, True)]
         is_full = False
-        await wait_until_async(lambda: PartitionId(2) in held.pod.replicas)
+        await wait_until_async(lambda: PartitionId(2) in held.pod.registry.replicas)
         assert cluster.rows(2) == {b"k": b"1"}
         assert held.pod.report().lost == ()
 

@@ -152,7 +152,7 @@ async def test_an_acceptance_that_ends_anywhere_leaves_the_partition_lost(
                 break
             await cluster.assign(cluster.configurations)  # It opens what it holds, again.
             with pytest.raises(CorruptionError):
-                held.pod.local(0)
+                held.pod.registry.local(0)
             await cluster.stop_pod(0)
             held = await cluster.start_pod(0)
             assert [one.partition for one in held.pod.report().lost] == [0], steps
@@ -232,7 +232,7 @@ async def test_a_participant_takes_the_batch_in_flight_after_its_loss_is_accepte
         await wait_until_async(lambda: cluster.rows(0)[b"k"] == cluster.rows(2)[b"k"] == b"3")
         held = await cluster.start_pod(1)
         with pytest.raises(RolledBackError, match="holds sequence 1, and 2 was completed"):
-            held.pod.local(1)
+            held.pod.registry.local(1)
         (await accept(cluster, 1)).json()
         coordinator = cluster.replica(0).machine.coordinator
         assert coordinator is not None
@@ -267,7 +267,7 @@ async def test_a_decision_that_partition_0_still_has_is_seen_through_after_its_l
         cut_the_log(tmp_path / "0" / "partitions" / "0", 5)
         held = await cluster.start_pod(0)
         with pytest.raises(CorruptionError):
-            held.pod.local(0)
+            held.pod.registry.local(0)
         await cluster.start_pod(2)
         (await accept(cluster, 0)).json()
         await wait_until_async(lambda: cluster.rows(2)[b"k"] == b"2")
@@ -290,7 +290,7 @@ async def test_a_decision_whose_rows_are_damaged_is_told_and_can_be_given_up(
         spoil_payload(replica.engine, offset)
         cluster.pods[0].coordination.go_on()
         held = cluster.pods[0].pod
-        await wait_until_async(lambda: held.completion.lacks(replica) == 2)
+        await wait_until_async(lambda: held.registry.completion.lacks(replica) == 2)
         (report,) = held.report().replicas
         assert (report.state, report.completed) == ("behind", 2)
         await cluster.start_pod(1)

@@ -28,7 +28,7 @@ async def test_a_volume_that_went_back_is_told_when_its_pod_starts(
         await rolled_back(cluster, tmp_path, pod)
         held = cluster.pods[pod].pod
         with pytest.raises(RolledBackError, match=f"partition {pod} holds sequence 1, and 2"):
-            held.local(pod)
+            held.registry.local(pod)
         (report,) = held.report().replicas
         assert (report.state, report.sequence, report.completed) == ("behind", 1, 2)
         assert report.error is not None
@@ -43,7 +43,7 @@ async def test_no_batch_is_decided_on_a_volume_that_went_back(tmp_path: Path, po
     async with cluster_of(tmp_path) as cluster:
         await rolled_back(cluster, tmp_path, pod)
         for held in cluster.pods.values():
-            held.pod.completion = Completion()
+            held.pod.registry.completion = Completion()
         # Another writer: the run that wrote the second batch may be unknown to partition 0.
         writer = cluster.writer(name="other")
         epoch = await writer.epoch()
@@ -71,7 +71,7 @@ async def test_one_partition_of_a_pod_that_went_back_is_told_by_the_others(tmp_p
         (tmp_path / "0" / "synced.json").unlink()
         held = await cluster.start_pod(0)
         with pytest.raises(RolledBackError):
-            held.pod.local(2)
+            held.pod.registry.local(2)
         assert cluster.rows(0) == cluster.rows(1) == {b"k": b"2"}
 
 
@@ -117,11 +117,11 @@ async def test_a_pod_that_went_back_by_one_batch_serves_nothing_of_it(tmp_path: 
         pod = cluster.pods[0].pod
         for number in (0, 2):
             with pytest.raises(RolledBackError, match="holds sequence 1, and 2 was completed"):
-                pod.local(number)
+                pod.registry.local(number)
         assert [report.state for report in pod.report().replicas] == ["behind"] * 2
         (await accept(cluster, 0)).json()
         with pytest.raises(RolledBackError):
-            pod.local(2)
+            pod.registry.local(2)
         (await accept(cluster, 2)).json()
         assert [losses(cluster, number) for number in (0, 2)] == [[(2, 2, 1)]] * 2
         (await write(cluster, 2, b"3", "run-3")).json()

@@ -353,7 +353,9 @@ async def test_a_commit_is_applied_once_in_its_order_whoever_sends_it(
     for sequence, batch in [(1, 0), (1, 0), (2, 1), (1, 0), (2, 1)]:
         assert (await commit(sequence, batch)).json()["partitions"] == {"0": None, "2": None}
     for partition in (0, 2):
-        participant = cluster.pods[0].pod.replicas[PartitionId(partition)].machine.participant
+        participant = (
+            cluster.pods[0].pod.registry.replicas[PartitionId(partition)].machine.participant
+        )
         assert participant.sequence == 2
 
 

@@ -68,7 +68,7 @@ async def test_partition_directories_that_were_swapped_are_refused(tmp_path: Pat
         held = await cluster.start_pod(0)
         for partition in (0, 1):
             with pytest.raises(CorruptionError, match="mixed up"):
-                held.pod.local(partition)
+                held.pod.registry.local(partition)
         await cluster.stop_pod(0)
         swap(tmp_path / "0" / "partitions")
         await cluster.start_pod(0)
@@ -113,14 +113,14 @@ async def test_a_partition_that_is_lost_is_missed_and_not_made_anew(
         assert held.pod.is_ready  # For the others; what is lost does not come by waiting.
         reported = {one.configuration.partition for one in held.pod.report().replicas}
         assert reported.isdisjoint(lost)
-        assert len(held.pod.replicas) == 2 - len(lost)
+        assert len(held.pod.registry.replicas) == 2 - len(lost)
         with pytest.raises(CorruptionError, match="partition 0 of pod words-0 is lost"):
-            held.pod.local(0)
+            held.pod.registry.local(0)
         told = await held.internal.send(
             "PUT", "/control/assignment", encode(cluster.assignment), {}
         )
         told.json()  # Nor is it made when the operator comes, who may not have seen it yet.
-        assert len(held.pod.replicas) == 2 - len(lost)
+        assert len(held.pod.registry.replicas) == 2 - len(lost)
         assert all(table.exists() for table in tables)
         assert (partitions / "0").exists() == (loss in ("current", "manifest"))
 

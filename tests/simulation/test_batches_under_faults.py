@@ -179,7 +179,7 @@ def rows_by_partition(cluster: FaultyCluster) -> list[dict[str, str]]:
     """What readers see in each partition."""
     shown = []
     for partition in range(PARTITIONS):
-        replica = cluster.services(int(cluster.active(partition))).pod.local(partition)
+        replica = cluster.services(int(cluster.active(partition))).pod.registry.local(partition)
         assert replica.view is not None
         shown.append(
             {key.decode(): value[8:].decode() for key, value in replica.view.snapshot.scan()}
@@ -207,7 +207,7 @@ def assert_whole(cluster: FaultyCluster, drivers: list[Driver]) -> None:
 def assert_one_state(cluster: FaultyCluster) -> None:
     """All partitions are at one sequence and position; nothing is left to do or to sweep."""
     replicas = [
-        cluster.services(int(cluster.active(partition))).pod.local(partition)
+        cluster.services(int(cluster.active(partition))).pod.registry.local(partition)
         for partition in range(PARTITIONS)
     ]
     coordinator = replicas[0].machine.coordinator

@@ -35,7 +35,7 @@ def check(story: Story) -> None:
     """Rows are those of the plot's end, and the index is theirs."""
     story.check_end()
     assert story.services is not None
-    for replica in story.services.pod.replicas.values():
+    for replica in story.services.pod.registry.replicas.values():
         assert replica.view is not None
         check_index(replica.view, story.services.pod.indexing)
 

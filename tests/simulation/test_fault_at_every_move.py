@@ -34,7 +34,7 @@ class MigratingStory(Story):
     def replicas(self) -> list[Replica]:
         """Those of the story's pod."""
         assert self.services is not None
-        return list(self.services.pod.replicas.values())
+        return list(self.services.pod.registry.replicas.values())
 
     async def happens_after(self, number: int) -> None:
         """The next format; rows of the one before are still left."""

@@ -76,30 +76,30 @@ class DiscoveryApi:
     async def stores(self, request: web.Request) -> web.Response:
         """The stores of this pod."""
         _parse(request)
-        definition = self._pod.placed().definition
+        definition = self._pod.registry.placed().definition
         summary = StoreSummary(name=definition.name, type=definition.type)
         return json_response(Stores(stores=(summary,)))
 
     async def all_instances(self, request: web.Request) -> web.Response:
         """The pods of the stores that this pod knows."""
         _parse(request)
-        metadata = self._metadata(self._pod.placed())
+        metadata = self._metadata(self._pod.registry.placed())
         return json_response(Instances(stores={metadata.definition.name: metadata.instances}))
 
     async def instances(self, request: web.Request) -> web.Response:
         """A store's pods, definition and assignment."""
-        assignment = self._pod.check_store(request.match_info["store"])
+        assignment = self._pod.registry.check_store(request.match_info["store"])
         _parse(request)
         return json_response(self._metadata(assignment))
 
     async def instance(self, request: web.Request) -> web.Response:
         """Where a key lives, whether or not it is there."""
-        assignment = self._pod.check_store(request.match_info["store"])
+        assignment = self._pod.registry.check_store(request.match_info["store"])
         options = options_of(_parse(request, KEY_METADATA_PARAMETERS))
         codec = codec_of(assignment.definition)
         key = key_of_text(key_text(request), codec)
         partition = partition_of_key(key, options.partition, codec)
-        configuration = self._pod.configuration(partition)
+        configuration = self._pod.registry.configuration(partition)
         by_ordinal = {one.ordinal: one for one in self._metadata(assignment).instances}
         return json_response(
             KeyMetadata(
@@ -115,11 +115,11 @@ class DiscoveryApi:
 
     async def lags(self, request: web.Request) -> web.Response:
         """How far the replicas of this pod are."""
-        self._pod.check_store(request.match_info["store"])
+        self._pod.registry.check_store(request.match_info["store"])
         _parse(request)
         partitions = {
             str(number): _lag(replica, replica.role)
-            for number, replica in sorted(self._pod.replicas.items())
+            for number, replica in sorted(self._pod.registry.replicas.items())
             if replica.role is not None
         }
         return json_response(
@@ -129,7 +129,8 @@ class DiscoveryApi:
     def _metadata(self, assignment: StoreAssignment) -> StoreMetadata:
         """The newest that this pod knows: a replica may have heard of a later epoch."""
         newest = tuple(
-            self._pod.configuration(number) for number in range(assignment.definition.partitions)
+            self._pod.registry.configuration(number)
+            for number in range(assignment.definition.partitions)
         )
         return metadata_of(msgspec.structs.replace(assignment, partitions=newest))
 

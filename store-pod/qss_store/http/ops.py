@@ -19,7 +19,7 @@ def make_ops_app(services: PodServices) -> web.Application:
         pod.metrics.volume_bytes.set(volume.total)
         pod.metrics.volume_free_bytes.set(volume.free)
         pod.metrics.writer_silent.set(sweeper.writer_silent_s())
-        for partition, replica in pod.replicas.items():
+        for partition, replica in pod.registry.replicas.items():
             pod.metrics.applied_offset.labels(str(partition)).set(replica.log.applied)
             migration = replica.migration.report(replica.shown_families())
             left = pod.metrics.migration_records_left.labels(str(partition))
@@ -37,10 +37,10 @@ def make_ops_app(services: PodServices) -> web.Application:
     async def readyz(_: web.Request) -> web.Response:
         if pod.is_ready:
             return web.Response(text="ok\n")
-        why = "opening replicas" if pod.assignment else "waiting for an assignment"
+        why = "opening replicas" if pod.registry.assignment else "waiting for an assignment"
         failures = [
             f"partition {number}: {replica.failure.message}"
-            for number, replica in sorted(pod.replicas.items())
+            for number, replica in sorted(pod.registry.replicas.items())
             if replica.failure
         ]
         return web.Response(status=503, text="\n".join([why, *failures]) + "\n")

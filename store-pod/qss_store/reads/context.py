@@ -35,7 +35,7 @@ class ReadContext:
 
     def codec(self, store: str) -> Codec:
         """The codec of a store. Raises StoreNotFoundError, NotReadyError."""
-        definition = self.pod.check_store(store).definition
+        definition = self.pod.registry.check_store(store).definition
         if self._codec is None or definition is not self._definition:
             self._definition = definition
             self._codec = codec_of(definition, self.pod.indexing)
@@ -93,7 +93,7 @@ class ReadContext:
                 found[partition] = error.with_traceback(None)
         pod = self.pod
         if routers:
-            found |= await scatter(routers, ask, pod.placed().pods, deadline, pod.clock)
+            found |= await scatter(routers, ask, pod.registry.placed().pods, deadline, pod.clock)
         return found
 
     def _router(
@@ -104,10 +104,10 @@ class ReadContext:
         Raises PartitionDoesNotExistError.
         """
         pod = self.pod
-        router = ReplicaRouter.of(pod.configuration(partition), pod.ordinal, options)
+        router = ReplicaRouter.of(pod.registry.configuration(partition), pod.ordinal, options)
         if failure is not None:
             router.skip(pod.ordinal)
-            router.fail(failure, pod.placed().pods)
+            router.fail(failure, pod.registry.placed().pods)
             if router.is_over:
                 raise failure
         return router

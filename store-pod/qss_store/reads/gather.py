@@ -74,7 +74,7 @@ class Gather:
         if pod == self._reader.pod.ordinal:
             until = started + timeout_s
             return {partition: await self._ask_here(partition, until) for partition in partitions}
-        address = self._reader.pod.address(pod)
+        address = self._reader.pod.registry.address(pod)
         request = self._peer_request(partitions, timeout_s)
         body = await self._reader.peers.read(address, request, timeout_s, self._memory)
         try:

@@ -96,7 +96,7 @@ class BatchGet:
         found: dict[PartitionId, _Part | StoreError] = {}
         failed: dict[PartitionId, StoreError] = {}
         for partition in self._places:
-            if partition in pod.replicas:
+            if partition in pod.registry.replicas:
                 try:
                     found[partition] = await self._read(partition)
                 except OverloadedError:
@@ -104,7 +104,9 @@ class BatchGet:
                 except StoreError as error:
                     failed[partition] = error.with_traceback(None)
             else:
-                pod.configuration(partition)  # Raises where the store has no such partition.
+                pod.registry.configuration(
+                    partition
+                )  # Raises where the store has no such partition.
         if elsewhere := self._places.keys() - found.keys():
             deadline = self._reader.deadline(self._options)
             found |= await self._reader.scatter(
@@ -356,7 +358,7 @@ class BatchGet:
             headers={**self._headers, "Content-Type": "application/json"},
             body=msgspec.json.encode(message),
         )
-        address = self._reader.pod.address(pod)
+        address = self._reader.pod.registry.address(pod)
         body = await self._reader.peers.read(address, request, timeout_s, self._memory)
         try:
             answer = msgspec.json.decode(body, type=BatchAnswer)

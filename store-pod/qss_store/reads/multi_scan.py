@@ -167,7 +167,7 @@ class Scan:
                 seconds_max=(budget.deadline - self._now()) * PEER_SHARE_OF_TIME,
             )
         )
-        stream = reader.peers.stream(reader.pod.address(ordinal), asked, timeout_s)
+        stream = reader.peers.stream(reader.pod.registry.address(ordinal), asked, timeout_s)
         return await open_remote(stream, piece, self.request, self.encoder)
 
 

@@ -270,7 +270,7 @@ class TimeScan:
             bytes_max=self.budget.bytes_left,
             seconds_max=timeout_s,
         )
-        address = self.reader.pod.address(pod)
+        address = self.reader.pod.registry.address(pod)
         stream = self.reader.peers.stream(address, self.make_peer_request(part), timeout_s)
         source = await open_remote(stream, piece, self.request, self.encoder)
         try:

@@ -1,10 +1,10 @@
 """The replicas of a pod: from an assignment to states that readers see.
 
-`pod` holds the pod's share of one store: it takes assignments, opens replicas (`opening`) on
-its volume (`volume`) and closes them. `replica` is one partition: it appends entries to its
-`changelog`. Its task (`apply`) recovers the database, applies the entries under the high watermark
-through the pure state machine in `transactions`, has `storage.commit_rows` write the rows, and
-publishes the new state (`views.current_view`).
+`pod` holds the pod's share of one store: it takes assignments, opens replicas (`opening`) on its
+volume (`volume`) and closes them. `registry` finds a replica by its partition. `replica` is one
+partition: it appends entries to its `changelog`. Its task (`apply`) recovers the database, applies
+the entries under the high watermark through the pure state machine in `transactions`, has
+`storage.commit_rows` write the rows, and publishes the new state (`views.current_view`).
 
 `append_wait` waits for the outcomes of the entries that a request appended. `group_sync` makes the
 writes of many replicas durable with one wait. `completion` finds a volume that went back to an

@@ -44,7 +44,10 @@ class Migrator:
 
     async def round(self) -> bool:
         """Moves the rows of all replicas; returns whether all rows have the store's format."""
-        done = [await self._migrate(replica) for _, replica in sorted(self._pod.replicas.items())]
+        done = [
+            await self._migrate(replica)
+            for _, replica in sorted(self._pod.registry.replicas.items())
+        ]
         return all(done)
 
     async def _migrate(self, replica: Replica) -> bool:

@@ -8,40 +8,29 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from qss_core.errors import (
-    CorruptionError,
-    NotPresentError,
-    NotReadyError,
-    PartitionDoesNotExistError,
-    StoreError,
-    StoreNotFoundError,
-    StoreTypeRefusedError,
-)
+from qss_core.errors import NotReadyError, StoreError, StoreTypeRefusedError
 from qss_core.model import (
-    Ordinal,
     PartitionConfiguration,
     PartitionId,
-    PodAddress,
     PodName,
-    Role,
     StoreAssignment,
     StoreDefinition,
     StoreId,
 )
 from qss_core.wire.replica_reports import ReplicasReport
-from qss_store.replicas.completion import Completion
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.opening.assignment_checks import check_assignment, partitions_of
 from qss_store.replicas.opening.open_database import OpenEngine, Opening
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.take_assignment import take_configuration, taking_definition
 from qss_store.replicas.opening.take_out import TakingOut, close_replica
-from qss_store.replicas.opening.unopened import Unopened
 from qss_store.replicas.pod_context import PodConfig, PodContext
+from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.report import ReportFeed, report_of, summary_of
 from qss_store.replicas.views.decoded_rows import DecodedRows
 from qss_store.replicas.views.uncommitted_memory import UncommittedMemory
+from qss_store.replicas.volume.assignment_file import AssignmentFile
 from qss_store.replicas.volume.kept_files import Volume
 from qss_store.replicas.volume.room import VolumeRoom
 from qss_store.replicas.volume.sync_marks import SyncMarks
@@ -73,10 +62,9 @@ class Pod:
         self.name = PodName(f"{self.store}-{self.ordinal}")
         self.clock = clock
         self.metrics = metrics
-        self.assignment: StoreAssignment | None = None
-        self._unreadable: CorruptionError | None = None  # Why the kept assignment is unreadable.
-        self.replicas: dict[PartitionId, Replica] = {}
-        self._unopened = Unopened()
+        self._file = AssignmentFile(volume)
+        self.registry = Registry(self.store, self.name, self._file)
+        self._unopened = self.registry.unopened
         self._reopening = Reopening(self._unopened, self._assign_again)
         self.indexing: Indexing | None = None  # Only a store of a user's own type has one.
         self._refusal: StoreError | None = None
@@ -84,7 +72,7 @@ class Pod:
         self._volume = Volume(volume)
         self.room = VolumeRoom(volume)
         self._opening = Opening(self._volume, open_engine, salvage_engine)
-        self.news, self._is_assigned = ReportFeed(), asyncio.Event()
+        self.news = ReportFeed()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
         self.recent = DecodedRows()
         most = settings.request_memory_bytes  # 0 where it is not set.
@@ -92,18 +80,18 @@ class Pod:
         self.turns = HeavyTurns(clock.monotonic)
         self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
         self._syncs = GroupSync()
-        self.marks = SyncMarks(self._volume, self._syncs, self.replicas, self._opening.has_gone_on)
+        self.marks = SyncMarks(
+            self._volume, self._syncs, self.registry.replicas, self._opening.has_gone_on
+        )
         self.taking_out = TakingOut(
-            self.replicas,
+            self.registry.replicas,
             self._assigning,
             self._unopened,
             self.marks,
             self.news,
             self._reopening.begin,
         )
-        self.completion = Completion()
         self.has_opened = False  # Whether it has tried to open all replicas of its assignment.
-        self.is_compared = True  # False while a starting pod compares sequences with other pods.
         self.rows_to_move = asyncio.Event()  # Set when rows may be in older formats.
 
     # --- Life
@@ -114,21 +102,10 @@ class Pod:
         After an unreadable assignment the pod has none. It takes another one only after a person
         accepted the loss of one of its partitions.
         """
-        try:
-            kept = self._volume.assignment()
-        except CorruptionError as error:
-            if self._unreadable is None:
-                _LOG.error("no partition is served: %s", error.message)
-            self._unreadable = error
-            return
+        kept = self._file.remember()
         if kept is not None:
-            self._know(kept)
             self._remember_marks(kept.definition.store_id)
             self._remember_type(kept.definition)
-
-    def _know(self, assignment: StoreAssignment) -> None:
-        self.assignment, self._unreadable = assignment, None
-        self._is_assigned.set()
 
     def _remember_marks(self, store_id: StoreId) -> None:
         marks = self._volume.marks(store_id)
@@ -147,25 +124,26 @@ class Pod:
     async def start(self, *, compares: bool = False) -> None:
         """Serves the partitions of the volume; a pod that `compares`, when it `is_compared`."""
         self.remember()
-        self.is_compared = not compares or self.assignment is None
-        if self.assignment is not None:
+        held = self.registry.assignment
+        self.registry.is_compared = not compares or held is None
+        if held is not None:
             async with self._assigning:
-                await self._assign(self.assignment)
+                await self._assign(held)
         self.has_opened = True
 
     async def keep_sync_marks(self) -> None:
-        await self._is_assigned.wait()
-        await self.marks.run(self.placed().definition.store_id)
+        await self._file.wait()
+        await self.marks.run(self.registry.placed().definition.store_id)
 
     async def close(self) -> None:
         self._reopening.close()
         async with self._assigning:
-            held = self.assignment
+            held = self.registry.assignment
             await self.marks.close(held.definition.store_id if held else None)
             self.taking_out.close()
-            for replica in self.replicas.values():
+            for replica in self.registry.replicas.values():
                 await close_replica(replica)
-            self.replicas.clear()
+            self.registry.replicas.clear()
         self._syncs.close()
 
     # --- Assignment
@@ -180,24 +158,25 @@ class Pod:
         for an unreadable kept assignment, and StoreTypeRefusedError for an own type that fails.
         """
         async with self._assigning:
-            if self._unreadable is not None and not is_emptied:
-                raise self._unreadable
-            check_assignment(assignment, self.store, self.assignment)
-            if self.assignment is None:
+            if self._file.unreadable is not None and not is_emptied:
+                raise self._file.unreadable
+            held = self.registry.assignment
+            check_assignment(assignment, self.store, held)
+            if held is None:
                 self._remember_marks(assignment.definition.store_id)
-                self.is_compared = not is_emptied
+                self.registry.is_compared = not is_emptied
             self._take_type(assignment.definition)
             await self._assign(assignment, is_emptied=is_emptied)
         self.has_opened = True
         return self.report()
 
     async def _assign(self, assignment: StoreAssignment, *, is_emptied: bool = False) -> None:
-        changed = assignment != self.assignment
+        changed = assignment != self.registry.assignment
         for configuration in assignment.partitions:
             if configuration.role_of(self.ordinal) is not None:
                 was_here = is_emptied and self.ordinal in configuration.in_sync
                 changed |= await self._place(assignment, configuration, was_here=was_here)
-            elif (replica := self.replicas.get(configuration.partition)) is not None:
+            elif (replica := self.registry.replicas.get(configuration.partition)) is not None:
                 take_configuration(replica, assignment.settings, configuration)
         if changed:
             await self._take(assignment)
@@ -211,22 +190,21 @@ class Pod:
 
     async def _take(self, assignment: StoreAssignment) -> None:
         """Keeps an assignment; readers and all replicas take its definition at the same moment."""
-        async with taking_definition(list(self.replicas.values()), assignment.definition):
-            if assignment != self.assignment:
-                self._volume.keep_assignment(assignment)
-                self._know(assignment)
+        replicas = list(self.registry.replicas.values())
+        async with taking_definition(replicas, assignment.definition):
+            self._file.keep(assignment)
         self.rows_to_move.set()
 
     async def _place(
         self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
     ) -> bool:
         partition = configuration.partition
-        replica = self.replicas.get(partition)
+        replica = self.registry.replicas.get(partition)
         if replica is not None:
             return take_configuration(replica, assignment.settings, configuration)
         if self._unopened.is_spoilt(partition):
             return False  # Its database opens and takes no writes: `salvage` begins it anew.
-        held = self.assignment
+        held = self.registry.assignment
         was_here |= (
             held is not None and held.partitions[partition].role_of(self.ordinal) is not None
         )
@@ -239,14 +217,14 @@ class Pod:
             self._unopened.note(partition, error)
             self._reopening.begin()
             return False
-        self.replicas[partition] = opened
+        self.registry.replicas[partition] = opened
         self._unopened.opened(partition)
         return True
 
     async def _assign_again(self) -> None:
         """Opens the partitions that wait to be opened."""
         async with self._assigning:
-            held = self.placed()
+            held = self.registry.placed()
             ones = [held.partitions[number] for number in self._unopened.waiting]
             if any([await self._place(held, one, was_here=True) for one in ones]):
                 await self._take(held)
@@ -260,11 +238,11 @@ class Pod:
         Raises NotReadyError where the partition is not lost, or the pod is opening it.
         """
         async with self._assigning:
-            assignment = self.placed()
+            assignment = self.registry.placed()
             if not (self.has_opened and self._unopened.is_lost(partition)):
                 raise NotReadyError(f"partition {partition} is not lost, or is being opened now")
             configuration = assignment.partitions[partition]
-            self.replicas[partition] = await self._opening.salvage(
+            self.registry.replicas[partition] = await self._opening.salvage(
                 partition,
                 lambda: self._opened(assignment, configuration, was_here=False),
                 take,
@@ -312,84 +290,26 @@ class Pod:
 
         Only a person can bring a lost replica back; the report names it.
         """
-        if self.assignment is None or not self.is_compared:
+        assignment = self.registry.assignment
+        if assignment is None or not self.registry.is_compared:
             return False
-        wanted = partitions_of(self.assignment, self.ordinal)
-        serving = {number for number, replica in self.replicas.items() if replica.view is not None}
-        return wanted <= serving | self._unopened.partitions
+        wanted = partitions_of(assignment, self.ordinal)
+        return wanted <= self.registry.served() | self._unopened.partitions
 
     def report(self) -> ReplicasReport:
         """The report for the operator."""
+        assignment, replicas = self.registry.assignment, self.registry.replicas
         return ReplicasReport(
             store=self.store,
-            store_id=self.assignment.definition.store_id if self.assignment else None,
+            store_id=assignment.definition.store_id if assignment else None,
             pod=self.name,
             ordinal=self.ordinal,
             incarnation=self._config.incarnation,
             version=self.news.version,
             ready=self.is_ready,
             replicas=tuple(
-                report_of(self.replicas[number], self.completion)
-                for number in sorted(self.replicas)
+                report_of(replicas[number], self.registry.completion) for number in sorted(replicas)
             ),
             lost=self._unopened.report(),
             full_volume=self.room.full,
         )
-
-    # --- Finding replicas
-
-    def placed(self) -> StoreAssignment:
-        if self.assignment is None:
-            raise NotReadyError(f"pod {self.name} has no assignment yet: try again")
-        return self.assignment
-
-    def check_store(self, store: str) -> StoreAssignment:
-        """The assignment. Raises StoreNotFoundError where the pod serves another store."""
-        if store != self.store:
-            raise StoreNotFoundError(f"this pod serves store {self.store}, not {store}")
-        return self.placed()
-
-    def configuration(self, partition: int) -> PartitionConfiguration:
-        """The partition's configuration with the highest epoch that this pod knows."""
-        assignment = self.placed()
-        if not 0 <= partition < assignment.definition.partitions:
-            raise PartitionDoesNotExistError(
-                f"store {self.store} has the partitions 0..{assignment.definition.partitions - 1}",
-                partition=partition,
-            )
-        replica = self.replicas.get(PartitionId(partition))
-        known = assignment.partitions[partition]
-        return replica.log.configuration if replica else known
-
-    def address(self, ordinal: Ordinal) -> PodAddress:
-        found = next((pod for pod in self.placed().pods if pod.ordinal == ordinal), None)
-        if found is None:
-            raise StoreError(f"the assignment has no address of pod {ordinal}")
-        return found
-
-    def local(self, partition: int) -> Replica:
-        """The partition's replica on this pod.
-
-        Raises NotPresentError with the pod of the partition's active, RolledBackError where the
-        replica is behind, and CorruptionError where it is lost.
-        """
-        configuration = self.configuration(partition)
-        replica = self.replicas.get(PartitionId(partition))
-        if replica is None:
-            self._unopened.check(PartitionId(partition), self.name)
-        if replica is None or replica.role is None:
-            raise NotPresentError(
-                f"partition {partition} is not on pod {self.name}",
-                partition=partition,
-                active=self.address(configuration.active).name,
-                epoch=configuration.epoch,
-            )
-        if not self.is_compared:
-            raise NotReadyError(f"pod {self.name} compares its data with the other pods: try again")
-        self.completion.check(replica)
-        return replica
-
-    def is_active(self, partition: int) -> bool:
-        """Whether this pod has the partition's active."""
-        replica = self.replicas.get(PartitionId(partition))
-        return replica is not None and replica.role is Role.ACTIVE

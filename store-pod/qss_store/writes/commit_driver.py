@@ -39,7 +39,7 @@ _NOTHING: _Carried = (None, {})
 
 def active_coordinator(pod: Pod) -> tuple[Replica, Coordinator]:
     """Partition 0's active and its coordinator. Raises NotActiveError on another pod."""
-    replica = pod.local(0)
+    replica = pod.registry.local(0)
     logs.check_active(replica.log)
     coordinator = replica.machine.coordinator
     assert coordinator is not None, "partition 0 has a coordinator"
@@ -82,7 +82,7 @@ class CommitDriver:
 
     def go_on(self) -> None:
         """Drives the decision that is not complete, if this pod coordinates and there is one."""
-        if not self._pod.is_active(0) or (self._task and not self._task.done()):
+        if not self._pod.registry.is_active(0) or (self._task and not self._task.done()):
             return
         try:
             _, coordinator = active_coordinator(self._pod)
@@ -143,7 +143,7 @@ class CommitDriver:
             rows = self._rows_of(replica, coordinator, decision)
         except CorruptionError:
             # No other pod has the rows: only a person can accept their loss.
-            self._pod.completion.unreadable = decision.sequence
+            self._pod.registry.completion.unreadable = decision.sequence
             raise
         remaining = self._participants.everybody
         delay_s = _FIRST_RETRY_S
@@ -180,7 +180,7 @@ class CommitDriver:
     def _commit_message(self, decision: Decision) -> MakeMessage:
         def message(epochs: dict[str, Epoch]) -> CommitPartitionsRequest:
             return CommitPartitionsRequest(
-                store_id=self._pod.placed().definition.store_id,
+                store_id=self._pod.registry.placed().definition.store_id,
                 epochs=epochs,
                 decision=decision,
             )

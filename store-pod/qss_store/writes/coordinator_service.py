@@ -102,7 +102,7 @@ class CoordinatorService:
         self.writers.hear(held)
         if held.former_opens:
             self._under_way.run(self._drop_staged(name, WriterEpoch(held.writer_epoch - 1)))
-        assignment = self._pod.placed()
+        assignment = self._pod.registry.placed()
         return WriterOpened(
             store_id=assignment.definition.store_id,
             writer_epoch=held.writer_epoch,
@@ -125,7 +125,7 @@ class CoordinatorService:
     def _of_no_batch(self, sequence: Sequence | None = None) -> MakeMessage:
         def message(epochs: dict[str, Epoch]) -> PrepareRequest:
             return PrepareRequest(
-                store_id=self._pod.placed().definition.store_id,
+                store_id=self._pod.registry.placed().definition.store_id,
                 epochs=epochs,
                 writer="",
                 generation=0,
@@ -144,7 +144,7 @@ class CoordinatorService:
         errors = [error_of(problem) for problem in failures.values()]
         for error in errors:
             if isinstance(error, RolledBackError) and error.details.get("partition") == 0:
-                self._pod.completion.learn(held=Sequence(error.details["completed"]))
+                self._pod.registry.completion.learn(held=Sequence(error.details["completed"]))
         # An error that a repeat cannot mend comes first.
         raise min(errors, key=lambda error: error.retry is not Retry.NEVER)
 
@@ -163,7 +163,7 @@ class CoordinatorService:
 
         def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
             return AbortPartitionsRequest(
-                store_id=self._pod.placed().definition.store_id,
+                store_id=self._pod.registry.placed().definition.store_id,
                 epochs=epochs,
                 writer=name,
                 generation=0,
@@ -222,7 +222,7 @@ class CoordinatorService:
         rows: tuple[Slice, ...],
     ) -> CommitAnswer:
         replica, coordinator = active_coordinator(self._pod)
-        check_request(request, self._pod.placed().definition.partitions)
+        check_request(request, self._pod.registry.placed().definition.partitions)
         async with self._deciding:
             await self._logged_decision(replica)
             await self.finish()
@@ -326,7 +326,7 @@ class CoordinatorService:
 
         def message(epochs: dict[str, Epoch]) -> PrepareRequest:
             return PrepareRequest(
-                store_id=self._pod.placed().definition.store_id,
+                store_id=self._pod.registry.placed().definition.store_id,
                 epochs=epochs,
                 writer=held.name,
                 generation=held.generation,
@@ -358,7 +358,7 @@ class CoordinatorService:
 
         def message(epochs: dict[str, Epoch]) -> AbortPartitionsRequest:
             return AbortPartitionsRequest(
-                store_id=self._pod.placed().definition.store_id,
+                store_id=self._pod.registry.placed().definition.store_id,
                 epochs=epochs,
                 writer=name,
                 generation=request.generation,
@@ -372,7 +372,7 @@ class CoordinatorService:
 
     def resolve(self, request: ResolveRequest) -> ResolveAnswer:
         """The coordinator's verdict on old chunks; drives a decision that needs them."""
-        held = self._pod.placed().definition.store_id
+        held = self._pod.registry.placed().definition.store_id
         if request.store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
         replica, coordinator = active_coordinator(self._pod)

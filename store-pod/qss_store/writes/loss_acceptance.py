@@ -44,7 +44,7 @@ class LossAcceptance:
         person named, and UnreachableError or NotReadyError where a needed pod does not answer.
         """
         async with self._accepting:
-            if request.assignment is not None and self._pod.assignment is None:
+            if request.assignment is not None and self._pod.registry.assignment is None:
                 _LOG.error(
                     "the volume lost its assignment: the data of partitions that it does not hold "
                     "is lost"
@@ -52,11 +52,11 @@ class LossAcceptance:
                 await self._pod.assign(request.assignment, is_emptied=True)
                 await self._comparison.first()
             self._check(request)
-            replica = self._pod.replicas.get(request.partition)
+            replica = self._pod.registry.replicas.get(request.partition)
             if replica is not None and isinstance(replica.failure, CorruptionError):
                 replica = None
                 await self._pod.taking_out.spoilt(request.partition)
-            if replica is not None and self._pod.completion.lacks(replica) is None:
+            if replica is not None and self._pod.registry.completion.lacks(replica) is None:
                 await self._pod.marks.settle(request.store_id, request.partition)
                 return
             if replica is None:
@@ -65,7 +65,7 @@ class LossAcceptance:
                 )
             else:
                 await self._take(replica, request, is_salvaged=False)
-            self._pod.completion.lacking.pop(request.partition, None)
+            self._pod.registry.completion.lacking.pop(request.partition, None)
             await self._comparison.look()
             await self._pod.news.tell()
 
@@ -79,10 +79,10 @@ class LossAcceptance:
         _LOG.error(told, request.partition, before + 1, held.completed, request.epoch)
 
     def _check(self, request: AcceptLossRequest) -> None:
-        held = self._pod.placed().definition.store_id
+        held = self._pod.registry.placed().definition.store_id
         if request.store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
-        configuration = self._pod.configuration(request.partition)
+        configuration = self._pod.registry.configuration(request.partition)
         if configuration.epoch != request.epoch or configuration.active != self._pod.ordinal:
             raise StaleEpochError(
                 f"partition {request.partition} is in epoch {configuration.epoch} with its active "
@@ -101,19 +101,21 @@ class LossAcceptance:
                     "complete: bring its volume back, or accept its loss first"
                 )
             return held
-        others = [number for number in range(self._pod.placed().definition.partitions) if number]
+        others = [
+            number for number in range(self._pod.registry.placed().definition.partitions) if number
+        ]
         told = [await self._held_by(PartitionId(number)) for number in others]
         best = max(filter(None, told), key=lambda one: one.sequence, default=_NOTHING)
         coordinator = replica.machine.coordinator
         assert coordinator is not None, "partition 0 has a coordinator"
-        return held_of_all(best, self._pod.completion, coordinator.decision)
+        return held_of_all(best, self._pod.registry.completion, coordinator.decision)
 
     async def _held_by(self, partition: PartitionId) -> BatchesHeld | None:
         """What a partition knows of batches; None where the partition is lost or behind."""
-        active = self._pod.configuration(partition).active
+        active = self._pod.registry.configuration(partition).active
         if active == self._pod.ordinal:
             return self._comparison.held(partition)
-        return (await self._comparison.ask(self._pod.address(active), partition)).held
+        return (await self._comparison.ask(self._pod.registry.address(active), partition)).held
 
 
 def held_of_all(

@@ -42,7 +42,9 @@ class ParticipantClient:
     @property
     def everybody(self) -> list[str]:
         """All partitions, as messages name them."""
-        return [str(partition) for partition in range(self._pod.placed().definition.partitions)]
+        return [
+            str(partition) for partition in range(self._pod.registry.placed().definition.partitions)
+        ]
 
     async def ask(
         self, what: str, message: MakeMessage, partitions: list[str]
@@ -50,7 +52,7 @@ class ParticipantClient:
         """Sends a request to the actives of the partitions; returns the failures by partition."""
         answers = await self._ask_pods(what, message, partitions, _NO_ROWS)
         for answer in answers:
-            self._pod.completion.learn(writer_epoch=answer.writer_epoch)
+            self._pod.registry.completion.learn(writer_epoch=answer.writer_epoch)
         return _failures_in(answers)
 
     async def newest_epoch(self, message: MakeMessage) -> WriterEpoch:
@@ -61,7 +63,7 @@ class ParticipantClient:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.compare_timeout_s):
                 await self.ask("prepare", message, self.everybody)
-        return self._pod.completion.writer_epoch
+        return self._pod.registry.completion.writer_epoch
 
     async def commit(
         self,
@@ -86,7 +88,7 @@ class ParticipantClient:
     ) -> list[PartitionsAnswer]:
         by_pod: dict[Ordinal, dict[str, Epoch]] = {}
         for partition in partitions:
-            configuration = self._pod.configuration(int(partition))
+            configuration = self._pod.registry.configuration(int(partition))
             by_pod.setdefault(configuration.active, {})[partition] = configuration.epoch
         return await asyncio.gather(
             *(
@@ -105,7 +107,7 @@ class ParticipantClient:
                 theirs = {str(one.partition): bytes(one.data) for one in rows.values()}
                 theirs = {name: theirs[name] for name in message.epochs if name in theirs}
                 message = msgspec.structs.replace(message, rows=theirs)
-            url = f"{self._pod.address(ordinal).changelog}/transactions/{what}"
+            url = f"{self._pod.registry.address(ordinal).changelog}/transactions/{what}"
             timeout_s = self._settings.peer_timeout_s
             answer = await self._peers.post(url, message, PartitionsAnswer, timeout_s)
         except StoreError as error:

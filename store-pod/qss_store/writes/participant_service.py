@@ -79,7 +79,7 @@ class ParticipantService:
         """Appends a slice, or waits for its copy in the log; None where a copy was applied."""
         command = with_slice(stage, one)
         try:
-            replica = self._pod.local(one.partition)
+            replica = self._pod.registry.local(one.partition)
             logs.check_active(replica.log)
             replica.pending.check_stage(command)
             # A copy that was applied is durable: nothing is left to log.
@@ -93,7 +93,7 @@ class ParticipantService:
 
     def slices_of(self, body: bytes) -> list[Slice]:
         """Decodes a chunk by the store's partitioner and type; raises as `decode_chunk`."""
-        definition = self._pod.placed().definition
+        definition = self._pod.registry.placed().definition
         murmur2 = definition.partitioner is Partitioner.MURMUR2
         partitions = definition.partitions if murmur2 else None
         return decode_chunk(body, partitions, layout_of(definition))
@@ -103,7 +103,7 @@ class ParticipantService:
 
         Such rows would make later commits or queries fail.
         """
-        definition = self._pod.placed().definition
+        definition = self._pod.registry.placed().definition
         checks = RowValidator(serde_of(definition.key_serde), serde_of(definition.value_serde))
         batches = [batch for one in slices for batch in one.batches]
         spent = 0.0  # The share of the turn that is used up.
@@ -129,10 +129,10 @@ class ParticipantService:
 
     def staged_bytes(self) -> int:
         """Bytes of staged rows over all partitions of this pod."""
-        return sum(replica.staged_bytes for replica in self._pod.replicas.values())
+        return sum(replica.staged_bytes for replica in self._pod.registry.replicas.values())
 
     def _check_staged_bytes(self, more: int) -> None:
-        limit = self._pod.placed().settings.staged_bytes_max
+        limit = self._pod.registry.placed().settings.staged_bytes_max
         held = self.staged_bytes()
         if limit is None:
             free = self._free_bytes()
@@ -184,11 +184,11 @@ class ParticipantService:
                 )
 
         answer = await self._each(request.store_id, request.epochs, check)
-        completion = self._pod.completion
+        completion = self._pod.registry.completion
         if request.writer:  # A coordinator that lost entries asks the pods for the highest epoch.
             completion.learn(writer_epoch=request.writer_epoch)
             return answer
-        newest = completion.newest_epoch(self._pod.replicas.values())
+        newest = completion.newest_epoch(self._pod.registry.replicas.values())
         return msgspec.structs.replace(answer, writer_epoch=newest)
 
     def _check_sequence(self, replica: Replica, decided_next: Sequence) -> None:
@@ -202,7 +202,7 @@ class ParticipantService:
         held, before = replica.machine.participant.sequence, Sequence(decided_next - 1)
         if held > before:
             raise rolled_back(0, before, held)
-        self._pod.completion.learn(completed=before)
+        self._pod.registry.completion.learn(completed=before)
         if held < before:
             raise rolled_back(replica.partition, held, before)
 
@@ -232,7 +232,7 @@ class ParticipantService:
             except ChunkMissingError:
                 # The chunk was here when the batch was prepared: only a person can accept its loss.
                 if replica.is_recovered:
-                    self._pod.completion.lacking[number] = part.sequence
+                    self._pod.registry.completion.lacking[number] = part.sequence
                 raise
             if is_new and replica.pending.copy_of(command) is None:
                 if carried is None:
@@ -248,7 +248,7 @@ class ParticipantService:
             partition: count
             for partition, problem in answer.partitions.items()
             if problem is None
-            and (count := self._pod.local(int(partition)).dropped.of(decision.sequence))
+            and (count := self._pod.registry.local(int(partition)).dropped.of(decision.sequence))
         }
         return msgspec.structs.replace(answer, dropped=dropped)
 
@@ -272,14 +272,14 @@ class ParticipantService:
         epochs: Mapping[str, Epoch],
         begin: Callable[[Replica, str], AppendWait | None],
     ) -> PartitionsAnswer:
-        held = self._pod.placed().definition.store_id
+        held = self._pod.registry.placed().definition.store_id
         if store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {store_id}")
         answers: dict[str, Problem | None] = dict.fromkeys(epochs)
         begun: dict[str, AppendWait] = {}
         for partition, epoch in epochs.items():
             try:
-                replica = self._pod.local(_number_of(partition))
+                replica = self._pod.registry.local(_number_of(partition))
                 logs.check_active(replica.log, epoch)
                 work = begin(replica, partition)
             except StoreError as error:

@@ -55,7 +55,7 @@ class Comparison:
                 self._pod.name,
             )
         finally:
-            self._pod.is_compared = True
+            self._pod.registry.is_compared = True
             await self._pod.news.tell()
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class Comparison:
 
     async def round(self) -> bool:
         """Compares with all other pods; returns whether all have answered."""
-        assignment = self._pod.assignment
+        assignment = self._pod.registry.assignment
         if assignment is None:
             return True
         self._completed()  # The partitions of one pod are witnesses of each other.
@@ -88,11 +88,11 @@ class Comparison:
         self._completed()
         behind = {
             number: missing
-            for number, replica in self._pod.replicas.items()
-            if (missing := self._pod.completion.lacks(replica)) is not None
+            for number, replica in self._pod.registry.replicas.items()
+            if (missing := self._pod.registry.completion.lacks(replica)) is not None
         }
         for number in behind.keys() - self._told:
-            held = self._pod.replicas[number].machine.participant.sequence
+            held = self._pod.registry.replicas[number].machine.participant.sequence
             told = "partition %s is behind: it holds sequence %s, and %s was completed"
             _LOG.error(told, number, held, behind[number])
         if self._told != behind.keys():
@@ -113,10 +113,10 @@ class Comparison:
         Raises StoreError.
         """
         request = SequencesRequest(
-            store_id=self._pod.placed().definition.store_id,
+            store_id=self._pod.registry.placed().definition.store_id,
             sequences=self._sequences(),
             completed=self._completed(),
-            forgotten=self._pod.completion.forgotten,
+            forgotten=self._pod.registry.completion.forgotten,
             writer_epoch=self._newest_epoch(),
             partition=partition,
         )
@@ -129,7 +129,7 @@ class Comparison:
 
         Raises WrongStoreError, and NotReadyError before this pod has opened its replicas.
         """
-        held = self._pod.placed().definition.store_id
+        held = self._pod.registry.placed().definition.store_id
         if request.store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
         if not self._pod.has_opened:
@@ -145,7 +145,7 @@ class Comparison:
         return SequencesAnswer(
             sequences=self._sequences(),
             completed=self._completed(),
-            forgotten=self._pod.completion.forgotten,
+            forgotten=self._pod.registry.completion.forgotten,
             writer_epoch=self._newest_epoch(),
             held=None if request.partition is None else self.held(request.partition),
         )
@@ -156,7 +156,7 @@ class Comparison:
         Raises NotReadyError before it serves, NotPresentError where another pod has it.
         """
         try:
-            replica = self._pod.local(partition)
+            replica = self._pod.registry.local(partition)
         except (CorruptionError, RolledBackError):
             return None
         if not _is_witness(replica):
@@ -180,7 +180,7 @@ class Comparison:
         )
 
     def _learn(self, answer: SequencesAnswer) -> None:
-        completion = self._pod.completion
+        completion = self._pod.registry.completion
         completion.learn(
             completed=answer.completed,
             forgotten=answer.forgotten,
@@ -190,21 +190,21 @@ class Comparison:
             completion.learn(held=sequence)
 
     def _newest_epoch(self) -> WriterEpoch:
-        return self._pod.completion.newest_epoch(self._pod.replicas.values())
+        return self._pod.registry.completion.newest_epoch(self._pod.registry.replicas.values())
 
     def _sequences(self) -> dict[str, Sequence]:
         """The sequence that readers see in each active replica: its rows are durable."""
         return {
             str(number): replica.view.sequence
-            for number, replica in self._pod.replicas.items()
+            for number, replica in self._pod.registry.replicas.items()
             if _is_witness(replica) and replica.view is not None
         }
 
     def _completed(self) -> Sequence:
-        completion = self._pod.completion
+        completion = self._pod.registry.completion
         for sequence in self._sequences().values():
             completion.learn(held=sequence)
-        replica = self._pod.replicas.get(PartitionId(0))
+        replica = self._pod.registry.replicas.get(PartitionId(0))
         if replica is not None and replica.is_recovered and replica.machine.coordinator:
             completion.learn_of(replica.machine.coordinator)
         return completion.completed

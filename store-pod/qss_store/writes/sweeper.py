@@ -48,8 +48,8 @@ class Sweeper:
             _LOG.warning(
                 "closing silent writers failed, the next round tries again: %s", error.code
             )
-        for partition in sorted(self._pod.replicas):
-            replica = self._pod.replicas[partition]
+        for partition in sorted(self._pod.registry.replicas):
+            replica = self._pod.registry.replicas[partition]
             if replica.view is None:
                 continue
             try:
@@ -62,7 +62,7 @@ class Sweeper:
     async def _look_after(self, replica: Replica) -> None:
         if replica.failure is None or isinstance(replica.failure, DiskFullError):
             replica.cut_soon()
-        if replica.failure is None and self._pod.is_active(replica.partition):
+        if replica.failure is None and self._pod.registry.is_active(replica.partition):
             await self._sweep(replica)
 
     async def _sweep(self, replica: Replica) -> None:
@@ -82,16 +82,16 @@ class Sweeper:
 
     async def _resolve(self, chunk: StagedChunk) -> ResolveAnswer:
         request = ResolveRequest(
-            store_id=self._pod.placed().definition.store_id,
-            epoch=self._pod.configuration(0).epoch,
+            store_id=self._pod.registry.placed().definition.store_id,
+            epoch=self._pod.registry.configuration(0).epoch,
             writer=chunk.writer,
             generation=chunk.generation,
             batch=chunk.batch,
             writer_epoch=chunk.writer_epoch,
         )
-        if self._pod.is_active(0):
+        if self._pod.registry.is_active(0):
             return self._coordination.resolve(request)
-        active = self._pod.address(self._pod.configuration(0).active)
+        active = self._pod.registry.address(self._pod.registry.configuration(0).active)
         url = f"{active.changelog}/transactions/resolve"
         return await self._peers.post(url, request, ResolveAnswer, self.settings.peer_timeout_s)
 

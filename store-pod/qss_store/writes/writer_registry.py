@@ -53,7 +53,7 @@ class WriterRegistry:
 
     def longest_silence_s(self) -> float:
         """The longest silence of open runs, one-off writers left out; 0 where there is none."""
-        if not self._pod.is_active(0):
+        if not self._pod.registry.is_active(0):
             return 0.0
         try:
             _, coordinator = active_coordinator(self._pod)
@@ -89,7 +89,7 @@ class WriterRegistry:
 
     async def close_silent(self) -> None:
         """Closes runs without a request for `openBatchTimeout`; forgets old one-off writers."""
-        if not self._pod.is_active(0):
+        if not self._pod.registry.is_active(0):
             return
         replica, coordinator = active_coordinator(self._pod)
         open_ones = [writer for writer in coordinator.writers.values() if not writer.closed]

@@ -242,8 +242,8 @@ class Cluster:
     def active(self, partition: int) -> Replica:
         """The partition's active replica."""
         for node in self.nodes.values():
-            if node.pod.is_active(partition):
-                return node.pod.replicas[PartitionId(partition)]
+            if node.pod.registry.is_active(partition):
+                return node.pod.registry.replicas[PartitionId(partition)]
         raise AssertionError(f"no running pod has the active of partition {partition}")
 
     async def put(self, rows: Iterable[Put], position: PositionJson | None = None) -> None:
@@ -361,7 +361,7 @@ async def prepared_reading(
 
 
 def _request(pod: Pod, options: ReadOptions | None, store_format: str) -> ReadRequest[None]:
-    codec = codec_of(pod.placed().definition, pod.indexing)
+    codec = codec_of(pod.registry.placed().definition, pod.indexing)
     codec = replace(codec, format=Format(store_format or codec.format))
     return ReadRequest(codec, None, options or ReadOptions())
 

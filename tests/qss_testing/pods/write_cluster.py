@@ -152,7 +152,7 @@ class WriteCluster:
     def replica(self, partition: int) -> Replica:
         """The active replica of a partition."""
         held = self.pods[self.configurations[partition].active]
-        return held.pod.replicas[PartitionId(partition)]
+        return held.pod.registry.replicas[PartitionId(partition)]
 
     def rows(self, partition: int) -> dict[bytes, bytes]:
         """What readers see in a partition, without timestamps."""

@@ -257,7 +257,7 @@ class Story:
     def check_readers(self, at_least: int = 0) -> None:
         """What readers of each partition see is a whole batch's state."""
         assert self.services is not None
-        for partition, replica in self.services.pod.replicas.items():
+        for partition, replica in self.services.pod.registry.replicas.items():
             if (view := replica.view) is None:
                 continue
             assert at_least <= view.sequence <= len(self.plot.batches)
@@ -305,7 +305,7 @@ class Story:
         assert self.services is not None
         batches = len(self.plot.batches)
         self.check_readers(at_least=batches)
-        for replica in self.services.pod.replicas.values():
+        for replica in self.services.pod.registry.replicas.values():
             indexing = self.services.pod.indexing
             families = ColumnFamilies.of(self.plot.definition, self.plot.generation, indexing)
             stream_time = replica.machine.participant.stream_time
@@ -313,7 +313,7 @@ class Story:
             assert families.leftovers(present, stream_time) == []
             indexes = [] if families.index is None else [families.index]
             assert [name for name in present if name.startswith("index-")] == indexes
-        coordinator = self.services.pod.local(0).machine.coordinator
+        coordinator = self.services.pod.registry.local(0).machine.coordinator
         assert coordinator is not None
         assert coordinator.unfinished is None
         assert (coordinator.decided, coordinator.completed) == (batches, batches)

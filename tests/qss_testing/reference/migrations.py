@@ -130,4 +130,4 @@ async def move_all(replica: Replica, step_rows: int = STEP_ROWS) -> int:
 
 def only_replica(cluster: Cluster) -> Replica:
     """The replica of a store of one partition on one pod."""
-    return cluster.nodes[0].pod.replicas[PartitionId(0)]
+    return cluster.nodes[0].pod.registry.replicas[PartitionId(0)]

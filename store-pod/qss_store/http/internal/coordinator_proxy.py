@@ -33,16 +33,16 @@ class CoordinatorProxy:
         """The handler, for a path with a {store} and these query parameters."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            self._pod.check_store(request.match_info["store"])
+            self._pod.registry.check_store(request.match_info["store"])
             parse_parameters(request.rel_url.raw_query_string, parameters)
-            if self._pod.is_active(0):
+            if self._pod.registry.is_active(0):
                 return await handler(request)
             return await self._pass_on(request)
 
         return handle
 
     async def _pass_on(self, request: web.Request) -> web.Response:
-        active = self._pod.address(self._pod.configuration(0).active)
+        active = self._pod.registry.address(self._pod.registry.configuration(0).active)
         if _FORWARDED in request.headers:
             raise NotActiveError(f"the coordinator is on pod {active.name}", active=active.name)
         if active.ordinal == self._pod.ordinal:

@@ -93,7 +93,7 @@ class InternalApi:
         name, epoch, batch = _batch_of(request)
         self._check_store_id(request)
         memory = request.get(MEMORY)
-        partitions = self._pod.placed().definition.partitions
+        partitions = self._pod.registry.placed().definition.partitions
         if request.content_type != BATCH_MEDIA:
             message = await read_json(
                 request,
@@ -125,7 +125,7 @@ class InternalApi:
         return _json(RenewAnswer(closes_after_s=self._settings.open_batch_timeout_s))
 
     async def stage(self, request: web.Request) -> web.Response:
-        self._pod.check_store(request.match_info["store"])
+        self._pod.registry.check_store(request.match_info["store"])
         name, epoch, batch = _batch_of(request)
         chunk = request.match_info["chunk"]
         if decode_chunk_id(chunk).writer_epoch != epoch:
@@ -158,7 +158,7 @@ class InternalApi:
                 "storeId is missing: writers name the id of the store that they write, as "
                 "GET /state/instances/{store} gives it"
             )
-        held = self._pod.placed().definition.store_id
+        held = self._pod.registry.placed().definition.store_id
         if named != held:
             raise WrongStoreError(
                 f"this is store id {held}, and the writer means {named[:80]}: the store was "
@@ -168,7 +168,7 @@ class InternalApi:
 
     async def _read_chunk(self, request: web.Request) -> bytes:
         """The body, counted against `uncommittedMaxBytes` until its slices are in the log."""
-        limit = self._pod.placed().settings.uncommitted_bytes_max
+        limit = self._pod.registry.placed().settings.uncommitted_bytes_max
         announced = request.content_length or self._settings.chunk_bytes_max
         if limit >= 0 and self._uncommitted_bytes and self._uncommitted_bytes + announced > limit:
             raise OverloadedError(

@@ -76,7 +76,7 @@ class PointApi:
         reader = self._reader
         failed: dict[PartitionId, StoreError] = {}
         options, partition = ask.read.options, ask.partition
-        if partition in reader.pod.replicas or options.scope is Scope.LOCAL:
+        if partition in reader.pod.registry.replicas or options.scope is Scope.LOCAL:
             try:
                 return await self._answer_here(ask)
             except NoMemoryError:
@@ -175,7 +175,7 @@ class PointApi:
         reader = self._reader
         if pod == reader.pod.ordinal:
             return {ask.partition: await self._answer_here(ask)}
-        address, memory = reader.pod.address(pod), ask.request.get(MEMORY)
+        address, memory = reader.pod.registry.address(pod), ask.request.get(MEMORY)
         request = _peer_request(ask, timeout_s)
         answer = await reader.peers.ask(address, request, timeout_s, memory)
         return dict.fromkeys(partitions, _passed_back(answer))

@@ -109,7 +109,7 @@ class QueryApi:
     ) -> web.StreamResponse:
         """A query type of a user's own."""
         reader = self._reader
-        definition = reader.pod.placed().definition
+        definition = reader.pod.registry.placed().definition
         kind = self._extensions.query(name)
         plan = plan_fold(name, kind, message.query, definition, codec, message.times)
         _check_is_no_page(message, name)

@@ -63,7 +63,7 @@ async def read_prepared(
     """As `read`; uncommitted rows that are asked for are placed first."""
     options = request.options
     if options.isolation is not Isolation.READ_COMMITTED:
-        replica = pod.replicas.get(partition)
+        replica = pod.registry.replicas.get(partition)
         if replica is not None and _sees_uncommitted(replica, options):
             await replica.uncommitted.prepare(options.timeout_s)
     return read(pod, partition, request, produce, since)
@@ -83,7 +83,7 @@ def read(
     `view.snapshot` before it returns: a commit closes it. Raises NotReadyError where uncommitted
     rows are asked for that `read_prepared` has to place first.
     """
-    replica = pod.local(partition)
+    replica = pod.registry.local(partition)
     options = request.options
     role = replica.role
     assert role is not None, "a local replica has a role"
@@ -126,7 +126,7 @@ def _sees_uncommitted(replica: Replica, options: ReadOptions) -> bool:
 def _elsewhere(
     kind: type[NotPresentError | NotActiveError], pod: Pod, replica: Replica, what: str
 ) -> NotPresentError | NotActiveError:
-    active = pod.address(replica.log.configuration.active).name
+    active = pod.registry.address(replica.log.configuration.active).name
     return kind(
         f"partition {replica.partition} {what} pod {pod.name}: ask {active}",
         partition=replica.partition,

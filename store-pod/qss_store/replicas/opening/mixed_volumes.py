@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from qss_core.model import Ordinal, PartitionId, StoreAssignment
+from qss_store.replicas.volume.assignment_file import read_assignment
 from qss_store.replicas.volume.kept_files import Volume
 
 _LOST = "its rows are not on the volume any more: bring them back"
@@ -10,7 +11,7 @@ _LOST = "its rows are not on the volume any more: bring them back"
 
 def why_not_here(volume: Volume, partition: PartitionId) -> str:
     """The likely reason why a partition is missing on a volume, and what to do."""
-    assignment = volume.assignment()
+    assignment = read_assignment(volume.path)
     present = set(volume.partitions()) - {partition}
     if assignment is None or not present:
         return _LOST

@@ -1,6 +1,6 @@
 """The files of a pod's volume beside the databases, and the volume's free space.
 
-`kept_files` reads and writes the assignment and the sync marks: these record how much of each
-database was synced. `sync_marks` renews the marks. `room` watches whether the volume has the free
-space that the pod keeps back.
+`assignment_file` keeps the pod's assignment, on the volume and in memory. `kept_files` reads and
+writes the sync marks: these record how much of each database was synced. `sync_marks` renews the
+marks. `room` watches whether the volume has the free space that the pod keeps back.
 """

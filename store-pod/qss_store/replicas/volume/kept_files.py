@@ -1,4 +1,4 @@
-"""Keeps a pod's assignment and its sync marks on the volume, beside the databases.
+"""The databases of a pod's volume, and the sync marks that it keeps beside them.
 
 Each file is replaced as a whole: after a crash the volume has the old file or the new one.
 """
@@ -10,14 +10,13 @@ from pathlib import Path
 
 from msgspec import field
 
-from qss_core.errors import CorruptionError, DiskFullError, MalformedRequestError
-from qss_core.model import Offset, PartitionId, StoreAssignment, StoreId, Wire
+from qss_core.errors import MalformedRequestError
+from qss_core.model import Offset, PartitionId, StoreId, Wire
 from qss_core.wire.messages import decode, encode
 from qss_store.storage.database_files import sync_directory
 from qss_store.storage.engine import SyncedFiles
 
 _LOG = logging.getLogger(__name__)
-_ASSIGNMENT_FILE = "assignment.json"
 _MARKS_FILE = "synced.json"
 
 
@@ -53,30 +52,6 @@ class Volume:
         names = (path.name for path in (self.path / "partitions").glob("*"))
         return sorted(PartitionId(int(name)) for name in names if name.isdecimal())
 
-    def assignment(self) -> StoreAssignment | None:
-        """The kept assignment, or None; creates the volume's directory.
-
-        Raises CorruptionError where the file cannot be read.
-        """
-        self.path.mkdir(parents=True, exist_ok=True)
-        try:
-            return decode((self.path / _ASSIGNMENT_FILE).read_bytes(), StoreAssignment)
-        except FileNotFoundError:
-            return None
-        except (OSError, MalformedRequestError) as error:
-            raise CorruptionError(
-                f"{_ASSIGNMENT_FILE} on the volume cannot be read ({error}), so this pod does not "
-                "know its partitions: bring the file back, or accept the loss of one of the pod's "
-                "partitions; then the pod serves the partitions that are complete"
-            ) from error
-
-    def keep_assignment(self, assignment: StoreAssignment) -> None:
-        """Keeps an assignment durably. Raises DiskFullError."""
-        try:
-            self._replace(_ASSIGNMENT_FILE, encode(assignment))
-        except OSError as error:
-            raise DiskFullError(f"the assignment cannot be kept on the volume: {error}") from error
-
     def marks(self, store_id: StoreId) -> dict[PartitionId, SyncMark]:
         """The sync marks of a store's partitions; none where the file has none of this store."""
         try:
@@ -96,17 +71,18 @@ class Volume:
     def keep_marks(self, store_id: StoreId, marks: Mapping[PartitionId, SyncMark]) -> None:
         """Keeps the sync marks durably. Blocks; raises OSError."""
         named = {str(number): mark for number, mark in sorted(marks.items())}
-        self._replace(_MARKS_FILE, encode(_Marks(store_id=store_id, partitions=named)))
+        replace_file(self.path / _MARKS_FILE, encode(_Marks(store_id=store_id, partitions=named)))
 
-    def _replace(self, name: str, data: bytes) -> None:
-        path = self.path / name
-        draft = path.with_suffix(".new")
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        sync_directory(self.path)
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes a file as a whole, durably, in place of an older one. Blocks; raises OSError."""
+    draft = path.with_suffix(".new")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_directory(path.parent)
 
 
 def _is_number(text: str) -> bool:

@@ -61,7 +61,7 @@ async def test_a_decision_that_takes_long_is_told_and_driven_on(tmp_path: Path) 
 async def test_a_pod_that_starts_goes_on_with_the_rows_in_its_log(tmp_path: Path) -> None:
     others, open_engine = ScriptedPods(), open_memory()
     async with pod_among(others, tmp_path, open_engine) as services:
-        definition = services.pod.placed().definition
+        definition = services.pod.registry.placed().definition
         rows = (rows_of(definition, 0), rows_of(definition, 1))
         opened = await open_run(services.coordinator)
         others.fail(CommitPartitionsRequest, DOWN)

@@ -130,7 +130,7 @@ async def test_old_chunks_are_resolved_for_the_same_store_alone(tmp_path: Path) 
         coordinator = services.coordinator
         opened = await open_run(coordinator)
         await coordinator.commit("job", opened.writer_epoch, 0, commit_request(0))
-        held = services.pod.placed().definition.store_id
+        held = services.pod.registry.placed().definition.store_id
 
         def verdict(batch: int, store_id: StoreId = held) -> str:
             return coordinator.resolve(

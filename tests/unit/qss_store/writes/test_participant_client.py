@@ -106,7 +106,7 @@ async def test_a_partition_that_an_answer_leaves_out_did_not_answer(
 async def test_rows_go_to_the_pod_of_their_partition_and_to_no_other(
     client: ParticipantClient, others: ScriptedPods, services: PodServices
 ) -> None:
-    definition = services.pod.placed().definition
+    definition = services.pod.registry.placed().definition
     rows = {PartitionId(number): rows_of(definition, number) for number in (1, 2, 3)}
     failures, _ = await client.commit(commit, ["1", "2", "4"], rows)
     assert failures == {}

@@ -1,0 +1,104 @@
+"""Finds a partition's replica on this pod, or the pod that has the partition's active."""
+
+from qss_core.errors import (
+    NotPresentError,
+    NotReadyError,
+    PartitionDoesNotExistError,
+    StoreError,
+    StoreNotFoundError,
+)
+from qss_core.model import (
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    PodAddress,
+    PodName,
+    Role,
+    StoreAssignment,
+    StoreName,
+)
+from qss_store.replicas.completion import Completion
+from qss_store.replicas.opening.unopened import Unopened
+from qss_store.replicas.replica import Replica
+from qss_store.replicas.volume.assignment_file import AssignmentFile
+
+
+class Registry:
+    """The replicas of one pod, and its assignment, which names the pods of the others."""
+
+    def __init__(self, store: StoreName, pod: PodName, file: AssignmentFile) -> None:
+        """Has no replica; the pod adds the replicas that it opens."""
+        self._store = store
+        self._pod = pod
+        self._file = file
+        self.replicas: dict[PartitionId, Replica] = {}
+        self.unopened = Unopened()
+        self.completion = Completion()
+        self.is_compared = True  # False while a starting pod compares sequences with other pods.
+
+    @property
+    def assignment(self) -> StoreAssignment | None:
+        """The assignment; None before the pod got one."""
+        return self._file.assignment
+
+    def placed(self) -> StoreAssignment:
+        """The assignment. Raises NotReadyError before the pod got one."""
+        if self._file.assignment is None:
+            raise NotReadyError(f"pod {self._pod} has no assignment yet: try again")
+        return self._file.assignment
+
+    def check_store(self, store: str) -> StoreAssignment:
+        """The assignment. Raises StoreNotFoundError where the pod serves another store."""
+        if store != self._store:
+            raise StoreNotFoundError(f"this pod serves store {self._store}, not {store}")
+        return self.placed()
+
+    def configuration(self, partition: int) -> PartitionConfiguration:
+        """The partition's configuration with the highest epoch that this pod knows."""
+        assignment = self.placed()
+        if not 0 <= partition < assignment.definition.partitions:
+            raise PartitionDoesNotExistError(
+                f"store {self._store} has the partitions 0..{assignment.definition.partitions - 1}",
+                partition=partition,
+            )
+        replica = self.replicas.get(PartitionId(partition))
+        known = assignment.partitions[partition]
+        return replica.log.configuration if replica else known
+
+    def address(self, ordinal: Ordinal) -> PodAddress:
+        """The address of a pod of this store."""
+        found = next((pod for pod in self.placed().pods if pod.ordinal == ordinal), None)
+        if found is None:
+            raise StoreError(f"the assignment has no address of pod {ordinal}")
+        return found
+
+    def local(self, partition: int) -> Replica:
+        """The partition's replica on this pod.
+
+        Raises NotPresentError with the pod of the partition's active, RolledBackError where the
+        replica is behind, and CorruptionError where it is lost.
+        """
+        configuration = self.configuration(partition)
+        replica = self.replicas.get(PartitionId(partition))
+        if replica is None:
+            self.unopened.check(PartitionId(partition), self._pod)
+        if replica is None or replica.role is None:
+            raise NotPresentError(
+                f"partition {partition} is not on pod {self._pod}",
+                partition=partition,
+                active=self.address(configuration.active).name,
+                epoch=configuration.epoch,
+            )
+        if not self.is_compared:
+            raise NotReadyError(f"pod {self._pod} compares its data with the other pods: try again")
+        self.completion.check(replica)
+        return replica
+
+    def is_active(self, partition: int) -> bool:
+        """Whether this pod has the partition's active."""
+        replica = self.replicas.get(PartitionId(partition))
+        return replica is not None and replica.role is Role.ACTIVE
+
+    def served(self) -> set[PartitionId]:
+        """The partitions of which readers see a state."""
+        return {number for number, replica in self.replicas.items() if replica.view is not None}

@@ -1,0 +1,76 @@
+"""Keeps a pod's assignment on its volume, and in memory as the volume has it."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from qss_core.errors import CorruptionError, DiskFullError, MalformedRequestError
+from qss_core.model import StoreAssignment
+from qss_core.wire.messages import decode, encode
+from qss_store.replicas.volume.kept_files import replace_file
+
+_LOG = logging.getLogger(__name__)
+_NAME = "assignment.json"
+
+
+class AssignmentFile:
+    """The assignment that a pod has; a pod that restarts takes it from the volume."""
+
+    def __init__(self, directory: Path) -> None:
+        """Reads no file before `remember`."""
+        self._directory = directory
+        self.assignment: StoreAssignment | None = None
+        self.unreadable: CorruptionError | None = None  # Why the kept assignment is unreadable.
+        self._is_known = asyncio.Event()
+
+    def remember(self) -> StoreAssignment | None:
+        """Takes the assignment on the volume; None where there is none, or `unreadable` says why.
+
+        Creates the volume's directory.
+        """
+        try:
+            kept = read_assignment(self._directory)
+        except CorruptionError as error:
+            if self.unreadable is None:
+                _LOG.error("no partition is served: %s", error.message)
+            self.unreadable = error
+            return None
+        if kept is not None:
+            self._know(kept)
+        return kept
+
+    def keep(self, assignment: StoreAssignment) -> None:
+        """Keeps another assignment, durably. Raises DiskFullError."""
+        if assignment == self.assignment:
+            return
+        try:
+            replace_file(self._directory / _NAME, encode(assignment))
+        except OSError as error:
+            raise DiskFullError(f"the assignment cannot be kept on the volume: {error}") from error
+        self._know(assignment)
+
+    async def wait(self) -> None:
+        """Returns when the pod has an assignment."""
+        await self._is_known.wait()
+
+    def _know(self, assignment: StoreAssignment) -> None:
+        self.assignment, self.unreadable = assignment, None
+        self._is_known.set()
+
+
+def read_assignment(directory: Path) -> StoreAssignment | None:
+    """The assignment that a volume keeps, or None; creates the volume's directory.
+
+    Raises CorruptionError where the file cannot be read.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        return decode((directory / _NAME).read_bytes(), StoreAssignment)
+    except FileNotFoundError:
+        return None
+    except (OSError, MalformedRequestError) as error:
+        raise CorruptionError(
+            f"{_NAME} on the volume cannot be read ({error}), so this pod does not "
+            "know its partitions: bring the file back, or accept the loss of one of the pod's "
+            "partitions; then the pod serves the partitions that are complete"
+        ) from error
