@@ -1,0 +1,76 @@
+"""Which pod a writer asks, and when an exchange learns anew where the partitions are. Pure."""
+
+from collections.abc import Iterable
+from urllib.parse import urlencode
+
+from qss_client.chunks.chunk import Slice
+from qss_client.http.wait_warnings import TELL_AFTER_S
+from qss_client.reads.routing import active_of
+from qss_client.writes.steps import Exchange, PodRequest, answer_to, pause_after
+from qss_core.errors import StoreError
+from qss_core.model import PartitionId
+from qss_core.wire.messages import Instance, StoreMetadata, decode
+
+DISCOVERY_TIMEOUT_S = 5.0
+_COORDINATOR = PartitionId(0)  # The active of this partition coordinates the batches.
+
+
+class Routes:
+    """The pods of a store as one exchange knows them."""
+
+    def __init__(self, metadata: StoreMetadata) -> None:
+        self._metadata = metadata
+        # The store that was meant when the exchange began: another one may have its name by now.
+        self._store_id = urlencode({"storeId": metadata.definition.store_id})
+
+    def coordinator(self) -> Instance:
+        """The pod that coordinates the batches."""
+        return self.active(_COORDINATOR)
+
+    def active(self, partition: PartitionId) -> Instance:
+        """The pod that has the active of a partition."""
+        return active_of(self._metadata, partition)
+
+    def by_active(self, slices: Iterable[Slice]) -> list[tuple[Instance, list[Slice]]]:
+        """The slices, grouped by the pod that has the active of their partition."""
+        groups: dict[int, tuple[Instance, list[Slice]]] = {}
+        for one in slices:
+            instance = self.active(one.partition)
+            groups.setdefault(instance.ordinal, (instance, []))[1].append(one)
+        return list(groups.values())
+
+    def url(self, instance: Instance, path: str) -> str:
+        """A path below the store, on a pod's internal port; the query string names the store id."""
+        name = self._metadata.definition.name
+        return f"{instance.changelog}/changelog/stores/{name}/{path}?{self._store_id}"
+
+    def after(self, failure: StoreError) -> Exchange[None]:
+        """Pauses, and learns the routes anew where the failure says so.
+
+        Raises the failure where the rules say to give up, and where the store has another id now.
+        """
+        again = yield from pause_after(failure)
+        if not again.refresh:
+            return
+        found = yield from self._discovered()
+        if found is None:
+            return
+        if found.definition.store_id != self._metadata.definition.store_id:
+            raise failure  # The routes are right: the store was deleted and made again.
+        self._metadata = found
+
+    def _discovered(self) -> Exchange[StoreMetadata | None]:
+        """The routes that the first pod tells which answers; None where no pod does."""
+        for instance in self._metadata.instances:
+            request = PodRequest(
+                method="GET",
+                url=f"{instance.changelog}/state/instances/{self._metadata.definition.name}",
+                timeout_s=DISCOVERY_TIMEOUT_S,
+                tell_after_s=TELL_AFTER_S,
+            )
+            try:
+                answer = yield from answer_to(request)
+                return decode(answer.body, StoreMetadata)
+            except StoreError:
+                continue
+        return None
