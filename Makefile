@@ -15,7 +15,7 @@ SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,nod
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lock test planted fuzz bench siege sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lock test planted fuzz simulate bench siege sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -65,6 +65,9 @@ fuzz: install ## Many requests, other ones in each run: to the fast path in all 
 planted: install ## Take each mend of a proven bug out, and damage the fast path: see that a test fails
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted
 	@PYTHONPATH=tests $(BIN)/python -m qss_testing.faults.planted_fast_path
+
+simulate: install ## Run the services under SEEDS=200 seeds FROM=1, in simulated time with faults; REPLAY=7 prints one run, PLANTED=1 puts known bugs back
+	@PYTHONPATH=tests $(BIN)/python -m qss_simulation --seeds $(or $(SEEDS),200) --from $(or $(FROM),1) $(if $(REPLAY),--replay $(REPLAY)) $(if $(PLANTED),--planted)
 
 bench: install ## Measure every figure; writes .bench/results.json
 	@PYTHONPATH=tests $(BIN)/python -m qss_bench

@@ -74,7 +74,7 @@ class Pod:
         self._opening = Opening(self._volume, open_engine, salvage_engine)
         self.news = ReportFeed()
         self._assigning, self._gate = asyncio.Lock(), asyncio.Lock()
-        self.recent = DecodedRows()
+        self.recent = DecodedRows(settings.decoded_rows_bytes_max)
         most = settings.request_memory_bytes  # 0 where it is not set.
         self.request_memory = RequestMemory(most) if most else RequestMemory()
         self.turns = HeavyTurns(clock.monotonic)

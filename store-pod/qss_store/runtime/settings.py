@@ -23,6 +23,8 @@ class Settings:
     # type fewer: each row asks the user's code twice, and may have 16 index rows, put and deleted.
     slice_rows_max: int = 500
     indexed_slice_rows_max: int = 100
+    # Decoded rows of staged chunks, kept for their commits; chunks up to a quarter of it.
+    decoded_rows_bytes_max: int = 4 * 1024 * 1024
     maintenance_interval_s: float = 30.0
     finish_timeout_s: float = 30.0  # How long a request waits for a decided batch to complete.
     peer_timeout_s: float = 30.0

@@ -39,8 +39,6 @@ from qss_store.replicas.pod_context import PodConfig
 from qss_store.runtime.clock import Clock, SystemClock
 from qss_store.runtime.plugins import NO_EXTENSIONS, Extensions
 from qss_store.runtime.settings import Settings
-from qss_store.storage.engine import Engine
-from qss_store.storage.memory_engine import MemoryEngine
 from qss_store.writes.pod_services import build_pod
 
 Answer = TypeVar("Answer")
@@ -213,57 +211,3 @@ class Services:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.pod.close()
-
-
-class FaultyCluster:
-    """A few pods, which can be crashed and started again."""
-
-    def __init__(
-        self,
-        directory: Path,
-        random: Random,
-        *,
-        partitions: int,
-        pods: int,
-        fault_rate: float,
-        clock: Clock = SYSTEM_CLOCK,
-        settings: Settings = SETTINGS,
-        limits: StoreSettings | None = None,
-    ) -> None:
-        """`directory` holds what little the pods keep in files."""
-        self.assignment = make_assignment(partitions, pods, limits)
-        self._clock = clock
-        self._settings = settings
-        self.network = FaultyNetwork(random, fault_rate)
-        self._directory = directory
-        self._engines: dict[int, dict[str, MemoryEngine]] = {n: {} for n in range(pods)}
-
-    async def start(self, ordinal: int) -> None:
-        """Starts a pod over its volume."""
-        engines = self._engines[ordinal]
-
-        def open_engine(path: Path) -> Engine:
-            return engines.setdefault(str(path), MemoryEngine())
-
-        volume = self._directory / str(ordinal)
-        services = Services(
-            ordinal, volume, open_engine, self.network, clock=self._clock, settings=self._settings
-        )
-        await services.pod.start()
-        await services.pod.assign(self.assignment)
-        services.coordination.go_on()
-        self.network.services[str(ordinal)] = services
-
-    async def crash(self, ordinal: int) -> None:
-        """Ends a pod's process."""
-        services = self.network.services.pop(str(ordinal), None)
-        if services is not None:
-            await services.crash()
-
-    def services(self, ordinal: int) -> Services:
-        """A running pod."""
-        return self.network.services[str(ordinal)]
-
-    def active(self, partition: int) -> str:
-        """The host of a partition's active."""
-        return str(self.assignment.partitions[partition].active)

@@ -33,7 +33,7 @@ async def started_replica(
         gate=asyncio.Lock(),
         metrics=Metrics(),
         settings=settings or StoreSettings(),
-        recent=DecodedRows(),
+        recent=DecodedRows(Settings().decoded_rows_bytes_max),
         uncommitted=UncommittedMemory(1024 * 1024),
         take_out=take_out,
         slices=slice_limits(Settings(), is_indexed=False),

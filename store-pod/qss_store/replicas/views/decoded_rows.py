@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from qss_core.model import Offset
 
-CHUNK_BYTES_MAX = 1024 * 1024  # Larger chunks are not kept: they take much memory.
-_GENERATION_BYTES_MAX = 4 * 1024 * 1024
+_CHUNKS_MIN = 4  # A generation has room for as many of the largest chunks that are kept.
 
 Batches = tuple[pa.RecordBatch, ...]
 
@@ -39,16 +38,18 @@ class DecodedRows:
     Rows keep the body of their request in memory, so the bytes of whole bodies are counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int) -> None:
+        """`bytes_max` is the size of one generation."""
+        self._bytes_max = bytes_max
         self._young: dict[tuple[object, Offset], Batches] = {}
         self._old: dict[tuple[object, Offset], Batches] = {}
         self._young_bytes = 0
 
     def admits(self, chunk_bytes: int) -> bool:
         """Whether the rows of a chunk of this size may be kept; counts the chunk if so."""
-        if chunk_bytes > CHUNK_BYTES_MAX:
+        if chunk_bytes > self._bytes_max // _CHUNKS_MIN:
             return False
-        if self._young_bytes + chunk_bytes > _GENERATION_BYTES_MAX:
+        if self._young_bytes + chunk_bytes > self._bytes_max:
             self._old, self._young, self._young_bytes = self._young, {}, 0
         self._young_bytes += chunk_bytes
         return True

@@ -132,7 +132,7 @@ def test_entries_that_are_missing_though_they_were_not_applied_are_damage(gone: 
 
 def test_rows_that_are_kept_in_memory_are_those_of_one_opening_of_a_log() -> None:
     """Offsets of a log that is opened again may be those of other entries."""
-    recent = DecodedRows()
+    recent = DecodedRows(1024)
     before, after = DecodedEntries(recent), DecodedEntries(recent)
     before.keep(Offset(3), (object(),))
     assert before.peek(Offset(3)) is not None

@@ -3,8 +3,10 @@
 import pyarrow as pa
 
 from qss_core.model import Offset
-from qss_store.replicas.views.decoded_rows import CHUNK_BYTES_MAX, DecodedRows
+from qss_store.replicas.views.decoded_rows import DecodedRows
 
+BYTES_MAX = 4 * 1024 * 1024
+CHUNK_BYTES_MAX = BYTES_MAX // 4
 FIRST, SECOND = Offset(1), Offset(2)
 
 
@@ -13,7 +15,7 @@ def rows(value: int) -> tuple[pa.RecordBatch, ...]:
 
 
 def test_rows_are_taken_once_by_the_log_that_has_them() -> None:
-    recent = DecodedRows()
+    recent = DecodedRows(BYTES_MAX)
     mine, other = object(), object()
     assert recent.admits(10)
     recent.keep(mine, FIRST, rows(1))
@@ -24,13 +26,13 @@ def test_rows_are_taken_once_by_the_log_that_has_them() -> None:
 
 
 def test_large_chunks_are_not_kept() -> None:
-    recent = DecodedRows()
+    recent = DecodedRows(BYTES_MAX)
     assert recent.admits(CHUNK_BYTES_MAX)
     assert not recent.admits(CHUNK_BYTES_MAX + 1)
 
 
 def test_what_nobody_takes_is_forgotten() -> None:
-    recent = DecodedRows()
+    recent = DecodedRows(BYTES_MAX)
     owner = object()
     kept = 40
     for number in range(kept):

@@ -1,0 +1,172 @@
+"""The faults of a run: which, when and for how long, all chosen by the seed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random  # noqa: TID251 seeded by the story.
+
+from msgspec import structs
+
+from qss_core.model import Epoch
+from qss_simulation.parts.disk import DatabaseFiles
+from qss_simulation.world import World
+
+_RAISED = 0.3
+_COPIED = 0.7
+_PAUSE_S = 30.0  # Longer than any timeout of the settings.
+# A volume that went back is found by asking other pods: nothing else keeps them from answering.
+_WITH_OLD_VOLUMES = ("old-volume", "operator", "api", "clock", "epoch")
+
+
+class Faults:
+    """Makes faults until it is told to stop, then heals everything."""
+
+    def __init__(self, world: World, random: Random) -> None:
+        self._world = world
+        self._random = random
+        self._kinds: dict[str, Callable[[], Awaitable[None]]] = {
+            "crash": self._crash,
+            "power": self._power,
+            "pause": self._pause,
+            "cut": self._cut,
+            "slow-disk": self._slow_disk,
+            "full-disk": self._full_disk,
+            "operator": self._operator,
+            "api": self._api,
+            "messages": self._messages,
+            "clock": self._clock,
+            "epoch": self._epoch,
+            "old-volume": self._old_volume,
+        }
+        wanted = [kind for kind in self._kinds if kind != "old-volume"]
+        if random.random() < 0.2:
+            wanted = list(_WITH_OLD_VOLUMES)
+        self._wanted = wanted
+        self._swapping = asyncio.Lock()  # One volume at a time: the others are its witnesses.
+
+    async def run(self, until_s: float) -> None:
+        """One fault after the other, and some at the same time."""
+        async with asyncio.TaskGroup() as group:
+            while self._world.loop.now_s < until_s:
+                await asyncio.sleep(self._random.expovariate(1 / 1.5))
+                kind = self._random.choice(self._wanted)
+                group.create_task(self._one(kind))
+
+    async def _one(self, kind: str) -> None:
+        self._world.trace.note(f"fault-{kind}")
+        await self._kinds[kind]()
+
+    def heal(self) -> None:
+        """Ends all faults, and starts what does not run."""
+        world = self._world
+        world.network.faults.heal()
+        world.api.faults.heal()
+        world.loop.work_s.clear()
+        for number, disk in enumerate(world.disks):
+            disk.is_full = False
+            world.resume(f"pod-{number}")
+            world.start_pod(number)
+        world.resume("operator")
+        world.start_operator()
+
+    def _pod(self) -> int:
+        return self._random.randrange(self._world.pods)
+
+    async def _wait(self, mean_s: float) -> None:
+        await asyncio.sleep(self._random.expovariate(1 / mean_s))
+
+    async def _crash(self) -> None:
+        number = self._pod()
+        self._world.end(f"pod-{number}")
+        await self._wait(0.5)
+        self._world.start_pod(number)
+
+    async def _power(self) -> None:
+        number = self._pod()
+        self._world.lose_power(number, holes=False)
+        await self._wait(1.0)
+        self._world.start_pod(number)
+
+    async def _pause(self) -> None:
+        host = self._random.choice(self._world.hosts)
+        self._world.pause(host)
+        await asyncio.sleep(self._random.choice([0.01, 1.0, _PAUSE_S]))
+        self._world.resume(host)
+
+    async def _cut(self) -> None:
+        one, other = self._random.sample(self._world.hosts, 2)
+        ways = {(one, other)} | ({(other, one)} if self._random.random() < 0.5 else set())
+        self._world.network.faults.cut |= ways
+        await self._wait(3.0)
+        self._world.network.faults.cut -= ways
+
+    async def _slow_disk(self) -> None:
+        host = f"pod-{self._pod()}"
+        self._world.loop.work_s[host] = self._random.choice([0.05, 2.0])
+        await self._wait(3.0)
+        self._world.loop.work_s.pop(host, None)
+
+    async def _full_disk(self) -> None:
+        disk = self._world.disks[self._pod()]
+        disk.is_full = True
+        await self._wait(2.0)
+        disk.is_full = False
+
+    async def _operator(self) -> None:
+        self._world.end("operator")
+        await self._wait(1.0)
+        self._world.start_operator()
+
+    async def _api(self) -> None:
+        faults = self._world.api.faults
+        if self._random.random() < 0.5:
+            faults.is_away = True
+        else:
+            faults.lost_answer = faults.stale_read = 0.3
+        await self._wait(3.0)
+        faults.heal()
+
+    async def _messages(self) -> None:
+        faults = self._world.network.faults
+        faults.lost, faults.repeated, faults.late = (self._random.choice([0.0, 0.1]) for _ in "123")
+        await self._wait(3.0)
+        faults.lost = faults.repeated = faults.late = 0.0
+
+    async def _clock(self) -> None:
+        host = self._random.choice(self._world.hosts)
+        self._world.clocks[host].jumped_s += self._random.choice([-3600.0, -1.0, 1.0, 3600.0])
+        await asyncio.sleep(0)
+
+    async def _epoch(self) -> None:
+        """Another operator published higher epochs, as a failover does."""
+        api = self._world.api
+        status = api.resource.status
+        if status is None or status.assignment is None:
+            return
+        raised = tuple(
+            structs.replace(one, epoch=Epoch(one.epoch + (self._random.random() < _RAISED)))
+            for one in status.assignment
+        )
+        api.edit_status(structs.replace(status, assignment=raised))
+
+    async def _old_volume(self) -> None:
+        """A database is put back to an older copy; whoever reads the report undoes that."""
+        async with self._swapping:
+            await self._swap_one()
+
+    async def _swap_one(self) -> None:
+        number = self._pod()
+        disk, host = self._world.disks[number], f"pod-{number}"
+        if not disk.databases():
+            return
+        name = self._random.choice(disk.databases())
+        older = disk.synced_copy(name) if self._random.random() < _COPIED else DatabaseFiles()
+        await self._wait(2.0)
+        if not self._world.end(host):
+            return
+        newer = disk.swap(name, older)
+        self._world.start_pod(number)
+        await self._wait(3.0)
+        if not self._world.serves_all(host):
+            self._world.end(host)
+            disk.swap(name, newer)
+            self._world.start_pod(number)

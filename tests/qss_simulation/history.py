@@ -1,0 +1,119 @@
+"""What writers wrote and were told, and what readers saw: the checks go by this alone.
+
+Each batch writes a row of its own and replaces the same filler rows, in most partitions. So a state
+in which batches are mixed, or only a part of one is there, is seen in one read of a partition.
+"""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from qss_client.chunks.chunk import Slice, encode_slice
+
+PARTITIONS = 4
+_FILLERS = 25
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Batch:
+    """One batch as one run wrote it."""
+
+    generation: int
+    number: int
+    run: str
+
+    def __str__(self) -> str:
+        """As keys have it, with the run."""
+        return f"{self.key}/{self.run}"
+
+    @property
+    def key(self) -> str:
+        """The key of the batch's own row, the same for all runs."""
+        return f"{self.generation}/{self.number}"
+
+    @property
+    def fingerprint(self) -> str:
+        """What the batch reads: the same for all runs."""
+        return self.key
+
+    @property
+    def partitions(self) -> list[int]:
+        """The partitions that get rows."""
+        return [one for one in range(PARTITIONS) if (self.number + one) % 4]
+
+    def slices(self) -> list[Slice]:
+        """The batch's rows."""
+        keys = [self.key, *(f"~{number:03}" for number in range(_FILLERS))]
+        table = pa.table(
+            {
+                "key": pa.array([key.encode() for key in keys]),
+                "value": pa.array([str(self).encode()] * len(keys)),
+            }
+        )
+        return [encode_slice(partition, table) for partition in self.partitions]
+
+
+class HistoryError(AssertionError):
+    """An answer that must not be."""
+
+
+@dataclass(slots=True)
+class History:
+    """Of one run of the simulation."""
+
+    begun: set[str] = field(default_factory=set)
+    acknowledged: dict[str, int] = field(default_factory=dict)  # The sequence, by key.
+
+    def begin(self, batch: Batch) -> None:
+        """A run may have sent rows of this batch."""
+        self.begun.add(str(batch))
+
+    def acknowledge(self, batch: Batch, sequence: int, *, replayed: bool) -> None:
+        """A run was told that the batch is committed."""
+        before = self.acknowledged.setdefault(batch.key, sequence)
+        if before != sequence:
+            raise HistoryError(f"{batch} was acknowledged as sequence {before} and {sequence}")
+        others = [key for key, one in self.acknowledged.items() if one == sequence]
+        if len(others) > 1:
+            raise HistoryError(f"sequence {sequence} was acknowledged for {others}")
+        if replayed and not any(one.startswith(f"{batch.key}/") for one in self.begun):
+            raise HistoryError(f"{batch} was applied before anybody sent it")
+
+    def check_rows(self, partition: int, rows: dict[str, str]) -> None:
+        """The rows of one read of a partition: whole batches, that somebody wrote."""
+        own = {key: value for key, value in rows.items() if not key.startswith("~")}
+        for key, value in own.items():
+            if not value.startswith(f"{key}/") or value not in self.begun:
+                raise HistoryError(f"partition {partition} has {value} under {key}")
+        fillers = {value for key, value in rows.items() if key.startswith("~")}
+        if len(fillers) > 1:
+            raise HistoryError(f"partition {partition} mixes {sorted(fillers)}")
+        if fillers - set(own.values()):
+            raise HistoryError(f"partition {partition} has {fillers} without its own row")
+
+    def check_times(self, times_ms: dict[str, int]) -> None:
+        """The times of one partition's rows: no batch is dated before an earlier one."""
+        latest = 0
+        for key in sorted(times_ms.keys() & self.acknowledged, key=self.acknowledged.__getitem__):
+            if times_ms[key] < latest:
+                raise HistoryError(f"batch {key} is dated {times_ms[key]}, after {latest}")
+            latest = times_ms[key]
+
+    def check_end(self, rows: list[dict[str, str]]) -> None:
+        """The rows of all partitions at the end: each batch everywhere or nowhere, of one run."""
+        found: dict[str, set[str]] = {}
+        for partition, shown in enumerate(rows):
+            self.check_rows(partition, shown)
+            for key, value in shown.items():
+                if not key.startswith("~"):
+                    found.setdefault(key, set()).add(value)
+        for key, values in found.items():
+            if len(values) > 1:
+                raise HistoryError(f"batch {key} is mixed from {sorted(values)}")
+            generation, number = map(int, key.split("/"))
+            wanted = Batch(generation, number, "").partitions
+            present = [partition for partition, shown in enumerate(rows) if key in shown]
+            if present != wanted:
+                raise HistoryError(f"batch {key} is in {present}, not in {wanted}")
+        if missing := sorted(self.acknowledged.keys() - found.keys()):
+            raise HistoryError(f"acknowledged batches are lost: {missing}")

@@ -1,0 +1,76 @@
+"""An API server with one store's resource: compare-and-set, lost answers, stale reads, outages."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from random import Random  # noqa: TID251 seeded by the story.
+
+from qss_core.errors import UnreachableError
+from qss_core.model import StoreName
+from qss_operator.errors import ConflictError
+from qss_operator.planning.model import StoreResource, StoreStatus
+from qss_simulation.parts.trace import Trace
+
+
+@dataclass(slots=True)
+class ApiFaults:
+    """The chances of each request."""
+
+    is_away: bool = False
+    lost_answer: float = 0.0
+    stale_read: float = 0.0
+
+    def heal(self) -> None:
+        """Answers everything from now on."""
+        self.is_away, self.lost_answer, self.stale_read = False, 0.0, 0.0
+
+
+class ApiServer:
+    """The stored resource, and what it was before; the port Resources."""
+
+    def __init__(self, resource: StoreResource, random: Random, trace: Trace) -> None:
+        """Stores one resource."""
+        self.faults = ApiFaults()
+        self._versions = [resource]
+        self._random = random
+        self._trace = trace
+
+    @property
+    def resource(self) -> StoreResource:
+        """The resource as it is now."""
+        return self._versions[-1]
+
+    def edit(self, **members: object) -> None:
+        """A person changes the resource."""
+        self._store(replace(self.resource, generation=self.resource.generation + 1, **members))  # type: ignore[arg-type]
+
+    def edit_status(self, status: StoreStatus) -> None:
+        """Somebody else writes the status."""
+        self._store(replace(self.resource, status=status))
+
+    async def read(self, store: StoreName) -> StoreResource | None:
+        """The resource, or an older one from another server's cache."""
+        await self._take_time()
+        assert store == self.resource.name
+        if self._random.random() < self.faults.stale_read:
+            self._trace.note("stale-read")
+            return self._random.choice(self._versions[-3:])
+        return self.resource
+
+    async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
+        """Replaces the status. Raises ConflictError, and UnreachableError after a lost answer."""
+        await self._take_time()
+        if resource.version != self.resource.version:
+            raise ConflictError("the resource was changed meanwhile")
+        self._store(replace(self.resource, status=status))
+        self._trace.note("publish", self.resource.version)
+        if self._random.random() < self.faults.lost_answer:
+            self._trace.note("lost-publish")
+            raise UnreachableError("the API server's answer was lost")
+
+    def _store(self, resource: StoreResource) -> None:
+        self._versions.append(replace(resource, version=str(len(self._versions) + 1)))
+
+    async def _take_time(self) -> None:
+        await asyncio.sleep(self._random.expovariate(1 / 0.005))
+        if self.faults.is_away:
+            raise UnreachableError("the API server does not answer")

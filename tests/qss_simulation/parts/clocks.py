@@ -1,0 +1,34 @@
+"""The clocks of a machine: quicker or slower than others, and a time of day that may jump."""
+
+from datetime import UTC, datetime, timedelta
+
+from qss_simulation.parts.seeded_loop import SeededLoop
+
+_BEGIN = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+class MachineClock:
+    """The clock of a machine, for its pod and for an operator on it."""
+
+    def __init__(self, loop: SeededLoop) -> None:
+        """`jumped_s` is how wrong the time of day is."""
+        self._loop = loop
+        self.jumped_s = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds of the running node's clock."""
+        return self._loop.time()
+
+    monotonic_s = monotonic
+
+    def cpu_s(self) -> float:
+        """As if the process always worked."""
+        return self._loop.time()
+
+    def utc(self) -> datetime:
+        """The time of day."""
+        return _BEGIN + timedelta(seconds=self._loop.now_s + self.jumped_s)
+
+    def wall_ms(self) -> int:
+        """The time of day, in milliseconds since 1970."""
+        return int(self.utc().timestamp() * 1000)

@@ -1,0 +1,167 @@
+"""Disks of machines: they keep what was synced, and of the rest what a power loss leaves.
+
+A process that ends loses nothing of what it wrote. A machine without power loses writes that no
+sync covered: all after some point, or (`holes`) also some before others that stay. RocksDB does not
+open a write-ahead log with a hole; salvaged, it is read up to the hole.
+"""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from random import Random  # noqa: TID251 seeded by the story.
+
+from qss_core.errors import CorruptionError, DiskFullError
+from qss_simulation.parts.seeded_loop import SeededLoop
+from qss_simulation.parts.trace import Trace
+from qss_store.storage.engine import Batch, Engine
+from qss_store.storage.memory_engine import MemoryBatch, MemoryEngine
+
+_NAME = "engine-id"
+
+
+class SimulatedDisk:
+    """The disk of one machine, with the databases of one pod."""
+
+    def __init__(self, loop: SeededLoop, random: Random, trace: Trace) -> None:
+        """An empty disk; `random` chooses what a power loss leaves."""
+        self.is_full = False
+        self.loop = loop
+        self.trace = trace
+        self._random = random
+        self._files: dict[str, DatabaseFiles] = {}
+        self._names = count()
+
+    @property
+    def has_data(self) -> bool:
+        """Whether it has a database."""
+        return bool(self._files)
+
+    def open(self, path: Path) -> Engine:
+        """Opens a database, or makes one. Raises CorruptionError where its log has a hole."""
+        files = self._files_at(path)
+        if files.has_hole:
+            raise CorruptionError("the write-ahead log has a hole")
+        return SimulatedEngine(self, files)
+
+    def salvage(self, path: Path) -> Engine:
+        """Opens a database with what its log has before a hole."""
+        files = self._files_at(path)
+        files.has_hole = False
+        return SimulatedEngine(self, files)
+
+    def lose_power(self, *, holes: bool) -> None:
+        """Loses writes that no sync covered."""
+        for files in self._files.values():
+            files.lose(self._random, holes=holes)
+
+    def databases(self) -> list[str]:
+        """The names of its databases."""
+        return sorted(self._files)
+
+    def synced_copy(self, name: str) -> "DatabaseFiles":
+        """What a snapshot of the volume has of a database."""
+        files = self._files[name]
+        return DatabaseFiles(files.log[: files.durable])
+
+    def swap(self, name: str, files: "DatabaseFiles") -> "DatabaseFiles":
+        """Puts other files in the place of a database's; returns those that were there."""
+        held, self._files[name] = self._files[name], files
+        return held
+
+    def _files_at(self, path: Path) -> "DatabaseFiles":
+        """The files of a directory, which a salvage may rename."""
+        marker = path / _NAME
+        if not marker.exists():
+            path.mkdir(parents=True, exist_ok=True)
+            marker.write_text(str(next(self._names)))
+        return self._files.setdefault(marker.read_text(), DatabaseFiles())
+
+
+class DatabaseFiles:
+    """The write-ahead log of one database, as a list of operations."""
+
+    def __init__(self, log: list[tuple[str, object]] | None = None) -> None:
+        """All of `log` is durable."""
+        self.log: list[tuple[str, object]] = log or []
+        self.durable = len(self.log)
+        self.has_hole = False
+
+    def lose(self, random: Random, *, holes: bool) -> None:
+        """Families are made and dropped durably, as in RocksDB."""
+        kept, unsynced = self.log[: self.durable], self.log[self.durable :]
+        writes = sum(what == "write" for what, _ in unsynced)
+        stays = random.randint(0, writes)  # As many of the writes stay, from the first on.
+        for what, operand in unsynced:
+            if what != "write":
+                kept.append((what, operand))
+            elif stays > 0:
+                stays -= 1
+                kept.append((what, operand))
+        self.has_hole = self.has_hole or (holes and len(kept) < len(self.log))
+        self.log, self.durable = kept, len(kept)
+
+
+class SimulatedEngine(MemoryEngine):
+    """An engine over files that outlive it."""
+
+    def __init__(self, disk: SimulatedDisk, files: DatabaseFiles) -> None:
+        """Reads the log."""
+        super().__init__()
+        self._disk = disk
+        self._files = files
+        for what, operand in files.log:
+            _REPEAT[what](self, operand)
+
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
+        """Durable after the next sync. Raises DiskFullError."""
+        assert isinstance(batch, MemoryBatch), "a batch belongs to its engine"
+        if self._disk.is_full and not makes_room:
+            raise DiskFullError("the volume is full")
+        super().write(batch)
+        self._files.log.append(("write", batch))
+
+    def sync(self) -> None:
+        """Makes the writes before this moment durable when the thread that syncs ends."""
+        files, covered = self._files, len(self._files.log)
+        self._disk.trace.note("sync")
+
+        def become_durable() -> None:
+            files.durable = max(files.durable, covered)
+
+        self._disk.loop.at_end(become_durable)
+
+    def mark(self) -> None:
+        """Syncs; there are no files to look at."""
+        self.sync()
+
+    def create_family(self, family: str) -> None:
+        """Durable at once."""
+        if family not in self.families():
+            self._files.log.append(("create", family))
+        super().create_family(family)
+
+    def drop_family(self, family: str) -> None:
+        """Durable at once."""
+        if family in self.families():
+            self._files.log.append(("drop", family))
+        super().drop_family(family)
+
+
+def _write(engine: SimulatedEngine, batch: object) -> None:
+    assert isinstance(batch, MemoryBatch)
+    MemoryEngine.write(engine, batch)
+
+
+def _create(engine: SimulatedEngine, family: object) -> None:
+    MemoryEngine.create_family(engine, str(family))
+
+
+def _drop(engine: SimulatedEngine, family: object) -> None:
+    MemoryEngine.drop_family(engine, str(family))
+
+
+_REPEAT: dict[str, Callable[[SimulatedEngine, object], None]] = {
+    "write": _write,
+    "create": _create,
+    "drop": _drop,
+}

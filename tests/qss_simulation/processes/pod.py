@@ -1,0 +1,201 @@
+"""One process of a store pod: the product's services, without HTTP.
+
+It starts as `qss_store.__main__` does and runs the same tasks. Requests come from the simulated
+network; they do what the handlers of the internal port do.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from qss_client.chunks.carried_batch import BATCH_MEDIA, decode_batch
+from qss_core.errors import MalformedRequestError, WrongStoreError
+from qss_core.model import Ordinal, StoreAssignment, StoreName, WriterEpoch
+from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
+from qss_core.wire.messages import (
+    AbortPartitionsRequest,
+    AbortRequest,
+    CommitPartitionsRequest,
+    CommitRequest,
+    OpenWriterRequest,
+    PrepareRequest,
+    ResolveRequest,
+    decode,
+    encode,
+    metadata_of,
+)
+from qss_simulation.parts.clocks import MachineClock
+from qss_simulation.parts.disk import SimulatedDisk
+from qss_simulation.parts.network import Network, Request, SimulatedTransport
+from qss_store.replicas.migrator import Migrator
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.pod_context import PodConfig
+from qss_store.runtime.settings import Settings
+from qss_store.transactions.commands import Stage
+from qss_store.writes.loss_acceptance import LossAcceptance
+from qss_store.writes.pod_services import build_pod
+from qss_testing.pods.stores import open_reading
+
+_Answer = Awaitable[object] | object
+
+
+class PodProcess:
+    """From the start of a process to its end, which nothing announces."""
+
+    def __init__(
+        self,
+        store: StoreName,
+        ordinal: int,
+        volume: Path,
+        disk: SimulatedDisk,
+        network: Network,
+        clock: MachineClock,
+        settings: Settings,
+        incarnation: str,
+    ) -> None:
+        """Composes the pod; make it in its own node."""
+        config = PodConfig(
+            store=store,
+            ordinal=Ordinal(ordinal),
+            directory=volume,
+            incarnation=incarnation,
+            settings=settings,
+        )
+        transport = SimulatedTransport(network)
+        self.services = build_pod(config, transport, clock, disk.open, disk.salvage)
+        self._losses = LossAcceptance(self.services.pod, self.services.comparison)
+        self._messages = self._handlers()
+
+    @property
+    def pod(self) -> Pod:
+        """The pod of this process."""
+        return self.services.pod
+
+    async def run(self, network: Network, host: str) -> None:
+        """Serves until the node dies."""
+        services, pod = self.services, self.pod
+        pod.remember()
+        network.listen(host, self.handle)
+        await pod.start(compares=True)
+        await services.comparison.first()
+        async with asyncio.TaskGroup() as group:
+            for work in (
+                services.sweeper.run(),
+                services.comparison.run(),
+                pod.keep_sync_marks(),
+                Migrator(pod, services.settings).run(),
+            ):
+                group.create_task(work)
+
+    async def handle(self, request: Request) -> bytes:
+        """The body of the answer. Raises StoreError."""
+        parts = urlsplit(request.path)
+        names = parts.path.split("/")
+        if names[0] == "changelog":
+            return await self._of_a_writer(names[2:], parts.query, request)
+        if names[:2] == ["state", "instances"]:
+            return encode(metadata_of(self.pod.registry.check_store(names[2])))
+        if names[0] == "read":
+            return self._read(int(names[1]))
+        return await self._messages[parts.path](request.body)
+
+    def _read(self, partition: int) -> bytes:
+        """The rows of a partition, as a scan of it shows them."""
+        view = open_reading(self.pod, partition=partition).view
+        rows = [
+            (key.decode(), value[8:].decode(), int.from_bytes(value[:8], "big"))
+            for key, value in view.snapshot.scan()
+        ]
+        return msgspec.json.encode({"sequence": view.sequence, "rows": rows})
+
+    # --- Pods and the operator
+
+    def _handlers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]:
+        services = self.services
+
+        def of(kind: type[Any], work: Callable[[Any], _Answer]) -> Callable[[bytes], Any]:
+            async def answer(body: bytes) -> bytes:
+                found = work(decode(body, kind))
+                return encode(await found if isinstance(found, Awaitable) else found)
+
+            return answer
+
+        return {
+            "transactions/prepare": of(PrepareRequest, services.participant.prepare),
+            "transactions/commit": of(CommitPartitionsRequest, services.participant.commit),
+            "transactions/abort": of(AbortPartitionsRequest, services.participant.abort),
+            "transactions/resolve": of(ResolveRequest, services.coordinator.resolve),
+            "transactions/sequences": of(SequencesRequest, services.comparison.answer),
+            "control/replicas": of(dict, lambda _: self.pod.report()),
+            "control/assignment": of(StoreAssignment, self._assign),
+            "control/accept-loss": of(AcceptLossRequest, self._accept_loss),
+        }
+
+    async def _assign(self, assignment: StoreAssignment) -> object:
+        report = await self.pod.assign(assignment)
+        self.services.coordinator.go_on()
+        return report
+
+    async def _accept_loss(self, request: AcceptLossRequest) -> object:
+        await self._losses.accept(request)
+        self.services.coordinator.go_on()
+        return self.pod.report()
+
+    # --- Writers
+
+    async def _of_a_writer(self, names: list[str], query: str, request: Request) -> bytes:
+        """`names` are those of the path after `changelog/stores`."""
+        self.pod.registry.check_store(names[0])
+        given = parse_qs(query)
+        held = self.pod.registry.placed().definition.store_id
+        if given["storeId"] != [held]:
+            raise WrongStoreError(f"this is store id {held}, and the writer means another one")
+        match names[1:]:
+            case ["writers", writer]:
+                opens = decode(request.body, OpenWriterRequest)
+                return encode(await self.services.coordinator.open(writer, opens))
+            case ["writers", writer, epoch, "renew"]:
+                self.services.coordinator.writers.renew(writer, WriterEpoch(int(epoch)))
+                return b'{"closesAfterS": 1}'
+            case ["writers", writer, epoch, "batches", batch, *what]:
+                run = (writer, WriterEpoch(int(epoch)), int(batch))
+                return encode(await self._of_a_batch(what, run, given, request))
+        raise MalformedRequestError(f"no such path: {request.path}")
+
+    async def _of_a_batch(
+        self,
+        what: list[str],
+        run: tuple[str, WriterEpoch, int],
+        given: dict[str, list[str]],
+        request: Request,
+    ) -> object:
+        coordinator, participant = self.services.coordinator, self.services.participant
+        writer, epoch, batch = run
+        match what:
+            case ["commit"] if request.media == BATCH_MEDIA:
+                message, chunk = decode_batch(request.body)
+                rows = tuple(participant.slices_of(chunk))
+                await participant.check_rows(rows)
+                return await coordinator.commit(writer, epoch, batch, message, rows)
+            case ["commit"]:
+                message = decode(request.body, CommitRequest)
+                return await coordinator.commit(writer, epoch, batch, message)
+            case ["abort"]:
+                aborts = decode(request.body, AbortRequest)
+                return await coordinator.abort(writer, epoch, batch, aborts)
+            case ["chunks", chunk_id]:
+                slices = participant.slices_of(request.body)
+                await participant.check_rows(slices)
+                stage = Stage(
+                    writer=writer,
+                    generation=int(given["generation"][0]),
+                    batch=batch,
+                    writer_epoch=epoch,
+                    chunk=chunk_id,
+                )
+                return await participant.stage(stage, slices)
+        raise MalformedRequestError(f"no such path: {request.path}")

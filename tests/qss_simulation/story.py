@@ -1,0 +1,180 @@
+"""One run: a store is made, drivers write, readers read, faults happen; then all has to be well."""
+
+import asyncio
+import gc
+import logging
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random  # noqa: TID251 seeded by its argument.
+from tempfile import TemporaryDirectory
+
+from qss_core.errors import StoreError
+from qss_core.spec.resource import StoreSpec, decode_spec
+from qss_simulation.faults import Faults
+from qss_simulation.history import PARTITIONS, HistoryError
+from qss_simulation.parts.seeded_loop import SeededLoop
+from qss_simulation.processes.reader import read_partition
+from qss_simulation.world import World
+
+_PODS = 3
+_FAULTS_S = 20.0
+_LIVENESS_S = 60.0
+_LAST_BATCHES = 2
+_QUERIES = ("query-a", "query-a", "query-a", "query-b")
+
+
+class LivenessError(AssertionError):
+    """The store does not go on although all faults are over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run of a seed ended."""
+
+    seed: int
+    failure: str | None
+    digest: str
+    simulated_s: float
+    turns: int
+    counts: dict[str, int]
+    lines: list[str]
+
+
+def run_seed(seed: int) -> Outcome:
+    """Runs one seed; the same seed gives the same outcome in every process."""
+    was_enabled, hook = gc.isenabled(), sys.unraisablehook
+    # The collector would end generators at moments of its own.
+    gc.disable()
+    logging.disable(logging.CRITICAL)
+    # The coroutines of dead nodes end after the run: nothing sees what they still do.
+    sys.unraisablehook = lambda _: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outcome = _outcome(seed)
+            gc.collect()
+            return outcome
+    finally:
+        sys.unraisablehook = hook
+        logging.disable(logging.NOTSET)
+        if was_enabled:
+            gc.enable()
+
+
+def _outcome(seed: int) -> Outcome:
+    loop = SeededLoop(Random(f"{seed}/loop"))
+    failure: str | None = None
+    with TemporaryDirectory(dir=_in_memory()) as directory:
+        world = World(loop, seed, Path(directory), _spec_of(Random(f"{seed}/spec")))
+        try:
+            loop.run_until_complete(_tell(world))
+        except Exception as error:  # noqa: BLE001 any failure of a run is its outcome.
+            failure = f"{type(error).__name__}: {error}"
+        if world.failures:
+            # What broke first says more than what followed.
+            first = world.failures[0]
+            failure = f"{type(first).__name__}: {first}"
+        loop.bury()
+        loop.close()
+    return Outcome(
+        seed=seed,
+        failure=failure,
+        digest=world.trace.digest(),
+        simulated_s=loop.now_s,
+        turns=loop.turns,
+        counts=world.trace.counts,
+        lines=world.trace.lines,
+    )
+
+
+def _in_memory() -> str | None:
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def _spec_of(random: Random) -> StoreSpec:
+    members = {
+        "store": {
+            "type": "KeyValue",
+            "key": {"serde": "bytes"},
+            "value": {"serde": "bytes"},
+            "partitioner": "Explicit",
+        },
+        "partitions": PARTITIONS,
+        "replicas": _PODS,
+        "changelog": {"retentionBytes": random.choice([1, 2000, "1Gi"])},
+    }
+    return decode_spec(members)
+
+
+async def _tell(world: World) -> None:
+    random = world.random("story")
+    for host in world.hosts:
+        world.loop.rates[host] = random.uniform(0.95, 1.05)
+    for number in range(world.pods):
+        world.start_pod(number)
+    world.start_operator()
+    for _ in range(2):
+        world.start_reader()
+    faults = Faults(world, world.random("faults"))
+    await asyncio.gather(faults.run(_FAULTS_S), _drive(world, world.random("drivers")))
+    faults.heal()
+    await _goes_on(world)
+    await _is_whole(world)
+    for number in range(world.pods):
+        world.lose_power(number, holes=False)
+        world.start_pod(number)
+    await _is_whole(world)
+
+
+async def _drive(world: World, random: Random) -> None:
+    """Drivers one after the other, sometimes two at once; each dies at some moment."""
+    number = 0
+    while world.loop.now_s < _FAULTS_S:
+        number += 1
+        driver = world.driver(random.choice(_QUERIES), number, deadline_s=20.0)
+        node = world.start_driver(driver, number, batches=1000)
+        await asyncio.sleep(random.expovariate(1 / 5.0))
+        if random.random() < 0.7:
+            world.trace.note("end", node)
+            world.loop.kill(node)
+
+
+async def _goes_on(world: World) -> None:
+    """The youngest run writes within a minute."""
+    try:
+        async with asyncio.timeout(_LIVENESS_S):
+            written, number = 0, 1000
+            while written < _LAST_BATCHES:
+                number += 1
+                driver = world.driver("query-c", number, deadline_s=_LIVENESS_S)
+                written = await driver.live(_LAST_BATCHES)
+    except TimeoutError as error:
+        raise LivenessError("no batch is committed although all faults are over") from error
+
+
+async def _is_whole(world: World) -> None:
+    """All partitions are served, at one sequence, and have whole batches."""
+    try:
+        async with asyncio.timeout(_LIVENESS_S):
+            while True:
+                try:
+                    found = [
+                        await read_partition(world.network, number, world.pods, 2.0)
+                        for number in range(PARTITIONS)
+                    ]
+                except StoreError:
+                    await asyncio.sleep(0.1)
+                    continue
+                if len({one.sequence for one in found}) == 1:
+                    break
+                await asyncio.sleep(0.1)
+    except TimeoutError as error:
+        raise LivenessError("the partitions do not reach one sequence") from error
+    world.history.check_end([one.rows for one in found])
+    for one in found:
+        world.history.check_times(one.times_ms)
+    newest = max(world.history.acknowledged.values(), default=0)
+    if found[0].sequence < newest:
+        raise HistoryError(f"the store is at {found[0].sequence}, and {newest} was acknowledged")

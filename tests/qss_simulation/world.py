@@ -1,0 +1,203 @@
+"""The machines of one run, the processes on them, and what a person would do with them."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from random import Random  # noqa: TID251 seeded by the story.
+from typing import Any
+
+from qss_client.http.retries import RetryLimits
+from qss_core.errors import StoreError
+from qss_core.model import StoreName
+from qss_core.spec.resource import StoreSpec
+from qss_operator.planning.model import StoreResource
+from qss_simulation.history import History
+from qss_simulation.parts.api_server import ApiServer
+from qss_simulation.parts.clocks import MachineClock
+from qss_simulation.parts.disk import SimulatedDisk
+from qss_simulation.parts.network import Network
+from qss_simulation.parts.seeded_loop import SeededLoop
+from qss_simulation.parts.trace import Trace
+from qss_simulation.processes.operator import SimulatedCluster, run_operator
+from qss_simulation.processes.pod import PodProcess
+from qss_simulation.processes.reader import run_reader
+from qss_simulation.processes.writer import Driver
+from qss_store.runtime.settings import Settings
+
+_UID = "0b5e-uid"
+
+
+class World:
+    """Everything that exists in one run."""
+
+    def __init__(self, loop: SeededLoop, seed: int, directory: Path, spec: StoreSpec) -> None:
+        """Machines without processes; `directory` holds what the pods keep in files."""
+        self.loop = loop
+        self.trace = Trace(loop)
+        self.history = History()
+        self.failures: list[BaseException] = []
+        self.store = StoreName("flights")
+        self.pods = spec.replicas
+        self._seed = seed
+        self._directory = directory
+        self._spec = spec
+        resource = StoreResource(name=self.store, uid=_UID, generation=1, version="1", spec=spec)
+        loop.set_exception_handler(self._unexpected)
+        self.network = Network(loop, self.random("network"), self.trace, self.failures.append)
+        self.api = ApiServer(resource, self.random("api"), self.trace)
+        self.disks = [
+            SimulatedDisk(loop, self.random(f"disk-{number}"), self.trace)
+            for number in range(self.pods)
+        ]
+        self.clocks = {host: MachineClock(loop) for host in self.hosts}
+        self.settings = self._settings()
+        self.processes: dict[str, PodProcess] = {}  # By host.
+        self._nodes: dict[str, str] = {}  # The node that runs on a host.
+        self._starts = 0
+        self._readers = 0
+
+    @property
+    def hosts(self) -> list[str]:
+        """The machines of pods, and the operator's."""
+        return [*(f"pod-{number}" for number in range(self.pods)), "operator"]
+
+    def random(self, what: str) -> Random:
+        """Chances of one part of the world: the draws of others do not change them."""
+        return Random(f"{self._seed}/{what}")
+
+    def _settings(self) -> Settings:
+        """Small limits: commits of several slices, quick maintenance, logs that are cut."""
+        random = self.random("settings")
+        return Settings(
+            finish_timeout_s=2.0,
+            peer_timeout_s=2.0,
+            compare_timeout_s=1.0,
+            maintenance_interval_s=random.choice([0.05, 0.3, 2.0]),
+            open_batch_timeout_s=10.0,
+            writer_alive_s=5.0,
+            slice_rows_max=random.choice([3, 8, 500]),
+            decoded_rows_bytes_max=random.choice([0, 4 * 1024 * 1024]),
+            migration_step_rows=5,
+            migration_retry_s=0.5,
+        )
+
+    # --- Processes
+
+    def start_pod(self, number: int) -> None:
+        """Starts a pod's process, unless one runs."""
+        host = f"pod-{number}"
+        if host in self._nodes:
+            return
+        node = self._begin(host)
+        self._supervise(node, self._run_pod(number, host, node))
+
+    async def _run_pod(self, number: int, host: str, node: str) -> None:
+        process = PodProcess(
+            self.store,
+            number,
+            self._directory / str(number),
+            self.disks[number],
+            self.network,
+            self.clocks[host],
+            self.settings,
+            incarnation=node,
+        )
+        self.processes[host] = process
+        await process.run(self.network, host)
+
+    def start_operator(self) -> None:
+        """Starts the operator's process, unless one runs."""
+        host = "operator"
+        if host in self._nodes:
+            return
+        cluster = SimulatedCluster(self.store, self.disks, lambda one: f"pod-{one}" in self._nodes)
+        work = run_operator(
+            self.store, self.api, cluster, self.network, self.clocks[host], self.trace
+        )
+        self._supervise(self._begin(host), work)
+
+    def driver(self, query: str, number: int, *, deadline_s: float) -> Driver:
+        """A run of a query, not started."""
+        return Driver(
+            self.store,
+            self.pods,
+            self.network,
+            self.random(f"driver-{number}"),
+            self.history,
+            self.trace,
+            query=query,
+            number=number,
+            limits=RetryLimits(deadline_s=deadline_s),
+        )
+
+    def start_driver(self, driver: Driver, number: int, batches: int) -> str:
+        """Starts a driver's process; returns its node."""
+        node = f"driver-{number}"
+        self._supervise(node, driver.live(batches))
+        return node
+
+    def start_reader(self) -> None:
+        """Starts a reader's process."""
+        self._readers += 1
+        node = f"reader-{self._readers}"
+        random = self.random(node)
+        self._supervise(node, run_reader(self.network, self.pods, random, self.history, self.trace))
+
+    def end(self, host: str) -> bool:
+        """Ends the process of a host at once; returns whether one ran."""
+        node = self._nodes.pop(host, None)
+        if node is None:
+            return False
+        self.trace.note("end", node)
+        self.processes.pop(host, None)
+        self.loop.kill(node)
+        return True
+
+    def serves_all(self, host: str) -> bool:
+        """Whether the report of a host's pod names no replica that is lost or behind."""
+        process = self.processes.get(host)
+        if process is None:
+            return True
+        report = process.pod.report()
+        return not report.lost and all(
+            one.state in ("serving", "opening") for one in report.replicas
+        )
+
+    def pause(self, host: str) -> None:
+        """Stops the process of a host, as SIGSTOP does."""
+        if host in self._nodes:
+            self.trace.note("pause", self._nodes[host])
+            self.loop.pause(self._nodes[host])
+
+    def resume(self, host: str) -> None:
+        """Lets the process of a host go on."""
+        if host in self._nodes:
+            self.loop.resume(self._nodes[host])
+
+    def lose_power(self, number: int, *, holes: bool) -> None:
+        """Ends a pod's process, and loses what no sync covered."""
+        self.end(f"pod-{number}")
+        self.trace.note("power-loss", f"pod-{number}")
+        self.disks[number].lose_power(holes=holes)
+
+    def _begin(self, host: str) -> str:
+        self._starts += 1
+        node = f"{host}#{self._starts}"
+        self._nodes[host] = node
+        self.trace.note("start", node)
+        return node
+
+    def _supervise(self, node: str, work: Coroutine[Any, Any, object]) -> None:
+        """Runs a process; one that ends with an error has a bug."""
+
+        def ended(task: "asyncio.Task[object]") -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self.failures.append(error)
+
+        self.loop.start(node, work).add_done_callback(ended)
+
+    def _unexpected(self, _: object, context: dict[str, Any]) -> None:
+        """Takes an error that nobody waits for; a StoreError of a request given up is none."""
+        error = context.get("exception")
+        if error is not None and not isinstance(error, StoreError | asyncio.CancelledError):
+            self.failures.append(error)

@@ -1,0 +1,64 @@
+"""A few of the seeds of `make simulate`: nothing is lost, whatever fails."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from qss_simulation.story import run_seed
+from qss_testing.faults.planted import ROOT
+
+SEEDS = range(1, 41)
+# What has to happen in the first seeds: a fault that never happens would be a check that cannot
+# fail.
+_FAULTS = (
+    "api",
+    "clock",
+    "crash",
+    "cut",
+    "epoch",
+    "full-disk",
+    "messages",
+    "old-volume",
+    "operator",
+    "pause",
+    "power",
+    "slow-disk",
+)
+_EVENTS = ("acknowledged", "conflict", "driver-fenced", "lost", "read-failed", "stale-read")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_seed_loses_or_mixes_a_batch(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.failure is None, f"{outcome.failure}; make simulate REPLAY={seed}"
+    assert outcome.counts["acknowledged"] >= 2
+
+
+def test_every_fault_happens() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(41, 49):
+        counts.update(run_seed(seed).counts)
+    missing = [f"fault-{kind}" for kind in _FAULTS if not counts[f"fault-{kind}"]]
+    assert missing + [what for what in _EVENTS if not counts[what]] == []
+
+
+def test_a_seed_gives_the_same_trace_in_every_process() -> None:
+    first, second = (traces(hash_seed) for hash_seed in ("1", "2"))
+    assert len(first) == 2
+    assert first == second
+
+
+def traces(hash_seed: str) -> list[str]:
+    """What the traces of two seeds amount to, in a process of its own."""
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(
+        [sys.executable, "-m", "qss_simulation", "--seeds", "2", "--traces"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line for line in done.stdout.splitlines() if line.startswith("trace of seed")]
