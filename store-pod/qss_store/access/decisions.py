@@ -1,8 +1,8 @@
-"""What is known of each token, how long it counts, and what follows for a request. Pure.
+"""What is known of each token, how long it is valid, and what a request gets. Pure.
 
-Times are seconds of a clock that only grows. A verdict is *fresh* until it has to be asked for
-again; an allowing one stays *usable* for longer, for as long as the API server does not answer. A
-token's own end is the end of both.
+Times are seconds of a monotonic clock. A verdict is *fresh* until it has to be reviewed again. A
+verdict that allows stays *usable* for longer while the API server does not answer. Neither lasts
+beyond the token's own expiry.
 """
 
 import math
@@ -17,10 +17,10 @@ from qss_store.access.rights import Identities, Requirement, Right, forbidden, u
 from qss_store.access.token_claims import EXPIRED
 from qss_store.runtime.settings import Settings
 
-# What is asked of the API server: a right of the token's account, or (None) whose token it is.
+# The subject of a review: a right of the token's account, or (None) the token's account.
 Question = Right | None
 Kept = TypeVar("Kept")
-# A verdict in use is asked for again before it ends: then nobody waits for the answer.
+# A verdict in use is renewed before it ends, so that no request waits for the review.
 _RENEW_AT = 0.75
 
 
@@ -35,7 +35,7 @@ class Verdict:
 
     @classmethod
     def of(cls, now: float, settings: Settings, *, allowed: bool) -> "Verdict":
-        """An answer that came just now."""
+        """A verdict that came just now."""
         if not allowed:
             until = now + settings.access_negative_s
             return cls(allowed, until, until, until)
@@ -47,30 +47,30 @@ class Verdict:
         )
 
     def counts(self, now: float, *, is_away: bool) -> bool:
-        """Whether it may be used; `is_away`: the API server does not answer."""
+        """Whether the verdict may be used; `is_away` means that the API server does not answer."""
         return now < (self.usable_until if is_away else self.fresh_until)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownToken:
-    """A token that the API server knows.
+    """A token that the API server accepts.
 
-    Only one that `is_bound` to this store shows that somebody is its operator or one of its pods.
+    A token proves that its account is the operator or a pod of this store only if it `is_bound`.
     """
 
     account: Account
     verdict: Verdict
-    expires_at: float  # Infinity where the token does not say.
+    expires_at: float  # Infinity if the token does not say.
     is_bound: bool = True
     rights: Mapping[Right, Verdict] = field(default_factory=dict)
-    # By route, the time until which a request passes without a new decision. Each change of the
-    # other members makes another KnownToken, which has no passes.
+    # By route, the time until which a request passes without a new decision. A change of any other
+    # member makes a new KnownToken, without passes.
     passes: dict[str, float] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A token that the API server does not know."""
+    """A token that the API server does not accept."""
 
     message: str
     until: float
@@ -84,9 +84,9 @@ Known = KnownToken | Refusal
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Let it pass; `renew` is asked for meanwhile, where there is something to renew.
+    """Admit the request; ask to `renew` these meanwhile.
 
-    `until`: no other answer is possible before, and there is nothing to renew.
+    Until `until` the answer cannot change, and nothing is to be renewed.
     """
 
     until: float = -math.inf
@@ -117,7 +117,7 @@ def judge(
     *,
     is_away: bool,
 ) -> Step:
-    """What follows for a request with this requirement."""
+    """Decides about a request with this requirement."""
     match known:
         case None:
             return Ask(None)
@@ -175,13 +175,13 @@ def _admit(known: KnownToken, right: Right | None, now: float) -> Admit:
 
 
 class KnownTokens:
-    """Tokens by their digest.
+    """Known tokens by their digest.
 
-    Those that may do something here have a place of their own: no other one pushes them out.
+    Tokens with a right here are kept apart, so that useless tokens cannot displace them.
     """
 
     def __init__(self, tokens_max: int, accounts: frozenset[str] = frozenset()) -> None:
-        """Keeps as many of either kind, those that were used last; `accounts` need no right."""
+        """Keeps up to `tokens_max` tokens of each kind; `accounts` need no right."""
         self._tokens_max = tokens_max
         self._accounts = accounts
         self._useful: OrderedDict[bytes, KnownToken] = OrderedDict()
@@ -191,7 +191,6 @@ class KnownTokens:
         return len(self._useful) + len(self._useless)
 
     def get(self, digest: bytes) -> Known | None:
-        """What is known of a token."""
         found = self._useful.get(digest)
         if found is None:
             return self._useless.get(digest)
@@ -199,7 +198,7 @@ class KnownTokens:
         return found
 
     def accept(self, digest: bytes, known_token: KnownToken) -> KnownToken:
-        """Takes the account of a token, and keeps the known rights of the same account."""
+        """Adds a token, and keeps the known rights if the account is the same."""
         held = self.get(digest)
         if isinstance(held, KnownToken) and held.account == known_token.account:
             known_token = replace(known_token, rights=held.rights)
@@ -211,7 +210,7 @@ class KnownTokens:
         return refusal
 
     def tell(self, digest: bytes, asked: KnownToken, right: Right, verdict: Verdict) -> KnownToken:
-        """Adds a right to a token; not kept where the token was forgotten meanwhile."""
+        """Adds a right's verdict to a token; not kept if the token was forgotten meanwhile."""
         held = self.get(digest)
         is_kept = isinstance(held, KnownToken) and held.account == asked.account
         base = held if isinstance(held, KnownToken) and is_kept else asked
@@ -219,7 +218,7 @@ class KnownTokens:
         return self._keep(digest, known_token) if is_kept else known_token
 
     def is_useful(self, known_token: KnownToken) -> bool:
-        """Whether its account may do anything here."""
+        """Whether the token's account has any right here."""
         is_named = known_token.is_bound and known_token.account.username in self._accounts
         return is_named or any(verdict.allowed for verdict in known_token.rights.values())
 

@@ -1,4 +1,4 @@
-"""The API server, as a pod asks it for reviews: its own token, a deadline, one more try."""
+"""Sends reviews to the API server, with the pod's own token, a deadline and one retry."""
 
 import asyncio
 import ssl
@@ -16,13 +16,13 @@ from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError, encode_token_
 
 _TRIES = 2
 _PAUSE_S = 0.1
-_CONNECT_SHARE = 0.8  # Of a try's time: a server that cannot be reached is told from a slow one.
+_CONNECT_SHARE = 0.8  # Of a try's time: an unreachable server is told from a slow one.
 _ANSWER_BYTES_MAX = 256 * 1024
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 class ApiServer:
-    """Posts reviews; the port Reviewer."""
+    """Posts reviews to the API server (port Reviewer)."""
 
     def __init__(self, url: str, credentials: Path, timeout_s: float) -> None:
         """`credentials` is a directory with `token` and `ca.crt`; `timeout_s` is for all tries."""
@@ -47,11 +47,11 @@ class ApiServer:
         await self._session.close()
 
     async def post(self, path: str, body: bytes) -> bytes:
-        """The body of a good answer. Raises NoReviewError."""
+        """The body of a successful answer. Raises NoReviewError."""
         deadline = asyncio.get_running_loop().time() + self._timeout_s
         for left in range(_TRIES, 0, -1):
             try:
-                # A try that hangs leaves time for another one.
+                # A try that hangs leaves time for the next one.
                 async with asyncio.timeout_at(deadline - (left - 1) * self._timeout_s / _TRIES):
                     return await self._try(path, body)
             except _MayPassError as error:
@@ -62,13 +62,13 @@ class ApiServer:
                 )
                 words = why_unreachable(error, self._timeout_s / _TRIES)
                 why = f"{self._url} did not answer: {words}"
-                self._trust = None  # Its authority may have been replaced.
+                self._trust = None  # The authority's file may have been replaced.
             if left > 1:
                 await asyncio.sleep(_PAUSE_S)
         raise NoReviewError(why, is_unreached=is_unreached)
 
     async def probe(self) -> None:
-        """Has the pod's own token reviewed. Raises NoReviewError where nobody's is."""
+        """Has the pod's own token reviewed. Raises NoReviewError."""
         try:
             own = self._token()
         except StoreError as error:
@@ -107,7 +107,7 @@ class ApiServer:
 
 
 class _MayPassError(Exception):
-    """An answer that a second try may not get."""
+    """A failure that a second try may not have."""
 
 
 def _too_large() -> NoReviewError:

@@ -1,8 +1,8 @@
-"""How many reviews of unknown tokens may be under way, and for whom. Pure.
+"""Limits the reviews of unknown tokens that are under way. Pure.
 
-Anybody can send tokens that are nobody's, and each costs the API server a review. Addresses that
-showed a good token lately have a share of the places that no others take, and an address whose
-tokens are refused has to keep a pace.
+Anybody can send invalid tokens, and each costs the API server a review. Part of the places is
+reserved for addresses that showed a good token lately. An address whose tokens are refused is
+limited to a rate.
 """
 
 from collections import OrderedDict
@@ -20,20 +20,20 @@ _ADDRESSES_MAX = 4096
 @dataclass(slots=True)
 class _Address:
     under_way: int = 0
-    refused: float = 0.0  # Tokens that were nobody's, less what the pace forgives since `at`.
+    refused: float = 0.0  # Refused tokens, less those that the rate has forgiven since `at`.
     at: float = 0.0
     good_until: float = 0.0
 
 
 class ReviewPlaces:
-    """Who has a place; times are seconds of a clock that only grows."""
+    """Allots places for reviews; times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self.addresses: OrderedDict[str, _Address] = OrderedDict()
         self._under_way = 0
 
     def take(self, address: str, now: float) -> bool:
-        """Whether a token that this address shows may be asked for now; `give` ends it."""
+        """Takes a place for a token of this address; returns whether. `give` returns the place."""
         found = self._of(address, now)
         places = AT_ONCE_MAX if now < found.good_until else OF_STRANGERS_MAX
         if self._under_way >= places or found.under_way >= OF_ADDRESS_MAX:
@@ -45,14 +45,14 @@ class ReviewPlaces:
         return True
 
     def give(self, address: str, now: float, *, was_refused: bool) -> None:
-        """The review has ended; `was_refused`: the token was nobody's."""
+        """Returns the place after the review; `was_refused` means that the token was invalid."""
         found = self._of(address, now)
         found.under_way -= 1
         self._under_way -= 1
         found.refused += was_refused
 
     def welcome(self, address: str, now: float) -> None:
-        """The address showed a token that may do something here."""
+        """Notes that the address showed a token with a right here."""
         self._of(address, now).good_until = now + _GOOD_FOR_S
 
     def _of(self, address: str, now: float) -> _Address:
@@ -66,7 +66,7 @@ class ReviewPlaces:
         return found
 
     def _forget(self) -> None:
-        """Drops the addresses that were seen the longest ago, but those that wait for a review."""
+        """Drops the least recently used addresses, except those with a review under way."""
         for _ in range(AT_ONCE_MAX + 1):
             if len(self.addresses) <= _ADDRESSES_MAX:
                 return

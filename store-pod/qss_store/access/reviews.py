@@ -1,4 +1,4 @@
-"""The two reviews as the API server takes and answers them. Pure."""
+"""Encodes and decodes TokenReview and SubjectAccessReview. Pure."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,18 +12,18 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose token it is, with all that a Role can be bound to."""
+    """A token's account, with all attributes that a Role can be bound to."""
 
-    username: str = ""  # The API server names nobody for a token that it refuses: `user: {}`.
+    username: str = ""  # Empty for a refused token: the API server sends `user: {}`.
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}
 
 
 class NoReviewError(Exception):
-    """There is no answer to a review; the text says why, and holds no token.
+    """There is no answer to a review; the text says why, and contains no token.
 
-    `is_unreached`: no connection came about, so nobody's review would be answered.
+    `is_unreached` means that no connection was made, so every other review fails, too.
     """
 
     def __init__(self, why: str, *, is_unreached: bool = False) -> None:
@@ -33,14 +33,14 @@ class NoReviewError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """Whose token it is, and for which of the audiences that were asked for."""
+    """A token's account, and the requested audiences that the token is for."""
 
     account: Account
     audiences: frozenset[str]
 
 
 def encode_token_review(token: str, audiences: tuple[str, ...]) -> bytes:
-    """Asks whose token it is."""
+    """Asks for the account of a token."""
     return _encode(
         "authentication.k8s.io/v1", "TokenReview", {"token": token, "audiences": audiences}
     )
@@ -57,12 +57,12 @@ class _TokenReview(msgspec.Struct):
 
 
 def decode_token_review(body: bytes, audiences: tuple[str, ...]) -> Reviewed | None:
-    """The account; None where the token is valid for none of the audiences."""
+    """The account; None if the token is valid for none of the audiences."""
     try:
         status = msgspec.json.decode(body, type=_TokenReview).status
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NoReviewError("the API server's TokenReview cannot be read") from error
-    # An authenticator that knows no audiences lets any token pass and names none.
+    # An authenticator without audiences accepts any token and names no audience.
     found = frozenset(audiences).intersection(status.audiences)
     if not status.authenticated or not found:
         return None
@@ -100,7 +100,6 @@ class _AccessReview(msgspec.Struct):
 
 
 def decode_access_review(body: bytes) -> bool:
-    """Whether the account has the right."""
     try:
         status = msgspec.json.decode(body, type=_AccessReview).status
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,6 +1,6 @@
-"""Which request needs what: a right on the store, or to be one of its own pods or the operator.
+"""What each request requires: a right on the store, or the account of a pod or the operator.
 
-Rights are those that a Role gives: verbs on subresources of the store's resource. Pure.
+A Role grants rights as verbs on subresources of the store's resource. Pure.
 """
 
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ from qss_core.errors import ForbiddenError
 
 GROUP = "queryablestate.dev"
 RESOURCE = "queryablestatestores"
-NO_ROUTE = "(none)"  # Stands for paths that nothing serves.
+NO_ROUTE = "(none)"  # Stands for paths without a route.
 
 
 class Right(StrEnum):
-    """The subresource of a store that a Role names."""
+    """A right, named as the store's subresource in a Role."""
 
     QUERY = "query"
     WRITE = "write"
 
     @property
     def verb(self) -> str:
-        """The verb that goes with it."""
+        """The verb of the right in a Role."""
         return _VERBS[self]
 
 
@@ -31,9 +31,9 @@ _VERBS = {Right.QUERY: "get", Right.WRITE: "update"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identities:
-    """The store that is guarded, and the accounts that need no right on it.
+    """The guarded store, and the accounts that need no right on it.
 
-    `audience` is what their tokens have to be made for.
+    Their tokens need the audience `audience`.
     """
 
     store: str
@@ -57,18 +57,18 @@ class Requirement:
 
 
 class Caller(StrEnum):
-    """Who may ask a path of a port."""
+    """The kind of caller that a path is for."""
 
-    ANYBODY = "anybody"  # With a valid token, where tokens are asked for.
+    ANYBODY = "anybody"  # Any caller; with a valid token if tokens are asked for.
     READER = "reader"
     WRITER = "writer"
     CLIENT = "client"  # A reader, a writer, the operator or a pod.
-    OPERATOR = "operator"  # Or a pod.
+    OPERATOR = "operator"  # The operator or a pod.
     POD = "pod"
 
 
 def requirement_of(caller: Caller, identities: Identities) -> Requirement:
-    """What the accounts of such callers need."""
+    """What a caller of this kind needs."""
     match caller:
         case Caller.ANYBODY:
             return Requirement(is_for_all=True)
@@ -87,7 +87,7 @@ def requirement_of(caller: Caller, identities: Identities) -> Requirement:
 
 
 def forbidden(account: str, requirement: Requirement, identities: Identities) -> ForbiddenError:
-    """Says which right on which store the account lacks."""
+    """The error that names the missing right and the store."""
     store = identities.store
     if not requirement.rights:
         allowed = " and ".join(sorted(requirement.accounts))
@@ -100,7 +100,7 @@ def forbidden(account: str, requirement: Requirement, identities: Identities) ->
 
 
 def unbound(account: str, identities: Identities) -> ForbiddenError:
-    """Says that an account's token is one that other stores see, too."""
+    """The error for a token with an audience that other stores accept, too."""
     return ForbiddenError(
         f"{account} has to show {identities.store} a token with the audience "
         f"{identities.audience}: the operator and other pods are known by that one alone"

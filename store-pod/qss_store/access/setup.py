@@ -1,4 +1,4 @@
-"""Access and TLS of one pod, as its command line asks for them."""
+"""Access and TLS of one pod, from its command line."""
 
 import argparse
 import asyncio
@@ -22,7 +22,7 @@ from qss_store.runtime.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSetup:
-    """What listeners ask of callers and show them, and what this pod shows its peers."""
+    """The guard and TLS of the listeners, and the credentials that peers are shown."""
 
     guard: Guard | None = None
     server: ssl.SSLContext | None = None
@@ -68,7 +68,7 @@ async def protected(
 
 
 def audiences_of(arguments: argparse.Namespace) -> Audiences:
-    """What callers' tokens are made for, as the command line says."""
+    """The audiences of callers' tokens, from the command line."""
     return Audiences(
         own=arguments.token_audience or own_audience(arguments.namespace, arguments.store),
         common=arguments.common_audience,
@@ -77,7 +77,6 @@ def audiences_of(arguments: argparse.Namespace) -> Audiences:
 
 
 def identities_of(arguments: argparse.Namespace) -> Identities:
-    """The accounts that the command line names."""
     operator = arguments.operator_service_account
     return Identities(
         store=arguments.store,

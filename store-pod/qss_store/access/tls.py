@@ -1,7 +1,7 @@
-"""The pod's certificates: files of a directory, looked at often and taken when they are good.
+"""The pod's certificates: watches a directory, and loads changed files if they are valid.
 
-Each good set of files becomes contexts of its own, which are never changed. A new connection takes
-the newest; those that are open keep what they began with.
+Each valid set of files gets its own contexts, which never change. A new connection uses the newest
+contexts; open connections keep theirs.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
 
 
 class CertificateError(Exception):
-    """Files that cannot be used; the text names them."""
+    """The files cannot be used; the text names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What the files hold; the authority is optional."""
+    """The contents of the files; the authority is optional."""
 
     certificate: bytes
     key: bytes
@@ -30,22 +30,22 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """For those who connect to this pod, and for the peers that it connects to."""
+    """The contexts of the pod's listeners and of its connections to peers."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
 
 
 class Certificates:
-    """The newest good contexts of a directory."""
+    """The newest valid contexts of a directory."""
 
     def __init__(self, directory: Path, loaded: Callable[[str], None]) -> None:
-        """Raises CertificateError; `loaded` is told "loaded" or "refused" of each later change."""
+        """Raises CertificateError; later changes call `loaded` with "loaded" or "refused"."""
         self._directory = directory
         self._loaded = loaded
         self._seen = read_files(directory)
         self._contexts = load(directory, self._seen)
-        # The context of the listeners stays; it hands each handshake to the newest one.
+        # The listeners keep this context; it gives each handshake the newest one.
         self.server = self._contexts.server
         self.server.sni_callback = self._hand_over
 
@@ -67,11 +67,11 @@ class Certificates:
             self.look()
 
     def look(self) -> None:
-        """Takes changed files if they are good; says once if they are not."""
+        """Loads changed files if they are valid; logs once if they are not."""
         try:
             files = read_files(self._directory)
         except CertificateError:
-            return  # In the middle of a change: the next look tells.
+            return  # The files are being changed; the next look reads them again.
         if files == self._seen:
             return
         try:
@@ -87,7 +87,7 @@ class Certificates:
         _LOG.info("new connections get the new certificate in %s", self._directory)
 
     def _is_still(self, files: Files) -> bool:
-        """False where the files changed under the hands of `load`."""
+        """Whether the files did not change while `load` read them."""
         try:
             return read_files(self._directory) == files
         except CertificateError:
@@ -95,7 +95,7 @@ class Certificates:
 
 
 def read_files(directory: Path) -> Files:
-    """All files at one time, as far as the directory allows."""
+    """All files, as consistent as the directory allows."""
     place = _current(directory)
     authority = place / AUTHORITY
     try:
@@ -130,7 +130,7 @@ def load(directory: Path, files: Files) -> Contexts:
 
 
 def _current(directory: Path) -> Path:
-    """Where a Secret's volume has its files now: `..data` is swapped, never the files in it."""
+    """The directory of the current files: a Secret's volume replaces `..data`, never the files."""
     data = directory / "..data"
     return data.resolve() if data.exists() else directory
 

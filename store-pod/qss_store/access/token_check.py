@@ -1,9 +1,9 @@
 """Decides each request by what is known of its token, and asks the API server for the rest.
 
-Requests that wait for the same answer wait for one review. While the API server is away, it is
-asked again from time to time, by requests that go on with what was known before. It is away where
-no connection comes about, or where the reviews of several good tokens fail in turn: one token whose
-review fails does not let a revoked one go on.
+Requests that need the same review share one. While the API server is away, requests continue with
+older verdicts, and ask it again from time to time. It counts as away if no connection can be made,
+or if the reviews of several good tokens fail in turn: a single token with failing reviews must not
+keep a revoked token usable.
 """
 
 import asyncio
@@ -52,23 +52,23 @@ from qss_store.runtime.metrics import AccessMetrics
 from qss_store.runtime.settings import Settings
 
 _LOG = logging.getLogger(__name__)
-_PAUSE_S = 1.0  # Between questions to an API server that does not answer.
-_FAILED_MAX = 1024  # Tokens whose last review failed, that are remembered.
-_QUESTIONS_MAX = 8  # Of one request: token and rights, and again where they ended meanwhile.
+_PAUSE_S = 1.0  # Between reviews while the API server does not answer.
+_FAILED_MAX = 1024  # The most tokens with a failed review that are remembered.
+_QUESTIONS_MAX = 8  # Reviews of one request: token and rights, and again if they expire meanwhile.
 
 
 class Reviewer(Protocol):
-    """The API server, as far as it is needed."""
+    """What the guard needs of the API server."""
 
     async def post(self, path: str, body: bytes) -> bytes:
-        """The body of a good answer; NoReviewError where there is none in time."""
+        """The body of a successful answer. Raises NoReviewError."""
 
     async def probe(self) -> None:
-        """NoReviewError where not even this pod's own token is reviewed."""
+        """Raises NoReviewError if the API server does not review this pod's own token."""
 
 
 class Guard:
-    """Admits requests, or raises why not."""
+    """Admits requests, or raises the refusal."""
 
     def __init__(
         self,
@@ -92,17 +92,17 @@ class Guard:
         self._ask_again_at = -math.inf
         self._probing = asyncio.Lock()
         self._probed_at = -math.inf
-        self._failed: OrderedDict[bytes, float] = OrderedDict()  # When to ask again, by token.
+        self._failed: OrderedDict[bytes, float] = OrderedDict()  # By token, when to ask again.
 
     async def close(self) -> None:
-        """Ends the reviews that are under way."""
+        """Cancels the reviews under way."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def passes(self, header: str | None, route: str) -> bool:
-        """Whether this caller was admitted here lately: all that most requests cost."""
+        """Whether this token was admitted to this route lately: the only check of most requests."""
         if header is None:
             return False
         token = token_of(header)
@@ -116,9 +116,9 @@ class Guard:
     async def admit(
         self, header: str | None, route: str, requirement: Requirement, address: str = ""
     ) -> None:
-        """Raises UnauthenticatedError, ForbiddenError, AccessUnknownError.
+        """Raises UnauthenticatedError, ForbiddenError or AccessUnknownError.
 
-        `address` is the caller's: it has a share of the reviews.
+        `address` is the caller's; it limits the reviews of unknown tokens.
         """
         token = bearer_token(header)
         digest = digest_of(token)
@@ -130,7 +130,7 @@ class Guard:
                 if answer is not None:
                     known = answer
                     continue
-                step = self._judged(known, requirement)  # What was known before may do now.
+                step = self._judged(known, requirement)  # An older verdict may be usable now.
             match step:
                 case Admit():
                     if number == 0:
@@ -172,13 +172,13 @@ class Guard:
         self, digest: bytes, token: str, known: Known | None, question: Question, address: str
     ) -> Known | None:
         review = self._review(digest, token, known, question, address)
-        # Whoever asked first may go away; the others want the answer.
+        # The first request may be cancelled, but others wait for the same review.
         return None if review is None else await asyncio.shield(review)
 
     def _review(
         self, digest: bytes, token: str, known: Known | None, question: Question, address: str
     ) -> asyncio.Task[Known | None] | None:
-        """The review of this question that is under way; None where it is not to be asked now."""
+        """The task that reviews this question, new or under way; None if it may not run now."""
         place = digest, question
         review = self._asking.get(place)
         if review is not None:
@@ -186,7 +186,7 @@ class Guard:
         now = self._clock.monotonic()
         if now < (self._ask_again_at if self._is_away else self._failed.get(digest, -math.inf)):
             return None
-        # A flood of unknown tokens must not keep those that are known from being renewed.
+        # Unknown tokens take a place, so that they cannot delay the renewal of good ones.
         is_good = isinstance(known, KnownToken) and self._known_tokens.is_useful(known)
         if not is_good and not self._places.take(address, now):
             return None
@@ -212,7 +212,7 @@ class Guard:
     async def _ask(
         self, digest: bytes, token: str, known: Known | None, question: Question, *, is_good: bool
     ) -> Known | None:
-        """What is known with the answer; None where there is none."""
+        """What is known after the review; None if it failed."""
         kind = "token" if question is None else question.value
         try:
             if question is None:
@@ -236,7 +236,7 @@ class Guard:
         return found
 
     async def _answers_anybody(self) -> bool:
-        """Whether the API server reviews this pod's own token, asked at most once a second."""
+        """Whether the API server reviews this pod's own token; asked at most once a second."""
         async with self._probing:
             if self._is_away:
                 return False
@@ -249,7 +249,7 @@ class Guard:
             return True
 
     def _fails(self, digest: bytes, error: NoReviewError, *, nobody: bool) -> None:
-        """A review has failed; `nobody`: that of any other token would, too."""
+        """Notes a failed review; `nobody` means that every other token's review fails, too."""
         again_at = self._clock.monotonic() + _PAUSE_S
         self._failed[digest] = again_at
         if len(self._failed) > _FAILED_MAX:

@@ -1,7 +1,7 @@
-"""Bearer tokens: read from a header, hashed, and what a JWT says of itself. Pure.
+"""Reads bearer tokens from headers, hashes them, and reads the claims of JWTs. Pure.
 
-Nothing here verifies a token: the API server does. What a token says of itself can only make it
-count for less, and word a refusal for whoever holds it.
+Nothing here verifies a token: the API server does. The claims can only shorten the time that a
+token is accepted, or improve the text of a refusal.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from qss_core.errors import UnauthenticatedError
 TOKEN_BYTES_MAX = 16 * 1024
 EXPIRED = "the token has expired: send a newer one"
 _SCHEME = "bearer "
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750's b64token.
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # The b64token of RFC 6750.
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a token says of itself; `expires_at` in seconds since 1970."""
+    """The claims in a token; `expires_at` in seconds since 1970."""
 
     expires_at: float | None = None
     audiences: tuple[str, ...] = ()
@@ -29,12 +29,11 @@ class Claims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audiences:
-    """What callers' tokens are made for.
+    """The audiences that callers' tokens may have.
 
-    `own` is this store's alone: the operator and other pods are known by it and nothing else.
-    Readers and writers may use `common`, that of several stores, too, where there is one. Other
-    pods may use `peers`, where there is one: pods that were made before stores had audiences of
-    their own show it.
+    `own` belongs to this store only; it alone identifies the operator and other pods. Readers and
+    writers may also use `common`, which several stores share. Other pods may also use `peers`: pods
+    that were made before stores had their own audiences show it.
     """
 
     own: str
@@ -43,7 +42,7 @@ class Audiences:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Those that a token may be for."""
+        """All audiences that a token may have."""
         given = (self.own, self.common, self.peers)
         return tuple(dict.fromkeys(one for one in given if one is not None))
 
@@ -52,7 +51,7 @@ class Audiences:
         return self.own in found or (is_peer and self.peers in found)
 
     def take(self, found: frozenset[str], *, is_peer: bool) -> bool:
-        """Whether a token for these audiences may be shown to this store at all."""
+        """Whether this store accepts a token for these audiences at all."""
         return self.common in found or self.bind(found, is_peer=is_peer)
 
 
@@ -67,19 +66,19 @@ def bearer_token(header: str | None) -> str:
 
 
 def token_of(header: str) -> str | None:
-    """The token of a header of that scheme, however it is spelled; None of another scheme."""
+    """The token of a header with the scheme Bearer, in any case; None for another scheme."""
     if header[: len(_SCHEME)].lower() != _SCHEME:
         return None
     return header[len(_SCHEME) :].strip()
 
 
 def digest_of(token: str) -> bytes:
-    """What a token is remembered by."""
+    """The key under which a token is remembered."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
 def why_invalid(token: str, claims: Claims, now_s: float) -> str | None:
-    """What is wrong with a token, where nobody needs to be asked about it."""
+    """What is wrong with a token, if that is certain without a review."""
     if len(token) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(token):
         return "what follows Bearer is not a token"
     if claims.expires_at is not None and claims.expires_at <= now_s:
@@ -88,7 +87,7 @@ def why_invalid(token: str, claims: Claims, now_s: float) -> str | None:
 
 
 def refusal_text(claims: Claims, audiences: Audiences) -> str:
-    """Why the API server may have refused a token, as far as the token tells."""
+    """Why the API server may have refused a token, as far as its claims tell."""
     if claims.audiences and not {audiences.own, audiences.common} & set(claims.audiences):
         given = ", ".join(claims.audiences)[:200]
         return f"the token is for {given}: ask Kubernetes for one with the audience {audiences.own}"
@@ -101,7 +100,7 @@ class _Payload(msgspec.Struct):
 
 
 def claims_of(token: str) -> Claims:
-    """The claims in a JWT; none where it is another kind of token."""
+    """The claims of a JWT; none for another kind of token."""
     parts = token.split(".")
     if len(parts) != 3:
         return Claims()

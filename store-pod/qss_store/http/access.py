@@ -1,4 +1,4 @@
-"""The middleware that lets a request pass only to whom its route is for."""
+"""The middleware that admits requests by their token and the route's right."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from qss_store.http.middleware import route_of
 
 
 def access_middlewares(guard: Guard | None, callers: Mapping[str, Caller]) -> list[Middleware]:
-    """Asks `guard` before each handler of `callers`; without one everybody may do everything."""
+    """Asks `guard` before each handler of `callers`; without a guard every request is admitted."""
     if guard is None:
         return []
-    # By the matched route and not by the path: no spelling of a path leads around it.
+    # The requirement belongs to the matched route, so another spelling of a path cannot avoid it.
     requirements = {
         route: requirement_of(caller, guard.identities) for route, caller in callers.items()
     }

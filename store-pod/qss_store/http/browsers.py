@@ -1,8 +1,8 @@
-"""Requests that a web page makes in somebody's browser, of a store that asks nobody who calls.
+"""Refuses requests that foreign web pages send, on a store that asks for no tokens.
 
-A page can send a simple POST to any port that its reader reaches, and read answers where its own
-name is made to resolve to that port's address (DNS rebinding). Whoever shows a token is no such
-page: a browser sends none by itself.
+A web page can send a simple POST to any port that its reader's browser reaches. It can read the
+answers, too, if its own host name resolves to the port's address (DNS rebinding). With tokens no
+such check is needed: a browser sends no bearer token by itself.
 """
 
 from ipaddress import ip_address
@@ -15,20 +15,20 @@ from qss_core.errors import ForbiddenError
 from qss_store.access.token_check import Guard
 from qss_store.runtime.settings import Settings
 
-# No public name server answers for names of one word, and for these.
+# Public name servers do not answer for names without a dot, nor for names with these endings.
 _OWN_ENDINGS = (".localhost", ".svc", ".svc.cluster.local")
 
 
 class Callers:
-    """Which hosts and origins a listener takes, beside its own."""
+    """The hosts and origins that a listener accepts besides its own."""
 
     def __init__(self, hosts: str = "", origins: str = "") -> None:
-        """Names and origins, with commas between; `*.example.org` is all names that end so."""
+        """Both are lists with commas; `*.example.org` stands for all names with that ending."""
         self._hosts = _listed(hosts)
         self._origins = _listed(origins)
 
     def takes_host(self, host: str) -> bool:
-        """Whether a Host header names this listener in a way that no stranger's page can."""
+        """Whether the host is an address or a name that a foreign page cannot have."""
         try:
             name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
         except ValueError:
@@ -38,11 +38,11 @@ class Callers:
         return any(_is_named(name, one) for one in self._hosts)
 
     def takes_origin(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin may ask: the listener's own, or one that is named."""
+        """Whether a page of this origin may send requests: the own or a listed origin."""
         return origin.rpartition("://")[2] == host or origin.lower() in self._origins
 
     def check(self, host: str | None, origin: str | None) -> None:
-        """Raises ForbiddenError; a request without a Host is of no browser."""
+        """Raises ForbiddenError. A request without a Host header does not come from a browser."""
         if host is not None and not self.takes_host(host):
             raise ForbiddenError(
                 f"{host[:100]!r} is not a name of this listener: use its address, or name the host "
@@ -56,14 +56,14 @@ class Callers:
 
 
 def callers_of(settings: Settings, guard: Guard | None) -> Callers | None:
-    """Those that the settings name; None where a guard asks who calls."""
+    """The callers that the settings name; None if a guard asks for tokens."""
     if guard is not None:
         return None
     return Callers(settings.allowed_hosts, settings.allowed_origins)
 
 
 def browser_middlewares(callers: Callers | None) -> list[Middleware]:
-    """Asks `callers` before each handler; none of them where tokens are asked for."""
+    """Asks `callers` before each handler; empty if there are no `callers`."""
     if callers is None:
         return []
 

@@ -1,4 +1,4 @@
-"""Which content type an answer has, by the request's `Accept`."""
+"""Chooses the content type of an answer by the request's `Accept` header."""
 
 import re
 from functools import lru_cache
@@ -15,9 +15,9 @@ _WEIGHT = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 
 def negotiate(request: web.Request, offered: tuple[str, ...]) -> str:
-    """The best of what is offered, the first one where the client does not care.
+    """The offered type that the client prefers; the first one if it has no preference.
 
-    Raises NotAcceptableError where the client takes none of it.
+    Raises NotAcceptableError if the client accepts none of them.
     """
     accept = request.headers.get(hdrs.ACCEPT)
     if accept is None or accept == "*/*":
@@ -39,7 +39,7 @@ def _best(accept: str, offered: tuple[str, ...]) -> str | None:
 
 
 def _weight_of(media: str, accept: str) -> float:
-    """The weight that the most exact range gives; 0 for what no range takes."""
+    """The weight of the most specific matching range; 0 if no range matches."""
     ranges = {media: 2, media.partition("/")[0] + "/*": 1, "*/*": 0}
     found, weight = -1, 0.0
     for part in accept.split(","):

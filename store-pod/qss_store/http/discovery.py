@@ -1,4 +1,4 @@
-"""Who has what: KIP-67's discovery and KIP-535's lags. Served on the query and internal ports."""
+"""Discovery (KIP-67) and lags (KIP-535), served on the query and internal ports."""
 
 import msgspec
 from aiohttp import web
@@ -44,9 +44,10 @@ class Instances(Wire, frozen=True, kw_only=True):
 
 
 class Lag(Wire, frozen=True, kw_only=True):
-    """How far one replica is (KIP-535 LagInfo), and what it has applied.
+    """The lag of one replica (KIP-535 LagInfo), and the state that it has applied.
 
-    `lagOffsets` are entries it has and has not applied; `lagSeconds` is null where it cannot tell.
+    `lagOffsets` counts entries that are logged and not applied; `lagSeconds` is null if it is
+    unknown.
     """
 
     role: Role
@@ -62,7 +63,7 @@ class Lag(Wire, frozen=True, kw_only=True):
 
 
 class Lags(Wire, frozen=True, kw_only=True):
-    """`GET /state/lags/{store}`: by partition number."""
+    """`GET /state/lags/{store}`: the lags by partition number."""
 
     pod: PodName
     ordinal: Ordinal
@@ -74,14 +75,12 @@ class DiscoveryApi:
         self._pod = pod
 
     async def stores(self, request: web.Request) -> web.Response:
-        """The stores of this pod."""
         _parse(request)
         definition = self._pod.registry.placed().definition
         summary = StoreSummary(name=definition.name, type=definition.type)
         return json_response(Stores(stores=(summary,)))
 
     async def all_instances(self, request: web.Request) -> web.Response:
-        """The pods of the stores that this pod knows."""
         _parse(request)
         metadata = self._metadata(self._pod.registry.placed())
         return json_response(Instances(stores={metadata.definition.name: metadata.instances}))
@@ -127,7 +126,7 @@ class DiscoveryApi:
         )
 
     def _metadata(self, assignment: StoreAssignment) -> StoreMetadata:
-        """The newest that this pod knows: a replica may have heard of a later epoch."""
+        """The metadata with the newest configurations: a replica may know a later epoch."""
         newest = tuple(
             self._pod.registry.configuration(number)
             for number in range(assignment.definition.partitions)
@@ -148,7 +147,7 @@ def _lag(replica: Replica, role: Role) -> Lag:
         applied_offset=log.applied,
         end_offset=log.end,
         lag_offsets=max(0, log.end - log.applied),
-        # A standby that does not know when it was last level with its active says so.
+        # A standby cannot tell its lag in seconds.
         lag_seconds=0.0 if role is Role.ACTIVE else None,
         sequence=view.sequence if view else None,
         position=view.position.to_json() if view else None,

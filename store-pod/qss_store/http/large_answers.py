@@ -1,8 +1,8 @@
-"""Answers of more than a connection's buffer: they go in slices, and count until they have gone.
+"""Writes answers that are larger than a connection's buffer, in slices.
 
-A whole answer that is given to aiohttp lies in the buffers of the connection, where nobody counts
-it, for as long as its client likes. So a large one is written while its request still runs: its
-bytes stay in the request's share of memory, and its client has a time for all of them.
+aiohttp would keep a whole large answer in the connection's buffers, uncounted, for as long as the
+client reads. So a large answer is written while its request still runs: its bytes stay in the
+request's share of memory, and the client has to take all of it within a time limit.
 """
 
 import asyncio
@@ -18,27 +18,27 @@ from qss_store.http.middleware import MEMORY
 from qss_store.runtime.request_memory import RequestMemory
 
 _LOG = logging.getLogger(__name__)
-LARGE_BYTES = 64 * 1024  # What a connection may have in its buffer, as its place is counted.
+LARGE_BYTES = 64 * 1024  # The buffer that each connection's place accounts for.
 _SLICE_BYTES = 64 * 1024
 _AT_ONCE = 4
 _BYTES_PER_S_MIN = 256 * 1024
 
 
 def memory_middlewares(memory: RequestMemory, write_stall_max_s: float) -> list[Middleware]:
-    """Gives each request its share of memory, and takes it back when its answer has gone."""
+    """Gives each request a share of memory, and closes the share when the answer is sent."""
 
     @web.middleware
     async def bound(request: web.Request, handler: Handler) -> web.StreamResponse:
         share = request[MEMORY] = memory.share()
         try:
             response = await handler(request)
-            # Not isinstance, which is slow for aiohttp's classes.
+            # `isinstance` is slow for aiohttp's classes.
             body = response.body if type(response) is web.Response else None
             if type(body) is not bytes or len(body) <= LARGE_BYTES:
                 return response
             share.take_up_to(len(body))
             headers, status = response.headers, response.status
-            del response  # It has the body, too.
+            del response  # It refers to the body, too.
             return await send_large(request, (body,), headers, write_stall_max_s, status)
         finally:
             share.close()
@@ -53,14 +53,14 @@ async def send_large(
     write_stall_max_s: float,
     status: int = 200,
 ) -> web.StreamResponse:
-    """Writes a whole answer in slices, so that a reader cannot hold it for ever."""
+    """Writes a whole answer in slices, within a time limit."""
     response = web.StreamResponse(status=status, headers=headers)
     response.content_length = size = sum(map(len, parts))
     if request.method == hdrs.METH_HEAD:
         return response
     let_little_wait(request.transport)
     await response.prepare(request)
-    # Who takes a little all the time holds the whole of it, too.
+    # The limit is for the whole answer: a slow client keeps all of it in memory.
     most_s = write_stall_max_s + size / _BYTES_PER_S_MIN
     with patience(request):
         async with asyncio.timeout(most_s):
@@ -72,7 +72,7 @@ async def send_large(
 
 
 def _not_too_small(parts: Sequence[bytes]) -> Iterator[bytes]:
-    """The same bytes; small parts are joined until there is enough for a write."""
+    """The same bytes, with small parts joined to slices."""
     small: list[bytes] = []
     size = 0
     for part in parts:
@@ -83,7 +83,7 @@ def _not_too_small(parts: Sequence[bytes]) -> Iterator[bytes]:
             yield b"".join(small)
             small, size = [], 0
         if len(part) >= _SLICE_BYTES:
-            yield part  # As it is: to copy a large one takes long.
+            yield part  # Not joined: copying a large part takes long.
     if size:
         yield b"".join(small)
 
@@ -94,9 +94,10 @@ async def write_in_slices(
     data: bytes | memoryview,
     write_stall_max_s: float,
 ) -> None:
-    """Writes some bytes; TimeoutError where 64 KiB of them are not taken in that time.
+    """Writes bytes; raises TimeoutError if the client does not take 64 KiB within the limit.
 
-    A client that has taken all before gets four slices at a time: each write costs as much.
+    A client that has taken all earlier bytes gets four slices per write, since each write has a
+    fixed cost.
     """
     loop, view, start = asyncio.get_running_loop(), memoryview(data), 0
     async with asyncio.timeout(write_stall_max_s) as deadline:
@@ -111,7 +112,7 @@ async def write_in_slices(
 
 @contextmanager
 def patience(request: web.Request) -> Iterator[None]:
-    """Lets go of a reader that takes its answer too slowly, and of what waits to be sent to it."""
+    """Drops a reader that takes its answer too slowly, with the bytes still to be sent."""
     try:
         yield
     except TimeoutError as error:

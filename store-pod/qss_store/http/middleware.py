@@ -1,7 +1,7 @@
-"""What every listener does alike: problems, metrics, limits of connections and of bodies.
+"""The middlewares of all listeners: problem documents, metrics, limits of heads and bodies.
 
-A failure leaves as RFC 9457 `application/problem+json`. What nobody expected leaves as a 500
-without its text, and is logged once, without its text too: it could quote a key or a value.
+A failure is sent as RFC 9457 `application/problem+json`. An unexpected exception is sent as a 500
+and logged once, both without its text, which could quote a key or a value.
 """
 
 import asyncio
@@ -42,28 +42,27 @@ JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 _VERSIONS = (aiohttp.HttpVersion11, aiohttp.HttpVersion10)
 _LARGE_JSON_BYTES = 64 * 1024
-_FEW_BYTES = 4 * 1024  # No more than a connection's buffers: they are counted, never refused.
-_OBJECTS_OF_JSON = 10  # Python's objects take about so many times the bytes of their JSON.
+_FEW_BYTES = 4 * 1024  # A connection's buffers account for these, so they are never refused.
+_OBJECTS_OF_JSON = 10  # Decoded objects take about ten times the bytes of their JSON.
 
 
 class NotHttpError(MalformedRequestError):
-    """What came cannot be parsed, and so nothing behind it."""
+    """The bytes cannot be parsed as HTTP, so the connection cannot continue."""
 
     def __init__(self) -> None:
-        """It says no more: what came is not repeated."""
         super().__init__("not an HTTP request that this server understands")
 
 
-# What a client may have left unsent, or unread, does not matter any more.
+# After these errors the connection is closed, whatever the client has not sent or read.
 _CLOSING = (RequestTimeoutError, TooLargeError, HeadTooLargeError, HttpVersionError, NotHttpError)
-_STATUS_WHEN_GONE = 499  # The client went away before there was an answer.
+_STATUS_WHEN_GONE = 499  # The client went away before the answer.
 
 Message = TypeVar("Message")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyPace:
-    """How slowly a body may come: in `total_s`, and after `grace_s` at a minimum rate."""
+    """The pace that a body must keep: within `total_s`, and after `grace_s` at a minimum rate."""
 
     total_s: float = 30.0
     grace_s: float = 2.0
@@ -77,7 +76,7 @@ BODY_PACE = BodyPace()
 
 
 class NamelessResponse(web.Response):
-    """An answer that does not tell what serves, also where no application has a part in it."""
+    """An answer without the `Server` header, also outside an application."""
 
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()
@@ -85,13 +84,12 @@ class NamelessResponse(web.Response):
 
 
 def problem_response(error: StoreError, make: type[web.Response] = web.Response) -> web.Response:
-    """The answer that tells of a failure."""
     body = encode(problem_of(error))
     return make(status=error.http_status, body=body, headers=problem_headers(error))
 
 
 def problem_headers(error: StoreError) -> dict[str, str]:
-    """What the head of such an answer says, beside its length."""
+    """The headers of a problem document, except its length."""
     problem = problem_of(error)
     headers = {"Content-Type": PROBLEM_JSON}
     if problem.retry_after_ms is not None:
@@ -104,7 +102,7 @@ def problem_headers(error: StoreError) -> dict[str, str]:
 
 
 def _error_of_http(error: web.HTTPException, request: web.Request) -> StoreError:
-    """Ours for one of aiohttp's own refusals."""
+    """The StoreError for an HTTPException of aiohttp."""
     if isinstance(error, web.HTTPNotFound):
         return PathNotFoundError(
             f"there is no {request.path[:200]}: the paths are in /openapi.json; in a key, / is %2F"
@@ -118,7 +116,7 @@ def _error_of_http(error: web.HTTPException, request: web.Request) -> StoreError
 
 
 def unexpected(error: Exception, what: str) -> StoreError:
-    """Logs what nobody expected, without its text, and gives what its answer says."""
+    """Logs an unexpected error without its text, and returns the error for the client."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     _LOG.error("%s failed with %s:\n%s", what, type(error).__name__, frames)
     return StoreError("the pod failed to answer; its log says where")
@@ -128,7 +126,7 @@ def unexpected(error: Exception, what: str) -> StoreError:
 
 
 def shell_middlewares(metrics: Metrics, listener: str) -> list[Middleware]:
-    """Turns failures into problems, and counts; `listener` is its label in the metrics."""
+    """Turns errors into problem documents, and counts requests for the metrics of `listener`."""
     requests = metrics.requests
     refusals = RefusalLog(listener, time.monotonic)
 
@@ -156,8 +154,8 @@ async def _answer(
         _check_head(request)
         return await handler(request)
     except StoreError as error:
-        # Its traceback names this frame, which would name it: all that the request had read would
-        # stay until the garbage collector comes.
+        # The traceback refers to this frame, and this frame to the error: the cycle would keep all
+        # that the request had read until the garbage collector runs.
         failure = error.with_traceback(None)
     except web.HTTPException as error:
         failure = _error_of_http(error, request)
@@ -166,7 +164,7 @@ async def _answer(
     except Exception as error:  # noqa: BLE001 the top of a request.
         failure = unexpected(error, f"{request.method} {route_of(request)}")
     if request.writer.output_size > 0:
-        # An answer has begun and cannot be taken back: the client sees it cut off.
+        # The answer has begun, so the client sees a broken connection.
         raise ConnectionError("the answer broke off")
     refusals.refused(request.method, route_of(request), failure)
     response = problem_response(failure)
@@ -176,7 +174,7 @@ async def _answer(
 
 
 def head_too_large() -> HeadTooLargeError:
-    """The refusal of a head over its limits (`connections.ListenerLimits`)."""
+    """The error for a head over its limits (`connection.protocol.ListenerLimits`)."""
     return HeadTooLargeError(
         "a request's line and headers have up to 65536 bytes in 64 headers: a long key goes into "
         "the body of POST /state/get/STORE or /state/query/STORE"
@@ -184,7 +182,7 @@ def head_too_large() -> HeadTooLargeError:
 
 
 async def _taken(request: web.Request) -> None:
-    """Waits until the client has taken the answers before this one: they lie in memory."""
+    """Waits until the client has taken earlier answers, which are still in memory."""
     protocol = request.protocol
     if protocol is not None and protocol.writing_paused:
         await request.writer.drain()
@@ -199,13 +197,13 @@ def _check_head(request: web.Request) -> None:
 
 
 def _head_bytes(request: web.Request) -> int:
-    """About the bytes of a request's head."""
+    """The approximate bytes of a request's head."""
     lines = sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
     return len(request.raw_path) + lines
 
 
 def route_of(request: web.Request) -> str:
-    """The template of the request's path, which holds no key."""
+    """The template of the request's path; it contains no key."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else NO_ROUTE
 
@@ -215,10 +213,10 @@ def _count(
     request: web.Request,
     response: web.StreamResponse | None,
 ) -> None:
-    """The bytes that came and went."""
+    """Adds the request's and the answer's bytes."""
     if request.body_exists:
         metrics.bytes_in += request.content.total_bytes
-    # Not isinstance, which is slow for aiohttp's classes.
+    # `isinstance` is slow for aiohttp's classes.
     if type(response) is web.Response:
         body = response.body
         metrics.bytes_out += len(body) if type(body) is bytes else 0
@@ -232,7 +230,7 @@ MEMORY = web.RequestKey("MEMORY", MemoryShare)
 
 
 def takes_memory(request: web.Request, size: int) -> None:
-    """Notes that a request keeps so many bytes. Raises OverloadedError."""
+    """Counts `size` more bytes of the request. Raises OverloadedError."""
     share = request.get(MEMORY)
     if share is None:
         return
@@ -243,14 +241,14 @@ def takes_memory(request: web.Request, size: int) -> None:
 
 
 def takes_memory_up_to(request: web.Request, size: int) -> None:
-    """Notes that a request keeps so many bytes in all. Raises OverloadedError."""
+    """Raises the request's counted bytes to `size`. Raises OverloadedError."""
     share = request.get(MEMORY)
     if share is not None:
         share.take_up_to(size)
 
 
 def takes_objects(request: web.Request, body: bytes) -> None:
-    """Notes that a request keeps what is made of a body's JSON. Raises OverloadedError."""
+    """Counts the objects that a body's JSON decodes to. Raises OverloadedError."""
     if len(body) > _FEW_BYTES:
         takes_memory(request, len(body) * _OBJECTS_OF_JSON)
 
@@ -265,7 +263,7 @@ async def read_body(
 ) -> bytes:
     """The whole body. Raises TooLargeError, RequestTimeoutError, UnsupportedMediaError.
 
-    OverloadedError where other requests have the memory. `advice` is for a body over the limit.
+    Raises OverloadedError if other requests hold the memory. `advice` is for the TooLargeError.
     """
     encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if encoding.lower() != "identity":
@@ -276,7 +274,7 @@ async def read_body(
     if not request.body_exists:
         return b""
     if request.content.is_eof() and request.content.total_bytes <= limit:
-        body = request.content.read_nowait()  # It came along with the head.
+        body = request.content.read_nowait()  # The body came with the head.
         takes_memory(request, len(body))
         return body
     chunks: list[bytes] = []
@@ -311,9 +309,9 @@ async def read_json(
     turns: HeavyTurns | None = None,
     advice: str = _IN_PARTS,
 ) -> Message:
-    """The message in the body; MalformedRequestError says what is wrong with it.
+    """The decoded body. Raises MalformedRequestError, which says what is wrong.
 
-    A large one is decoded in one of the `turns`; `check` may refuse its bytes before.
+    A large body is decoded in one of the `turns`; `check` may refuse its bytes before.
     """
     body = await read_body(request, limit, pace, advice)
     if turns is None or len(body) <= _LARGE_JSON_BYTES:

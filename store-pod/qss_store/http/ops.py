@@ -10,7 +10,7 @@ _LIVE_WITHIN_S = 10.0
 
 
 def make_ops_app(services: PodServices) -> web.Application:
-    """The application of the ops port: nobody shows a token here, so no web page may ask."""
+    """The application of the ops port. It asks for no tokens, so it refuses foreign web pages."""
     pod, batches, sweeper = services.pod, services.participant, services.sweeper
 
     def refresh() -> None:

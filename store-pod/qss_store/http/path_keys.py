@@ -1,4 +1,4 @@
-"""Keys in paths, read from the raw path: decoded exactly once, whatever is escaped in it."""
+"""Reads keys from raw paths, and decodes each escape exactly once."""
 
 import re
 from urllib.parse import unquote_to_bytes
@@ -19,7 +19,7 @@ def key_text(request: web.Request) -> str:
     """The text of the key in `/state/<what>/<store>/<key>`, the last segment."""
     raw = request.rel_url.raw_path.rpartition("/")[2]
     if len(raw) <= PATH_KEY_BYTES_MAX and raw.isalnum() and raw.isascii():
-        return raw  # Most keys: nothing to decode.
+        return raw  # Most keys have no escapes.
     if raw in ("", ".", ".."):
         raise MalformedRequestError(f"the key {raw!r} cannot go in a path: {_BY_POST}")
     if _NOT_AN_ESCAPE.search(raw):

@@ -1,4 +1,4 @@
-"""What a pod refused, in its log: the route and the code, never a key, a token or a message."""
+"""Logs refused requests by route and code, never with a key, a token or a message."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _KINDS_MAX = 200
 
 
 class RefusalLog:
-    """One line a minute for each route and code, with how often it was."""
+    """Logs at most one line a minute for each route and code, with the number of refusals."""
 
     def __init__(self, listener: str, monotonic_s: Callable[[], float]) -> None:
         self._listener = listener
@@ -20,7 +20,7 @@ class RefusalLog:
         self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
 
     def refused(self, method: str, route: str, error: StoreError) -> None:
-        """A request got this as its answer."""
+        """Counts a refusal, and logs it if its line is due."""
         kind = (method, route, error.code)
         now_s = self._monotonic_s()
         told_s, untold = self._told.get(kind, (-_EVERY_S, 0))

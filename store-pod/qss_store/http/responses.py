@@ -1,4 +1,4 @@
-"""How answers and requests to other pods are put together, for all handlers."""
+"""Builds answers, and parts of requests to other pods."""
 
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote_plus
@@ -14,12 +14,11 @@ def json_response(message: object) -> web.Response:
 
 
 def encoded_query(parameters: Mapping[str, str]) -> str:
-    """The query string of parameters."""
     return "&".join(f"{name}={quote_plus(value)}" for name, value in parameters.items())
 
 
 def forwarded_headers(request: web.Request, names: Iterable[str] = ()) -> dict[str, str]:
-    """The headers that go along when another pod is asked: who asks, and `names`."""
+    """The headers to forward to another pod: the caller's token and `names`."""
     return {
         name: request.headers[name]
         for name in (hdrs.AUTHORIZATION, *names)
@@ -28,5 +27,5 @@ def forwarded_headers(request: web.Request, names: Iterable[str] = ()) -> dict[s
 
 
 def seconds_text(seconds: float) -> str:
-    """A time as a parameter: above 0, however little is left."""
+    """A parameter's text for a time; at least 0.001, so that it is never 0."""
     return f"{max(0.001, seconds):.3f}"

@@ -1,6 +1,6 @@
-"""What a path of a port is: which handler serves it, who may ask it, and how its document tells it.
+"""The type of a route: path, handler, caller and OpenAPI operation.
 
-Each port has one table of routes. Routing, rights and the OpenAPI document are made of it.
+Each port has one table of routes; its routing, rights and OpenAPI document are made of it.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ Api = TypeVar("Api", contravariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What a path does, what it takes, and the schemas of its good answers by media type."""
+    """A route's summary, parameters and body, and its answers' schemas by media type."""
 
     summary: str
     answers: dict[str, dict[str, Any]]
@@ -31,9 +31,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route(Generic[Api]):
-    """One path and method; `handler` finds the handler among those of the port."""
+    """One path and method; `handler` picks the handler from the port's handlers."""
 
-    path: str  # With {store}, {key} and others: they match up to the next slash.
+    path: str  # {store}, {key} and other parameters match up to the next slash.
     caller: Caller
     handler: Callable[[Api], Handler]
     method: str = "GET"
@@ -41,17 +41,17 @@ class Route(Generic[Api]):
 
 
 def add_routes(app: web.Application, api: Api, routes: Iterable[Route[Api]]) -> None:
-    """Serves the paths; the router tries paths of the same first words in this order."""
+    """Adds the routes; the router tries paths with the same beginning in this order."""
     for route in routes:
         path, handler = route.path.replace("{key}", "{key:[^/]*}"), route.handler(api)
         if route.method == "GET":
-            app.router.add_get(path, handler)  # And HEAD.
+            app.router.add_get(path, handler)  # Also HEAD.
         else:
             app.router.add_route(route.method, path, handler)
 
 
 def callers_by_path(routes: Iterable[Route[Any]]) -> dict[str, Caller]:
-    """Who may ask each path, whatever the method."""
+    """The caller of each path, for all its methods."""
     callers = {NO_ROUTE: Caller.ANYBODY}
     for route in routes:
         held = callers.setdefault(route.path, route.caller)

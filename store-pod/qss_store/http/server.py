@@ -1,4 +1,4 @@
-"""Listening addresses: who is let in, and by which protocol."""
+"""Opens a listener: its address, connections, TLS and protocol."""
 
 import asyncio
 import socket
@@ -19,14 +19,14 @@ from qss_store.http.connection.protocol import (
 from qss_store.runtime.heavy_turns import HeavyTurns
 
 _BACKLOG = 1024
-_ROUNDS_OF_FIRST_BYTES = 2  # Of the loop, until a connection that was just made has them.
+_ROUNDS_OF_FIRST_BYTES = 2  # Rounds of the event loop until a new connection has its bytes.
 
 CONNECTIONS_MAX = 4096
 FAST_PATH = web.AppKey("FAST_PATH", FastPath)
 
 
 class _Site(web.BaseSite):
-    """A listening address with a limit of connections."""
+    """A listening address that limits its connections."""
 
     __slots__ = ("_fast_path", "_host", "_limits", "_places", "_port", "_tls", "_turns")
 
@@ -61,10 +61,10 @@ class _Site(web.BaseSite):
         listening = socket.create_server(address, family=family, backlog=_BACKLOG)
         listening.settimeout(0)
         server = Acceptor(listening, self._make, self._places, self._tls, self._limits)
-        self._server = cast(asyncio.Server, server)  # As much of one as the runner needs.
+        self._server = cast(asyncio.Server, server)  # It has the methods that the runner calls.
 
     async def stop(self) -> None:
-        """Listens no more; requests that have come are answered while the runner shuts down."""
+        """Stops listening; the runner still answers requests that have come."""
         await super().stop()
         if self._server is not None:
             await self._server.wait_closed()
@@ -94,9 +94,9 @@ async def make_runner(
     limits: ListenerLimits = LISTENER_LIMITS,
     tls: ssl.SSLContext | None = None,
 ) -> web.AppRunner:
-    """Listens, and serves until its maker calls `cleanup`; for port 0 the system chooses one.
+    """Listens until `cleanup` of the runner is called; for port 0 the system chooses the port.
 
-    With `tls` it speaks https. What serves is not told: the fast path sends no `Server` either.
+    With `tls` it speaks https. Answers have no `Server` header, like those of the fast path.
     """
     app.on_response_prepare.append(_without_server)
     runner = web.AppRunner(
@@ -117,6 +117,5 @@ async def _without_server(_: web.Request, response: web.StreamResponse) -> None:
 
 
 def port_of(runner: web.AppRunner) -> int:
-    """The port that a runner listens on."""
     port: int = runner.addresses[0][1]
     return port

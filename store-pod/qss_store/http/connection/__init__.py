@@ -1,3 +1,5 @@
-"""One connection: `accept` takes it in when it comes, `limits` decides whether a listener has room
-for it, in all and for its address, and `protocol` bounds its heads and how slowly its client reads.
+"""The connections of a listener, outside and inside a request.
+
+`accept` accepts connections, `limits` decides whether the listener and the client's address have
+room for one more, and `protocol` limits the heads of requests and how slowly a client may read.
 """

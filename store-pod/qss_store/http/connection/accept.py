@@ -1,7 +1,7 @@
-"""Takes connections in: each one has a place from when it is accepted, and ends without bytes.
+"""Accepts connections. A connection takes a place at once, and is given up if no bytes come.
 
-A connection is made when its first bytes have come, with TLS and without; before, it costs a file
-and its place.
+With TLS and without, the Connection object is made when the first bytes have come. Until then a
+connection costs a file descriptor and its place.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ from qss_store.http.connection.limits import ConnectionPlaces
 from qss_store.http.connection.protocol import Connection, ListenerLimits, refuse
 
 _LOG = logging.getLogger(__name__)
-_OF_A_ROUND_S = 0.001  # To take connections in; then others have their turn.
+_OF_A_ROUND_S = 0.001  # The longest that one round accepts connections.
 _REST_S = 1.0
 
 
 class _Newcomer:
-    """A connection that has a place before it has said anything.
+    """An accepted connection, until its first bytes have come and TLS is agreed.
 
-    It is made when its first bytes have come: one that never sends any costs a file and no more.
+    A client that never sends bytes costs a file descriptor and a place, no more.
     """
 
     def __init__(
         self, address: str, taken: socket.socket, timeout_s: float, *, shakes_hands: bool
     ) -> None:
-        """`timeout_s` bounds it from now until both sides have shaken hands."""
+        """`timeout_s` is the time until the first bytes have come and TLS is agreed."""
         self._shakes_hands = shakes_hands
         self.address = address
         self.taken = taken
@@ -40,21 +40,21 @@ class _Newcomer:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its client has said nothing yet, or has not finished its handshake."""
+        """Whether the client has sent nothing yet, or has not finished its TLS handshake."""
         return self.task is None or self._shakes_hands
 
     @property
     def left_s(self) -> float:
-        """The time that is left; more than 0."""
+        """The remaining time in seconds, more than 0."""
         return max(self._until_s - self._loop.time(), 0.001)
 
     def wait(self, begin: Callable[[], None], give_up: Callable[[], None]) -> None:
-        """Calls `begin` when something can be read, or `give_up` when its time is over."""
+        """Calls `begin` when bytes can be read, or `give_up` after the timeout."""
         self._loop.add_reader(self.taken, begin)
         self._timer = self._loop.call_later(self.left_s, give_up)
 
     def has_bytes(self) -> bool:
-        """Whether its client sent something, and not only its end; no wait goes on after it."""
+        """Whether the client sent bytes, and not only its end. It also ends the wait."""
         self._stop_waiting()
         try:
             return bool(self.taken.recv(1, socket.MSG_PEEK))
@@ -76,7 +76,7 @@ class _Newcomer:
 
 
 class Acceptor:
-    """Takes connections, and counts them from then on: before they have said anything."""
+    """Accepts connections of one listening socket, and counts them in `places` from then on."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class Acceptor:
         self._loop.add_reader(listening, self._take_some)
 
     def close(self) -> None:
-        """Listens no more, and ends those who have said nothing.
+        """Stops listening, and gives up connections without bytes.
 
-        A plain connection whose first bytes have come is made: its request is answered.
+        A plain connection whose first bytes have come is made, so its request is answered.
         """
         if self._again is not None:
             self._again.cancel()
@@ -112,7 +112,7 @@ class Acceptor:
         self.sockets = ()
 
     async def wait_closed(self) -> None:
-        """Returns when no connection is being made."""
+        """Waits until all connections that are being made are complete."""
         await asyncio.gather(*self._shaking, return_exceptions=True)
 
     def _take_some(self) -> None:
@@ -139,7 +139,7 @@ class Acceptor:
 
     @property
     def _first_bytes_within_s(self) -> float:
-        """With TLS the time for the whole handshake."""
+        """The timeout for the first bytes; with TLS for the whole handshake."""
         limits = self._limits
         return limits.keepalive_timeout_s if self._tls is None else limits.handshake_timeout_s
 
@@ -150,7 +150,7 @@ class Acceptor:
             taken.close()
 
     def _rest(self, error: OSError) -> None:
-        """No files are left, for example: those who wait would wake it again and again."""
+        """Accepts nothing for a second, for example without free file descriptors."""
         _LOG.error("no connection can be taken for a second: %s", error)
         listening = self.sockets[0]
         self._loop.remove_reader(listening)
@@ -172,7 +172,7 @@ class Acceptor:
 
     def _ended(self, newcomer: _Newcomer, task: asyncio.Task[None]) -> None:
         self._shaking.discard(task)
-        if task.cancelled():  # Perhaps before it began.
+        if task.cancelled():  # It may be cancelled before it began.
             newcomer.taken.close()
 
     async def _shake(self, newcomer: _Newcomer) -> None:
@@ -189,16 +189,16 @@ class Acceptor:
             self._places.leave(newcomer)
         except BaseException:
             self._places.leave(newcomer)
-            if connection.transport is not None:  # uvloop does not tell it.
+            if connection.transport is not None:  # uvloop does not call this by itself.
                 connection.connection_lost(None)
             newcomer.taken.close()
             raise
         else:
             self._places.hand_over(newcomer, connection)
-            if connection.transport is None:  # It has gone already.
+            if connection.transport is None:  # The connection has ended already.
                 self._places.leave(connection)
 
 
 def address_of(peer: object) -> str:
-    """A remote address without its port; nothing where there is none."""
+    """A remote address without its port; empty if there is none."""
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""

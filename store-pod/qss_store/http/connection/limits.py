@@ -1,7 +1,7 @@
-"""How many connections a listener has, of how many one address may have, and who has to go.
+"""Limits the connections of a listener, in all and of each address.
 
-A connection that was taken counts from then on, whatever it sends. Where there is no room, the one
-that waited longest for its client goes: so a newcomer gets in while others do nothing.
+A connection counts from when it is accepted. If there is no room, the connection that has waited
+longest for its client is dropped, so that a new one gets in.
 """
 
 from collections import Counter, OrderedDict
@@ -9,22 +9,22 @@ from typing import Protocol
 
 
 class Placed(Protocol):
-    """A connection, as far as its place is concerned."""
+    """What ConnectionPlaces needs of a connection."""
 
     address: str
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no request or answer is under way: its client loses nothing but a connection."""
+        """Whether no request or answer is under way, so that dropping it loses no data."""
 
     def drop(self) -> None: ...
 
 
 class ConnectionPlaces:
-    """The connections of one listener, those that were silent longest first."""
+    """The connections of one listener, ordered by their last activity, oldest first."""
 
     def __init__(self, most: int, of_address_max: int | None = None) -> None:
-        """Up to `most`; of one address half of them, where nothing else is said."""
+        """At most `most` connections, and by default half of them of one address."""
         self._most = most
         self._of_address_max = of_address_max or max(1, most // 2)
         self._held: OrderedDict[Placed, None] = OrderedDict()
@@ -37,7 +37,7 @@ class ConnectionPlaces:
         return list(self._held)
 
     def take(self, newcomer: Placed) -> bool:
-        """Whether there is room for another one, also after a silent one has gone."""
+        """Adds a connection, if there is room or a waiting one can be dropped; returns whether."""
         address = newcomer.address
         if self._by_address[address] >= self._of_address_max and not self._drops_one(address):
             return False
@@ -48,12 +48,12 @@ class ConnectionPlaces:
         return True
 
     def heard(self, placed: Placed) -> None:
-        """It sent something, or took something."""
+        """Notes that the client of a connection sent or took bytes."""
         if placed in self._held:
             self._held.move_to_end(placed)
 
     def leave(self, placed: Placed) -> None:
-        """It has gone; again is no error."""
+        """Removes a connection; a second call is no error."""
         if placed not in self._held:
             return
         del self._held[placed]
@@ -62,13 +62,13 @@ class ConnectionPlaces:
             del self._by_address[placed.address]
 
     def hand_over(self, placed: Placed, successor: Placed) -> None:
-        """The same connection is another object from now on."""
+        """Replaces a connection by another object for the same client."""
         self.leave(placed)
         self._held[successor] = None
         self._by_address[successor.address] += 1
 
     def _drops_one(self, address: str | None) -> bool:
-        """Lets the one go that waits longest, of that address or of any; whether there is one."""
+        """Drops the connection that waits longest, of `address` if given; False if none waits."""
         for placed in self._held:
             if (address is None or placed.address == address) and placed.is_waiting:
                 self.leave(placed)

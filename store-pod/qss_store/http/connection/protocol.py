@@ -1,4 +1,4 @@
-"""One connection: what may come before a request is whole, and how its client takes answers."""
+"""One connection of aiohttp, with limits for request heads and for slow readers."""
 
 import asyncio
 import socket
@@ -23,48 +23,48 @@ from qss_store.http.middleware import (
 )
 from qss_store.runtime.heavy_turns import HeavyTurns
 
-_WAITING_BYTES = 128 * 1024  # In the kernel, not sent yet.
-_UNSENT_BYTES = 64 * 1024  # In a connection; TLS would take half a megabyte.
-_LARGE_BYTES = 16 * 1024  # Heads are looked at again where as much comes at once.
+_WAITING_BYTES = 128 * 1024  # Bytes in the kernel that are not sent yet.
+_UNSENT_BYTES = 64 * 1024  # Bytes in a connection's buffer; TLS would take half a megabyte.
+_LARGE_BYTES = 16 * 1024  # If so many bytes come at once, each request checks its own head.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerLimits:
-    """What one listener takes from its clients."""
+    """The limits of one listener."""
 
-    connections_max: int = 65_536  # Where the pod's setting, and its open files, allow more.
+    connections_max: int = 65_536  # If the pod's setting and its limit of open files allow more.
     keepalive_timeout_s: float = 30.0
     lingering_time_s: float = 1.0
     headers_max: int = 64
     head_bytes_max: int = 64 * 1024
-    head_timeout_s: float = 10.0  # From a head's first byte to its last.
+    head_timeout_s: float = 10.0  # From the first byte of a head to its last.
     shutdown_timeout_s: float = 5.0
     handshake_timeout_s: float = 3.0
-    # A client that took less than this of an answer for so long has gone.
+    # A client that takes fewer bytes of an answer for so long is dropped.
     answer_stall_s: float = 10.0
     answer_bytes_per_s_min: int = 1024
 
 
 LISTENER_LIMITS = ListenerLimits()
-# The kubelet and Prometheus ask, and anybody who reaches the port.
+# The ops port is for the kubelet and Prometheus, but anybody who reaches it may connect.
 OPS_LIMITS = ListenerLimits(connections_max=128, keepalive_timeout_s=5.0)
 
 
 class FastPath(Protocol):
-    """What answers plain requests at once; whoever fills FAST_PATH has one."""
+    """Answers plain requests at once (application key FAST_PATH)."""
 
     def frame(self, data: bytes) -> Any:
-        """The request in `data`, if it is one of the fast path's, whole, with nothing behind it."""
+        """The request in `data`, if `data` is exactly one request that the fast path handles."""
 
     def answer(self, frame: Any) -> bytes | None:
-        """All bytes of the answer; None where the ordinary way has to give it."""
+        """All bytes of the answer; None if aiohttp has to answer."""
 
 
 class Connection(web.RequestHandler):
-    """One connection. What cannot be parsed as HTTP is answered like any other failure.
+    """One connection. Bytes that are not HTTP get a problem document like other failures.
 
-    With a fast path, requests that it takes are answered before aiohttp sees them. That is sound
-    between two requests only: when everything that came before was parsed to its end, and answered.
+    The fast path answers its requests before aiohttp sees them. That is sound only between two
+    requests: all earlier bytes are parsed to the end, and all earlier requests are answered.
     """
 
     __slots__ = (
@@ -93,15 +93,15 @@ class Connection(web.RequestHandler):
         turns: HeavyTurns,
         **options: Any,
     ) -> None:
-        """A connection of `server`; `places` counts it, and `options` are aiohttp's.
+        """A connection of `server`, counted in `places`; `options` are aiohttp's.
 
-        Requests that its client sends ahead of their answers take their `turns`.
+        Requests that a client sends ahead of their answers take `turns`.
         """
         super().__init__(
             server,
             keepalive_timeout=limits.keepalive_timeout_s,
             lingering_time=limits.lingering_time_s,
-            # The whole head is bounded before, as it comes.
+            # The limit of the whole head is checked before, while it comes.
             max_line_size=2 * limits.head_bytes_max,
             max_field_size=2 * limits.head_bytes_max,
             max_headers=limits.headers_max,
@@ -112,22 +112,23 @@ class Connection(web.RequestHandler):
         self._places = places
         self._limits = limits
         self._turns = turns
-        self._is_parsed = True  # Whether aiohttp's parser stands before a request's first byte.
-        self._last_body: Any = None  # Of the last request; the next head begins behind it.
-        self.has_broken_body = False  # No request comes behind it.
+        self._is_parsed = True  # Whether aiohttp's parser is at the first byte of a request.
+        self._last_body: Any = None  # The body of the last request; the next head begins after it.
+        self.has_broken_body = False  # If so, no more requests are read.
         self._head_bytes = 0
         self._is_refused = False
-        # Each request looks whether its own head is within it; None where none can be larger.
+        # The limit that each request checks its head against; None if no head can be larger.
         self.head_bytes_max: int | None = None
         self._head_handle: asyncio.TimerHandle | None = None
         self._stall_handle: asyncio.TimerHandle | None = None
-        # Until the connection is lost: aiohttp forgets a transport that still has to send.
+        # Kept until the connection is lost: aiohttp forgets a transport that still has bytes to
+        # send.
         self._out: asyncio.WriteTransport | None = None
 
     # --- Life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._out = cast(asyncio.WriteTransport, transport)  # uvloop's is no subclass.
+        self._out = cast(asyncio.WriteTransport, transport)  # uvloop's transport is not a subclass.
         self._out.set_write_buffer_limits(high=_UNSENT_BYTES)
         super().connection_made(transport)
 
@@ -141,17 +142,17 @@ class Connection(web.RequestHandler):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no request is under way, and its client takes no answer either."""
+        """Whether no request is under way, and the client is taking no answer."""
         if self._current_request is not None or self._messages or self._paused:
             return False
         if self._out is None or not self._out.get_write_buffer_size():
             return True
-        # The rest of an answer: nobody looks at a client that takes nothing of so little.
+        # A short rest of an answer is not watched by `_look_at_the_client`.
         answered_at = self._next_keepalive_close_time - self._keepalive_timeout
         return self._loop.time() - answered_at >= self._limits.answer_stall_s
 
     def drop(self) -> None:
-        """Closes it at once; what it did not take of an answer is gone."""
+        """Closes the connection at once, without the rest of an answer."""
         out = self._out
         self.force_close()
         if out is not None:
@@ -160,8 +161,8 @@ class Connection(web.RequestHandler):
     # --- Requests
 
     def data_received(self, data: bytes) -> None:
-        """Answers by the fast path, or hands over to aiohttp."""
-        if not data:  # aiohttp calls itself with nothing.
+        """Answers by the fast path, or gives the data to aiohttp."""
+        if not data:  # aiohttp calls this with no data.
             super().data_received(data)
             return
         if self._is_refused:
@@ -182,27 +183,27 @@ class Connection(web.RequestHandler):
         if self._request_count > seen and not is_head and not self._last_body.is_eof():
             self._break_body()
         if frame is None or not self._is_parsed:
-            # A head that ends with the data leaves nothing behind it.
+            # If the data ends with the head, the next byte starts a request.
             self._is_parsed = self._request_count > seen and data.endswith(b"\r\n\r\n")
         self._measure(len(data), has_new=self._request_count > seen, is_head=is_head)
 
     def _break_body(self) -> None:
-        """Tells whoever reads a body that it cannot be parsed; the parser tells the next reader."""
+        """Tells the reader of a body that it cannot be parsed; the parser tells the next reader."""
         self._messages.pop()
         self.has_broken_body = True
-        # aiohttp takes this one for a client's slowness, where nobody reads, and closes.
+        # If no handler reads the body, aiohttp takes this error for a slow client, and closes.
         self._last_body.set_exception(TimeoutError())
 
     def _is_idle(self) -> bool:
         """Whether the handler waits for a request, and the client takes its answers."""
         waiter = self._waiter
-        # Before its first request the handler may not have begun to wait.
+        # Before the first request the handler may not wait yet.
         waits = self._request_count == 0 if waiter is None else not waiter.done()
         blocked = self._paused or self._upgraded or self._close or self._force_close
         return waits and not blocked
 
     def _measure(self, size: int, *, has_new: bool, is_head: bool) -> None:
-        """Bounds a head that is not whole yet, in bytes and in time."""
+        """Limits a head that is not complete yet, in bytes and in time."""
         if has_new:
             if self._head_bytes + size > _LARGE_BYTES:
                 self.head_bytes_max = self._limits.head_bytes_max
@@ -220,13 +221,14 @@ class Connection(web.RequestHandler):
             self._set_head_timer(self._limits.head_timeout_s)
 
     def _refuse_head(self) -> None:
-        """Says so where nothing else is being answered, and closes."""
+        """Sends the refusal if no other answer is being written, and closes."""
         if self.transport is None or self._current_request is not None or self._messages:
             self.force_close()
             return
         self.transport.write(_raw_answer(head_too_large()))
         self._is_refused = True
-        # What still comes is thrown away for a while: else the client would not see the answer.
+        # The remaining bytes are read and dropped for a while, or the client would not see the
+        # answer.
         self._set_head_timer(self._limits.lingering_time_s)
 
     def _set_head_timer(self, seconds: float | None) -> None:
@@ -239,13 +241,13 @@ class Connection(web.RequestHandler):
     # --- Answers
 
     def pause_writing(self) -> None:
-        """The client does not take what it asked for as fast as it comes."""
+        """The client takes its answer more slowly than it is written."""
         super().pause_writing()
         let_little_wait(self.transport)
         self._look_at_the_client(None)
 
     def resume_writing(self) -> None:
-        """It has taken most of it."""
+        """The client has taken most of the answer."""
         super().resume_writing()
         self._has_gone_on()
         if self._stall_handle is not None:
@@ -253,7 +255,7 @@ class Connection(web.RequestHandler):
             self._stall_handle = None
 
     def _look_at_the_client(self, left_before: int | None) -> None:
-        """Drops the connection where the client took next to nothing since the last look."""
+        """Drops the connection if the client took too few bytes since the last look."""
         if self._out is None:
             return
         left, limits = self._out.get_write_buffer_size(), self._limits
@@ -266,17 +268,17 @@ class Connection(web.RequestHandler):
         )
 
     def _has_gone_on(self) -> None:
-        """An answer that goes out is a sign of life, as a request is."""
+        """Notes activity: taking an answer counts like sending a request."""
         self._places.heard(self)
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Writes what is left of an answer, and lets others go before the next request."""
+        """Writes the rest of an answer, and lets other connections run before the next request."""
         finished = await super().finish_response(request, resp, start_time)
         self._places.heard(self)
-        if self._messages:  # aiohttp would answer hundreds of them in one round of the loop.
+        if self._messages:  # aiohttp would answer hundreds of them in one round.
             await self._turns.give_way()
         return finished
 
@@ -287,7 +289,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 aiohttp's signature.
     ) -> web.StreamResponse:
-        """The answer to a request that no handler saw, or that broke one."""
+        """Answers a request that no handler saw, or whose handler failed."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer broke off")
         failure: StoreError
@@ -305,14 +307,14 @@ class Connection(web.RequestHandler):
 
 
 def let_little_wait(transport: asyncio.BaseTransport | None) -> None:
-    """Has the kernel ask for more whenever it has little left to send.
+    """Makes the kernel ask for more bytes when it has few left to send.
 
-    It would fill buffers of megabytes and ask again when a third of them is free: a reader that
-    takes some all the time would look as if it took nothing for longer than anybody waits.
+    By default it fills buffers of megabytes, and asks again when a third is free: a client that
+    reads slowly but steadily would look stalled.
     """
     connection = None if transport is None else transport.get_extra_info("socket")
     if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        with suppress(OSError):  # The reader has gone away meanwhile: the next write tells.
+        with suppress(OSError):  # The client has gone; the next write fails.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _WAITING_BYTES)
 
 
@@ -321,7 +323,7 @@ def _has_too_many_headers(error: BaseException | None) -> bool:
 
 
 def _raw_answer(error: StoreError) -> bytes:
-    """A whole answer, for a connection that has no handler."""
+    """The bytes of a whole answer, for a connection without a handler."""
     body = encode(problem_of(error))
     headers = {
         **problem_headers(error),
@@ -334,7 +336,7 @@ def _raw_answer(error: StoreError) -> bytes:
 
 
 def refuse(taken: socket.socket) -> None:
-    """Tells a connection that there are too many, and closes it."""
-    with suppress(OSError):  # It has gone already.
+    """Answers that there are too many connections, and closes."""
+    with suppress(OSError):  # The client has gone already.
         taken.send(_raw_answer(OverloadedError("too many connections: use fewer, or wait")))
     taken.close()

@@ -1,4 +1,4 @@
-"""The internal port: writers, other pods and the operator."""
+"""Makes the application of the internal port."""
 
 from aiohttp import web
 
@@ -21,9 +21,9 @@ from qss_store.writes.pod_services import PodServices
 def make_internal_app(
     services: PodServices, session: PeerSession, guard: Guard | None = None
 ) -> web.Application:
-    """The application of the internal port; `session` carries what other pods are asked.
+    """The application; `session` sends requests to other pods.
 
-    Without a guard everybody may do everything.
+    Without a guard every request is admitted.
     """
     pod, settings = services.pod, services.settings
     handlers = InternalHandlers(

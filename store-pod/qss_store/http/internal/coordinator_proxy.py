@@ -1,4 +1,4 @@
-"""Requests that only the pod with partition 0's active answers; any other pod passes them on."""
+"""Passes requests for the coordinator on to the pod with partition 0's active."""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,17 +20,17 @@ _PASSED_BACK = ("Content-Type", "Retry-After")
 
 
 class CoordinatorProxy:
-    """Makes handlers that answer where this pod coordinates, and pass on where another does."""
+    """Makes handlers that answer if this pod is the coordinator, and else pass the request on."""
 
     def __init__(self, pod: Pod, session: PeerSession, settings: Settings) -> None:
-        """`session` carries what is passed on."""
+        """`session` sends the requests that are passed on."""
         self._pod = pod
         self._session = session
         self._settings = settings
         self._pace = BodyPace(total_s=settings.body_deadline_s)
 
     def handler(self, handler: Handler, *parameters: str) -> Handler:
-        """The handler, for a path with a {store} and these query parameters."""
+        """Wraps `handler`, for a path with a {store} and these query parameters."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             self._pod.registry.check_store(request.match_info["store"])

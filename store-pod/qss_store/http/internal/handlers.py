@@ -1,6 +1,6 @@
-"""The internal port: what writers, peers and the operator ask (docs/batches.md).
+"""The handlers of the internal port, for writers, peers and the operator (docs/batches.md).
 
-Requests of writers may be sent to any pod: one that does not coordinate passes them on, once.
+A writer may send its requests to any pod: a pod that is not the coordinator passes them on, once.
 """
 
 from collections.abc import Awaitable, Callable
@@ -57,10 +57,8 @@ STORE_ID = "storeId"
 
 
 class InternalApi:
-    """The handlers of the internal port."""
-
     def __init__(self, services: PodServices, session: PeerSession) -> None:
-        """Parses requests for these services; `session` carries what is passed on."""
+        """`session` sends the requests that are passed on to the coordinator."""
         settings = services.settings
         self._comparison = services.comparison
         self._losses = LossAcceptance(services.pod, services.comparison)
@@ -73,7 +71,7 @@ class InternalApi:
         self._uncommitted_bytes = 0
 
     def coordinated(self, handler: Handler, *parameters: str) -> Handler:
-        """The handler where this pod coordinates; elsewhere the request is passed on."""
+        """The handler on the coordinator; other pods pass the request on."""
         return self._to_coordinator.handler(handler, *parameters)
 
     # --- Writers
@@ -89,7 +87,7 @@ class InternalApi:
         return _json(await (await self._begin_commit(request)))
 
     async def _begin_commit(self, request: web.Request) -> Awaitable[CommitAnswer]:
-        """Whoever waits for the answer keeps nothing of the body."""
+        """Decodes the batch and starts the commit: waiting for it does not keep the body."""
         name, epoch, batch = _batch_of(request)
         self._check_store_id(request)
         memory = request.get(MEMORY)
@@ -148,9 +146,9 @@ class InternalApi:
             self._hold(-len(body))
 
     def _check_store_id(self, request: web.Request) -> None:
-        """Refuses a run of another store: one that was deleted and made again has the same name.
+        """Refuses a run of a deleted store with the same name.
 
-        Raises WrongStoreError, and MalformedRequestError where the request names no store id.
+        Raises WrongStoreError, or MalformedRequestError if the request names no store id.
         """
         named = _of_stage(request).get(STORE_ID)
         if named is None:
@@ -192,7 +190,7 @@ class InternalApi:
     # --- Participants
 
     async def prepare(self, request: web.Request) -> web.Response:
-        """Asks for everything that could refuse a commit."""
+        """Checks everything that could refuse a commit."""
         return _json(await self._batches.prepare(await self._read(request, PrepareRequest)))
 
     async def commit_partitions(self, request: web.Request) -> web.Response:
@@ -203,29 +201,29 @@ class InternalApi:
         return _json(await self._batches.abort(await self._read(request, AbortPartitionsRequest)))
 
     async def resolve(self, request: web.Request) -> web.Response:
-        """What became of old chunks."""
+        """Answers what became of old chunks."""
         return _json(self._coordination.resolve(await self._read(request, ResolveRequest)))
 
     async def sequences(self, request: web.Request) -> web.Response:
-        """Compares what this pod and another one hold."""
+        """Compares the sequences of this pod with those of another one."""
         return _json(await self._comparison.answer(await self._read(request, SequencesRequest)))
 
     # --- Control
 
     async def accept_loss(self, request: web.Request) -> web.Response:
-        """Goes on without batches that a partition lost; a coordinator goes on with what it can."""
+        """Accepts the loss of a partition; a coordinator then continues its decided batches."""
         await self._losses.accept(await self._read(request, AcceptLossRequest))
         self._coordination.go_on()
         return _json(self._pod.report())
 
     async def assign(self, request: web.Request) -> web.Response:
-        """Takes an assignment; a coordinator goes on with what was decided."""
+        """Takes an assignment; a coordinator then continues its decided batches."""
         report = await self._pod.assign(await self._read(request, StoreAssignment))
         self._coordination.go_on()
         return _json(report)
 
     async def replicas(self, request: web.Request) -> web.Response:
-        """What the pod has; waits for a change with `wait` (seconds) and `after` (version)."""
+        """The pod's report; with `wait` (seconds) and `after` (version) it waits for a change."""
         given = _parameters(request, "wait", "after")
         if "wait" not in given:
             return _json(self._pod.report())

@@ -17,15 +17,13 @@ _BATCH = _WRITER + "/{epoch}/batches/{batch}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalHandlers:
-    """All handlers of the internal port."""
-
     discovery: DiscoveryApi
     document: DocumentApi
     internal: InternalApi
     writers: WritersApi
 
     def of_writer(self, handler: Handler) -> Handler:
-        """A handler that only the coordinator has an answer for; the request names the store."""
+        """A handler that only the coordinator answers; the request names the store id."""
         return self.internal.coordinated(handler, STORE_ID)
 
 

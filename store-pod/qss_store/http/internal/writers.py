@@ -1,4 +1,4 @@
-"""Who writes a store, for a person: the list, and deleting one of them. On the internal port."""
+"""Lists and deletes a store's writers, for a person. On the internal port."""
 
 from aiohttp import web
 
@@ -18,11 +18,11 @@ class WritersApi:
         self._coordination = coordination
 
     async def list_all(self, _: web.Request) -> web.Response:
-        """All writers, and when each was last heard of."""
+        """All writers, with the time of each one's last request."""
         return _json(self._coordination.writers.report())
 
     async def delete(self, request: web.Request) -> web.Response:
-        """Deletes one writer; `force` also one whose run is open."""
+        """Deletes a writer; `force` also deletes it while its run is open."""
         given = parse_parameters(request.rel_url.raw_query_string, ("force",))
         text = given.get("force", "false")
         if text not in _BOOLEANS:

@@ -1,4 +1,4 @@
-"""The query port: what readers ask (docs/reads.md)."""
+"""Makes the application of the query port, for readers (docs/reads.md)."""
 
 from aiohttp import web
 
@@ -27,10 +27,9 @@ from qss_store.writes.pod_services import PodServices
 def make_query_app(
     services: PodServices, session: PeerSession, guard: Guard | None = None
 ) -> web.Application:
-    """The application of the query port; `session` carries what other pods are asked.
+    """The application; `session` sends requests to other pods.
 
-    Without a guard everybody may ask. Nothing here writes: who reaches this port and no other one
-    can change nothing.
+    Without a guard every request is admitted. No route of this port changes anything.
     """
     pod, settings = services.pod, services.settings
     callers = callers_of(settings, guard)

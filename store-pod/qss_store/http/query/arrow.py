@@ -1,11 +1,11 @@
 """Scans and batch gets as Arrow IPC streams, for pandas, Polars, DuckDB and Spark.
 
-Columns: `key` and `value` in the types of the store's serdes (json as its text); between them
-`index_key` where an index was asked, in the type of its serde, or the row's times, `window_start`
-and `window_end`, `session_start` and `session_end`, or `valid_from` and `valid_to`; then
-`timestamp` and `headers` where the query has them. Times are milliseconds since 1970. After the
-rows of each partition comes an empty batch whose custom metadata has, under `mark`, what NDJSON
-says there: position, what is left, cursor.
+Columns: `key` and `value` in the types of the store's serdes (json as text). Between them are
+`index_key` for an index query, in the type of its serde, or the row's times: `window_start`
+and `window_end`, `session_start` and `session_end`, or `valid_from` and `valid_to`. After them are
+`timestamp` and `headers`, if the query has them. Times are milliseconds since 1970. The rows of
+each partition are followed by an empty batch, whose custom metadata has under `mark` the JSON of
+NDJSON's mark: position, whether rows are left, cursor.
 """
 
 from base64 import b64decode
@@ -29,13 +29,13 @@ from qss_store.reads.plans.dispatch import RowsPlan
 from qss_store.reads.plans.indexes import IndexPlan
 
 MARK = b"mark"
-# Members of a row in JSON, and their columns; all that may be null are for versions.
+# JSON members of a row and their columns; only versions have nullable ones.
 _TIMES = {
     StoreType.WINDOW: {"windowStart": "window_start", "windowEnd": "window_end"},
     StoreType.SESSION: {"sessionStart": "session_start", "sessionEnd": "session_end"},
     StoreType.VERSIONED: {"validFrom": "valid_from", "validTo": "valid_to"},
 }
-# What a batch get says of each key beside its row.
+# The columns of a batch get beside the row.
 _OF_KEYS = [
     pa.field("partition", pa.int32(), nullable=False),
     pa.field("status", pa.string(), nullable=False),
@@ -44,16 +44,16 @@ _OF_KEYS = [
 
 
 class ArrowEncoder:
-    """Turns one scan into the bytes of one stream.
+    """Encodes one scan as one Arrow stream.
 
-    Rows of this pod become columns as they are stored, where their types allow it. All others, and
-    those of other pods, are read from their JSON.
+    Rows of this pod are converted straight from their stored bytes, if their types allow it. All
+    other rows are converted from their JSON.
     """
 
     media = ARROW
 
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:
-        """Raises MalformedRequestError where the query wants times as texts."""
+        """Raises MalformedRequestError if the query asks for times as text."""
         if getattr(plan, "times", Times.MILLIS) is not Times.MILLIS:
             raise MalformedRequestError("times: Arrow has milliseconds; leave times out")
         columns = _columns_of(codec, plan.shape)
@@ -79,12 +79,12 @@ class ArrowEncoder:
     def flush(self) -> None: ...
 
     def close(self) -> None:
-        """Arrow closes what it was given."""
+        """Does nothing: Arrow closes its sink."""
 
     # --- A scan
 
     def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
-        """A batch of rows as they are stored; the first has the schema before it."""
+        """A batch of stored rows; the first batch follows the schema."""
         arrays = arrays_of(self._take_apart(row_keys, rows), self._codec)
         if arrays is None:
             return self.of_lines([*map(self._write, row_keys, rows)])
@@ -92,18 +92,18 @@ class ArrowEncoder:
         return self._taken()
 
     def of_lines(self, lines: Sequence[bytes]) -> bytes:
-        """A batch of rows that are JSON already."""
+        """A batch of rows that are JSON."""
         self._writer.write_batch(self._batch(lines))
         return self._taken()
 
     def of_mark(self, mark: Mark) -> bytes:
-        """The empty batch after a partition."""
+        """The empty batch with the mark of a partition."""
         encoded = encode_mark(mark.partition, mark.answer, mark.cursor)
         self._writer.write_batch(self._batch([]), custom_metadata={MARK: encoded})
         return self._taken()
 
     def end(self) -> bytes:
-        """What ends the stream: one without it was cut off."""
+        """The end of the stream; a stream without it was cut off."""
         self._writer.close()
         return self._taken()
 
@@ -121,10 +121,10 @@ class ArrowEncoder:
 
 
 def encode_found(codec: Codec, answer: bytes) -> bytes:
-    """The JSON of a batch get as a stream: a row for each key, in their order.
+    """Encodes the JSON answer of a batch get as a stream, one row per key in the asked order.
 
-    `partition` and `status` say where it is and what became of it. A key that is ABSENT has no
-    value; one that FAILED has its `failure`, as JSON. The mark after them has the `partitions`.
+    `partition` and `status` describe the key. A key that is ABSENT has no value; one that FAILED
+    has its `failure` as JSON. The mark at the end has the `partitions`.
     """
     document = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
     rows = msgspec.json.decode(document["results"], type=list[_line_type(codec)])  # type: ignore[misc]
@@ -156,7 +156,7 @@ _Column = tuple[str, Callable[[Any], Any], pa.Field]
 
 
 def _columns_of(codec: Codec, shape: Shape) -> list[_Column]:
-    """Members in the order of their columns, with what makes a value of each."""
+    """The columns in order: JSON member, conversion, field."""
     key, value = codec.key.name, codec.value.name
     columns: list[_Column] = [
         ("key", _change_of(key), pa.field("key", type_of(key), nullable=False)),
@@ -180,7 +180,7 @@ def _index_column(serde: str) -> _Column:
 
 
 def _line_type(codec: Codec) -> type[msgspec.Struct]:
-    """A row in JSON; what is a json itself is not taken apart."""
+    """The type of a row in JSON; values of the serde json are not decoded."""
 
     def kind(serde: str) -> Any:
         return msgspec.Raw if serde == "json" else Any
@@ -199,7 +199,7 @@ def _line_type(codec: Codec) -> type[msgspec.Struct]:
 
 
 def _change_of(serde: str, *, in_a_list: bool = False) -> Callable[[Any], Any]:
-    """What makes a serde's value of its JSON; of a list the whole is decoded, its json too."""
+    """Converts a JSON value of a serde; in a list, json is decoded with the list."""
     if serde.startswith(LIST_START):
         item = _change_of(serde[len(LIST_START) : -1], in_a_list=True)
         return lambda found: None if found is None else [item(one) for one in found]
@@ -210,7 +210,7 @@ def _change_of(serde: str, *, in_a_list: bool = False) -> Callable[[Any], Any]:
     if serde == "bytes":
         return lambda found: None if found is None else b64decode(found)
     if serde in ("float32", "float64"):
-        return lambda found: None if found is None else float(found)  # NaN comes as a text.
+        return lambda found: None if found is None else float(found)  # JSON has NaN as text.
     return _same
 
 
@@ -221,7 +221,7 @@ def _same(found: Any) -> Any:
 def _headers(
     found: list[dict[str, str | None]] | None,
 ) -> list[tuple[str | None, bytes | None]]:
-    # A pod that was not told of the format yet gives none.
+    # A pod that does not know the format yet sends no headers.
     return [
         (one["key"], None if (value := one["value"]) is None else b64decode(value))
         for one in found or ()

@@ -1,4 +1,4 @@
-"""Columns of Arrow, straight from the bytes of rows."""
+"""Converts the bytes of rows to Arrow columns."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ _TYPES: dict[str, pa.DataType] = {
     "float64": pa.float64(),
     "boolean": pa.bool_(),
 }
-# Of fixed size; Kafka's numbers are big-endian.
+# Kafka's numbers have a fixed size and are big-endian.
 _NUMBERS: dict[str, np.dtype[Any]] = {
     "int16": np.dtype(">i2"),
     "int32": np.dtype(">i4"),
@@ -38,17 +38,17 @@ _NUMBERS: dict[str, np.dtype[Any]] = {
 
 
 def type_of(serde: str) -> pa.DataType:
-    """Arrow's type of a serde's values; a json stays its text."""
+    """The Arrow type of a serde's values; json is text."""
     if serde.startswith(LIST_START):
         return pa.list_(type_of(serde[len(LIST_START) : -1]))
     return _TYPES[serde]
 
 
 def arrays_of(columns: Columns, codec: Codec) -> list[pa.Array] | None:
-    """The arrays of some rows in the order of the schema.
+    """The arrays of rows in the order of the schema.
 
-    None where a type or a value needs more than a few steps for all of them: such rows have to go
-    by their JSON. Raises MalformedBytesError for headers that are damaged.
+    None if a type or a value needs a step for each row: the caller then converts the rows' JSON.
+    Raises MalformedBytesError for damaged headers.
     """
     keys = _array_of(columns.keys, codec.key)
     values = None if keys is None else _array_of(columns.values, codec.value)
@@ -81,7 +81,7 @@ def _array_of(parts: Parts, serde: Serde) -> pa.Array | None:
         try:
             texts.validate(full=True)
         except pa.ArrowInvalid:
-            return None  # Not UTF-8: Java has its own way to show it.
+            return None  # Not UTF-8: Java's replacement differs from Arrow's.
         return texts
     if name == "json":
         return pa.array([serde.json_bytes(one).strip() for one in parts.listed()], pa.string())
@@ -94,5 +94,5 @@ def _array_of(parts: Parts, serde: Serde) -> pa.Array | None:
 def _number_array(numbers: npt.NDArray[Any]) -> pa.Array:
     native = numbers.astype(numbers.dtype.newbyteorder("="))
     if native.dtype.kind == "f":
-        native[np.isnan(native)] = np.nan  # One of all that there are.
+        native[np.isnan(native)] = np.nan  # All NaNs become the same bits.
     return pa.array(native)

@@ -1,9 +1,8 @@
-"""The fast path: plain requests are answered from their bytes, without a task and a parser between.
+"""The fast path: answers plain requests from their bytes, without a task and aiohttp's parser.
 
-Only what is understood at a glance is answered here: one whole HTTP/1.1 request with headers that
-ask for nothing unusual, whose rows are all in this pod. Everything else, and everything that fails,
-goes the ordinary way, which decides anew: the fast path never refuses, so it has no answers of its
-own.
+It answers one complete HTTP/1.1 request with usual headers, whose rows are all in this pod. All
+other requests, and all that fail, take the ordinary way, which starts anew: the fast path never
+refuses, so it has no error answers.
 """
 
 import time
@@ -41,22 +40,22 @@ _END = b"\r\n\r\n"
 _TARGET_BYTES_MAX = 2048
 _BLOCK_BYTES_MAX = 4096
 _BLOCKS_MAX = 256
-# What a key or a store may have in a path without an escape, and no dot: `.` and `..` are no keys.
+# Bytes of a key or store in a path that need no escape. No dot: `.` and `..` are not keys.
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
 _PLAIN_QUERY = _PLAIN + b"=&:."
-# Headers that change nothing of an answer, beside those that are looked at.
+# Headers that do not change the answer, besides those that are checked.
 _IGNORED = frozenset(
     (b"host", b"user-agent", b"accept-encoding", b"accept-language", b"content-type")
 )
 _LOOKED_AT = frozenset((b"accept", b"authorization", b"connection", b"content-length"))
 _ANY_OR_JSON = (b"*/*", JSON.encode())
 _LENGTH_DIGITS_MAX = 6
-_ANSWER_BYTES_MAX = LARGE_BYTES  # More is written in pieces, as the client takes it.
-_FEW_KEYS = 128  # They take less time than the ordinary way adds: they wait for no turn.
+_ANSWER_BYTES_MAX = LARGE_BYTES  # Larger answers are written in slices by the ordinary way.
+_FEW_KEYS = 128  # So few keys take less time than the ordinary way adds, so they wait for no turn.
 
 
 class Head(NamedTuple):
-    """What the fast path wants to know of a request's headers."""
+    """What the fast path needs of a request's headers."""
 
     authorization: str | None
     body_bytes: int
@@ -64,7 +63,7 @@ class Head(NamedTuple):
 
 
 class Frame(NamedTuple):
-    target: bytes  # Behind the words that all targets of its kind start with.
+    target: bytes  # The target after the prefix of its route.
     head: Head
     body: bytes
     route: str
@@ -81,7 +80,7 @@ class QueryFastPath:
         timed: TimedApi,
         callers: Callers | None,
     ) -> None:
-        """Answers from `reader`, many rows by `timed`, to whom `guard` or `callers` let pass."""
+        """Answers from `reader` and `timed` the requests that `guard` or `callers` admit."""
         self._reader = reader
         self._guard = guard
         self._metrics = metrics
@@ -96,7 +95,7 @@ class QueryFastPath:
     # --- Requests
 
     def frame(self, data: bytes) -> Frame | None:
-        """The request in `data`, if it is one of the fast path's, whole, with nothing behind it."""
+        """The request in `data`, if `data` is exactly one request that the fast path handles."""
         start = data[: data.find(b"/", _WORD_AT) + 1]
         if start in _GETS:
             end = data.find(_VERSION, len(start), _TARGET_BYTES_MAX)
@@ -118,7 +117,7 @@ class QueryFastPath:
         return None
 
     def _head(self, block: bytes) -> Head | None:
-        """What is in the headers, with the empty line that ends them; clients repeat theirs."""
+        """The headers, ended by an empty line; cached, since clients repeat them."""
         try:
             return self._heads[block]
         except KeyError:
@@ -135,7 +134,7 @@ class QueryFastPath:
     # --- Answers
 
     def answer(self, frame: Frame) -> bytes | None:
-        """All bytes of the answer; None where it has to come from elsewhere."""
+        """All bytes of the answer; None if the ordinary way has to answer."""
         started = time.perf_counter()
         route = frame.route
         guard = self._guard
@@ -155,7 +154,7 @@ class QueryFastPath:
         return b"%b%b\r\nContent-Length: %d\r\n\r\n%b" % (head, self._date_now(), len(body), body)
 
     def _found(self, frame: Frame) -> tuple[bytes, bytes] | None:
-        """The head of the answer, up to its date, and its body."""
+        """The head of the answer up to its date, and the body."""
         if frame.route == POINT_ROUTE:
             return self._point(frame.target)
         if frame.route == MANY_ROUTE:
@@ -183,9 +182,9 @@ class QueryFastPath:
         return self._state_head(reading), body
 
     def _state_head(self, reading: Reading) -> bytes:
-        """The head of an answer from this state, up to its date; made once for each state."""
+        """The head of an answer from this state up to its date, cached for each state."""
         last = self._state_heads.get(reading.partition)
-        if last is None or last[0] is not reading.view.token:  # Each view makes its own.
+        if last is None or last[0] is not reading.view.token:  # Each view has its own token.
             codec = self._reader.codec(self._reader.pod.store)
             headers = state_headers(codec, JSON, reading)
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -231,7 +230,7 @@ _JSON_HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\n".encode()
 
 
 def parse_head(block: bytes) -> Head | None:
-    """What a block of headers asks for; None where the ordinary way has to look at it."""
+    """Parses a block of headers; None if the ordinary way has to parse it."""
     if not block.endswith(_END) or not block.isascii():
         return None
     found: dict[bytes, bytes] = {}

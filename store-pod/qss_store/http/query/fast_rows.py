@@ -1,4 +1,4 @@
-"""Rows of one of this pod's partitions as one JSON document, in one go: for the fast path."""
+"""Reads rows of one local partition as one JSON document, for the fast path."""
 
 from qss_core.model import PartitionId
 from qss_store.http.query.streams import scan_document
@@ -17,8 +17,8 @@ def rows_at_once(
 ) -> bytes | None:
     """The document that a scan of the partition answers, from its first row on.
 
-    None where the rows do not fit in a chunk, or the answer tells more than the rows and their
-    state. Raises StoreError where this pod's replica may not answer now.
+    None if the rows do not fit in a chunk, or the answer has more than rows and their state. Raises
+    StoreError if this pod's replica may not answer now.
     """
     codec, plan, limit = request.codec, request.plan, request.limit
     rows_max = reader.settings.rows_default if limit is None else limit

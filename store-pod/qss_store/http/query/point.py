@@ -1,6 +1,6 @@
-"""One key: `GET /state/stores/{store}/{key}`. The path that has to be fast.
+"""Answers `GET /state/stores/{store}/{key}`. Its code has to be fast.
 
-A key of another pod is passed on to it once, and its answer is passed back as it is.
+A request for a key of another pod is passed on once, and the answer is passed back unchanged.
 """
 
 from functools import partial
@@ -37,7 +37,7 @@ from qss_store.runtime.peer_client import refusal_of
 from qss_store.runtime.request_memory import NoMemoryError
 
 _ETAG_NAMES = {JSON: "json", OCTETS: "bytes"}
-_COPIES = 2  # Of a row: as it is stored, and as JSON.
+_COPIES = 2  # The row as stored, and as JSON.
 _PASSED_ON = (hdrs.ACCEPT, hdrs.IF_NONE_MATCH)
 _PASSED_BACK = (
     hdrs.CONTENT_TYPE,
@@ -51,7 +51,7 @@ _PASSED_BACK = (
 
 
 class PointAsk(NamedTuple):
-    """A parsed request for one row, and how it is written."""
+    """A parsed request for one row, with the row's encoder."""
 
     request: web.Request
     read: ReadRequest[OnePlan]
@@ -62,8 +62,6 @@ class PointAsk(NamedTuple):
 
 
 class PointApi:
-    """The handler of point queries."""
-
     def __init__(self, reader: ReadContext) -> None:
         self._reader = reader
         self._last_headers: dict[tuple[PartitionId, str], tuple[str, CIMultiDict[str]]] = {}
@@ -72,7 +70,7 @@ class PointApi:
         return await self.answer(self._parse(request))
 
     async def answer(self, ask: PointAsk) -> web.Response:
-        """The row that is asked for, from here or from another pod."""
+        """The row from this pod or from another one."""
         reader = self._reader
         failed: dict[PartitionId, StoreError] = {}
         options, partition = ask.read.options, ask.partition
@@ -80,7 +78,7 @@ class PointApi:
             try:
                 return await self._answer_here(ask)
             except NoMemoryError:
-                raise  # It is the request that there is no memory for.
+                raise  # The request has no memory, not the row.
             except StoreError as error:
                 failed[partition] = error.with_traceback(None)
         ask_pod, deadline = partial(self._ask, ask), reader.deadline(options)
@@ -142,10 +140,10 @@ class PointApi:
         return web.Response(body=body, headers=headers)
 
     def _headers(self, ask: PointAsk, reading: Reading) -> CIMultiDict[str]:
-        """A copy of the state's headers, which are made once for each state."""
+        """A copy of the state's headers, which are cached for each state."""
         place = (ask.partition, ask.media)
         last = self._last_headers.get(place)
-        if last is None or last[0] is not reading.view.token:  # Each view makes its own.
+        if last is None or last[0] is not reading.view.token:  # Each view has its own token.
             headers = CIMultiDict(state_headers(ask.read.codec, ask.media, reading))
             last = self._last_headers[place] = (reading.view.token, headers)
         return last[1].copy()
@@ -157,7 +155,7 @@ class PointApi:
         return local.read_bytes(reading, plan, splitter_of(codec.format))
 
     def _counting(self, ask: PointAsk) -> RowWriter:
-        """Writes a row, after it has taken the memory of a large one: no other row is refused."""
+        """Wraps the row writer: a large row takes memory before it is written."""
 
         def counted(key: bytes, row: bytes) -> bytes:
             if len(row) > LARGE_BYTES:
@@ -184,21 +182,21 @@ class PointApi:
 def plan_point(
     codec: Codec, key: str, options: ReadOptions
 ) -> tuple[ReadRequest[PointPlan], PartitionId]:
-    """The read of one key, as a path has it, and the key's partition."""
+    """The read of a key given as in a path, and the key's partition."""
     plan = PointPlan(key_of_text(key, codec), codec.shape)
     partition = partition_of_key(plan.key, options.partition, codec)
     return ReadRequest(codec, plan, options), partition
 
 
 def media_of_values(codec: Codec) -> tuple[str, ...]:
-    """The content types of one row: a value of the serde bytes can also be had as it is."""
+    """The content types of one row: values of the serde bytes are also served raw."""
     return (JSON, OCTETS) if codec.value.name == "bytes" else (JSON,)
 
 
 def state_headers(codec: Codec, media: str, reading: Reading) -> dict[str, str]:
-    """The headers of a point answer that tell which state it is from."""
+    """The headers that identify the state of a point answer."""
     view = reading.view
-    # Another format shows the same state in other words, and staged rows have no offset.
+    # The tag has the format, since another format shows the same state differently.
     etag = f"{view.format}-{_ETAG_NAMES[media]}"
     if view.staged:
         etag += f"-{view.staged}"
@@ -221,7 +219,7 @@ def _not_found(ask: PointAsk) -> KeyNotFoundError:
 
 
 def _matches(none_match: str, etag: str) -> bool:
-    """Whether `If-None-Match` names the state; weak, as RFC 9110 says."""
+    """Whether `If-None-Match` names the state, by RFC 9110's weak comparison."""
     if none_match.strip() == "*":
         return True
     return etag.removeprefix("W/") in (
@@ -236,7 +234,7 @@ def _with_execution(body: bytes, lines: tuple[str, ...]) -> bytes:
 def _peer_request(ask: PointAsk, timeout_s: float) -> PeerRequest:
     parameters = {**ask.parameters, "scope": Scope.LOCAL.value, "timeout": seconds_text(timeout_s)}
     return PeerRequest(
-        method=hdrs.METH_GET,  # For a HEAD, too: it has the length and the problem of the GET.
+        method=hdrs.METH_GET,  # Also for a HEAD: it has the length and the problem of the GET.
         path=f"{ask.request.rel_url.raw_path}?{encoded_query(parameters)}",
         headers=forwarded_headers(ask.request, _PASSED_ON),
     )

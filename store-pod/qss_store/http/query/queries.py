@@ -1,4 +1,4 @@
-"""IQv2 requests, counts and batch gets."""
+"""Answers IQv2 queries, counts and batch gets."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -53,14 +53,14 @@ from qss_store.reads.user_queries import FoldPlan, plan_fold
 from qss_store.runtime.plugins import Extensions
 
 _Message = TypeVar("_Message")
-_COUNT_MAX = 2**63 - 1  # Kafka's approximateNumEntries stops there too.
+_COUNT_MAX = 2**63 - 1  # Kafka's approximateNumEntries has the same maximum.
 
 
 class QueryApi:
     """The handlers of `POST /state/query`, `POST /state/get` and `GET /state/count`."""
 
     def __init__(self, reader: ReadContext, scans: ScanApi, extensions: Extensions) -> None:
-        """Answers from `reader`; scans are made and limited by `scans`."""
+        """`scans` makes scans and limits their number."""
         self._reader = reader
         self._scans = scans
         self._extensions = extensions
@@ -93,7 +93,7 @@ class QueryApi:
         message: QueryRequest,
         partitions: tuple[PartitionId, ...],
     ) -> Answers:
-        """Each partition's answer; an exact count and a fold take the slot of a scan."""
+        """Each partition's answer; an exact count and a fold take a scan's slot."""
         is_scan = read.plan == CountPlan(exact=True) or isinstance(read.plan, FoldPlan)
         gathering = Gather(self._reader, read, message, forwarded_headers(request))
         with self._scans.slot(read.options) if is_scan else nullcontext():
@@ -107,7 +107,7 @@ class QueryApi:
         message: QueryRequest,
         options: ReadOptions,
     ) -> web.StreamResponse:
-        """A query type of a user's own."""
+        """Answers a query of a user's own type."""
         reader = self._reader
         definition = reader.pod.registry.placed().definition
         kind = self._extensions.query(name)
@@ -123,7 +123,7 @@ class QueryApi:
     def _targets(
         self, plan: OnePlan | CountPlan, options: ReadOptions, codec: Codec
     ) -> tuple[PartitionId, ...]:
-        """The partitions named; a key's own where none is named: in others it cannot be."""
+        """The named partitions; without any, a key's own partition."""
         _check_one_of_both(options)
         if isinstance(plan, OnePlan) and options.partitions is None:
             return (partition_of_key(plan.key, options.partition, codec),)
@@ -142,7 +142,7 @@ class QueryApi:
         return await self._send(request, whole)
 
     async def count(self, request: web.Request) -> web.Response:
-        """How many keys the store has: about, or exactly."""
+        """The number of keys, estimated or exact."""
         codec = self._reader.codec(request.match_info["store"])
         check_countable(codec)
         parameters = parse_parameters(request.rel_url.raw_query_string, COUNT_PARAMETERS)
@@ -189,7 +189,7 @@ class QueryApi:
 def _with_key_partition(
     query: Query, plan: RowsPlan, options: ReadOptions, codec: Codec
 ) -> ReadOptions:
-    """The partitions named; the key's own for the windows, sessions or versions of one key."""
+    """The named partitions; without any, the partition of a query for one key."""
     _check_one_of_both(options)
     of_keys = WindowQuery | SessionQuery | MultiVersionedKeyQuery
     is_of_key = isinstance(query, of_keys) and query.key is not None
@@ -252,7 +252,7 @@ def _by_text(answers: Answers) -> dict[str, PartitionAnswer]:
 
 
 def _sum(answers: Answers) -> int | None:
-    """The count over all partitions; None where one did not answer: a part is no count."""
+    """The sum over all partitions; None if a partition failed, since a partial count is wrong."""
     if any(answer.failure is not None for answer in answers.values()):
         return None
     counts = (answer.result for answer in answers.values())

@@ -1,4 +1,4 @@
-"""The routes of the query port, and those of discovery, which the internal port has, too."""
+"""The routes of the query port, and of discovery, which the internal port has, too."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from qss_store.http.query.timed import TimedApi
 from qss_store.http.query.versions import VersionApi
 from qss_store.http.routes import Handler, Operation, Route
 
-# OpenAPI 3.1 says no more of bytes that are no JSON.
+# OpenAPI 3.1 describes raw bytes by an empty schema.
 _BYTES: dict[str, Any] = {}
 _POINT_HEADERS = {
     "Etag": "Weak; names the state, not the row. For If-None-Match.",
@@ -52,7 +52,7 @@ _MANY = (400, 404, 406, 408, 413, 415, 503)
 
 
 class HasDiscovery(Protocol):
-    """The handlers of where pods and partitions are: writers need it as much as readers do."""
+    """Handlers of discovery, for readers and for writers."""
 
     @property
     def discovery(self) -> DiscoveryApi: ...
@@ -63,8 +63,6 @@ class HasDiscovery(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryHandlers:
-    """All handlers of the query port."""
-
     discovery: DiscoveryApi
     document: DocumentApi
     points: PointApi
@@ -74,7 +72,7 @@ class QueryHandlers:
     queries: QueryApi
 
 
-# No row is in any of it.
+# Discovery shows no rows.
 DISCOVERY_ROUTES: tuple[Route[HasDiscovery], ...] = (
     Route(
         path="/openapi.json",
@@ -138,7 +136,7 @@ def _of_times(
     own: dict[str, Parameter],
     handlers: tuple[Callable[[TimedApi], Handler], Callable[[TimedApi], Handler]],
 ) -> tuple[Route[QueryHandlers], ...]:
-    """The routes of windows or sessions: those of a key, and those of all keys."""
+    """The routes of windows or sessions, of one key and of all keys."""
     of_key, of_keys = parameters
     described = {**PARAMETERS, **own}
     find_key, find_all = handlers

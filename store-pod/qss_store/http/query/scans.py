@@ -52,16 +52,15 @@ _OF_THE_PART = frozenset({"partitions", "cursor", "limit", "timeout", "scope"})
 
 
 class ScanApi:
-    """The handler of scans, and the making of scans for IQv2."""
+    """Answers scans, and makes the scans of IQv2 queries."""
 
     def __init__(self, reader: ReadContext) -> None:
         self._reader = reader
         streams_max = reader.settings.streams_max
-        # Apart: a scan here must not wait for one elsewhere that waits for it.
+        # Scopes have separate slots: a global scan waits for local scans of other pods.
         self._slots = {scope: StreamSlots(streams_max) for scope in Scope}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Rows in order, partition by partition."""
         codec = self._reader.codec(request.match_info["store"])
         parameters = parse_parameters(request.rel_url.raw_query_string, SCAN_PARAMETERS)
         read = rows_request(codec, plan_scan(parameters, codec), options_of(parameters), parameters)
@@ -74,7 +73,7 @@ class ScanApi:
         make_peer_request: MakePeerRequest,
         send_json: SendJson | None = None,
     ) -> web.StreamResponse:
-        """The rows as the client takes them; `send_json` sends another document than a scan's."""
+        """Sends the rows as the client takes them; `send_json` sends a different JSON document."""
         media = negotiate(request, MEDIA)
         encoder = make_encoder(media, read.codec, read.plan)
         scan = self._scan(request, read, encoder, make_peer_request)
@@ -92,7 +91,7 @@ class ScanApi:
             return await send_document(request, parts, stall_max_s)
 
     def slot(self, options: ReadOptions) -> AbstractContextManager[None]:
-        """Holds one of the scans that may run. Raises OverloadedError where there is none."""
+        """Holds the slot of one scan. Raises OverloadedError if none is free."""
         return self._slots[options.scope].taken()
 
     def _scan(
@@ -102,7 +101,7 @@ class ScanApi:
         encoder: JsonRows | StreamEncoder,
         make_peer_request: MakePeerRequest,
     ) -> EventSource:
-        """The scan that a request asks for. Raises for a limit or a cursor that cannot be."""
+        """The scan of a request. Raises for an invalid limit or cursor."""
         plan, is_json = read.plan, isinstance(encoder, JsonRows)
         if isinstance(plan, TimedPlan) and plan.by_time:
             self._check_page(read.limit, is_json=is_json)
@@ -129,12 +128,12 @@ class ScanApi:
         )
 
     def _pieces(self, read: ReadRequest[RowsPlan]) -> tuple[Piece, ...]:
-        """What is to be read, by a cursor or from the start. Raises MalformedCursorError."""
+        """The partitions to read, from the cursor if there is one. Raises MalformedCursorError."""
         codec, options = read.codec, read.options
         if read.cursor is None:
             partitions = self._reader.partitions(options, codec)
-            # A cursor cannot go on with a partition that the store does not have: the first page
-            # tells of it, whatever its limit is.
+            # A cursor cannot continue with a partition that the store does not have, so the first
+            # page reports such partitions, whatever its limit.
             missing_first = sorted(partitions, key=lambda number: number < codec.partitions)
             return tuple(Piece(partition) for partition in missing_first)
         pieces = decode_cursor(read.cursor, read.plan, codec)
@@ -148,7 +147,7 @@ class ScanApi:
     def _budget(
         self, request: web.Request, read: ReadRequest[RowsPlan], *, is_json: bool
     ) -> ReadBudget:
-        """How much the answer may have. Raises for a limit that cannot be."""
+        """The limits of the answer. Raises for an invalid limit."""
         settings, limit = self._reader.settings, read.limit
         if limit is not None and limit < 1:
             raise MalformedRequestError("limit: 1 or more rows")
@@ -167,7 +166,7 @@ class ScanApi:
         return ReadBudget(rows, settings.answer_bytes_max, self._reader.deadline(read.options))
 
     def _check_page(self, limit: int | None, *, is_json: bool) -> None:
-        """Refuses a page by time that no memory bounds."""
+        """Refuses a page by time that is larger than memory allows."""
         rows_max = self._reader.settings.rows_by_time_max
         if limit is None and not is_json:
             raise MalformedRequestError(
@@ -189,14 +188,13 @@ def rows_request(
 
 
 def make_encoder(media: str, codec: Codec, plan: RowsPlan) -> JsonRows | StreamEncoder:
-    """How the rows of a plan are given in a content type. Raises MalformedRequestError."""
+    """The encoder of a plan's rows in a content type. Raises MalformedRequestError."""
     if media == JSON:
         return JsonRows(codec, plan)
     return ArrowEncoder(codec, plan) if media == ARROW else NdjsonEncoder(codec, plan)
 
 
 def peer_headers(request: web.Request, part: PeerPart) -> dict[str, str]:
-    """The headers of a request for a part of a scan."""
     return {
         **forwarded_headers(request),
         hdrs.ACCEPT: NDJSON,
@@ -208,7 +206,7 @@ def peer_headers(request: web.Request, part: PeerPart) -> dict[str, str]:
 def peer_requests(
     request: web.Request, parameters: dict[str, str], *, is_of_key: bool = False
 ) -> MakePeerRequest:
-    """Makes requests for parts of a GET; one for a key names no partitions: it has its key's."""
+    """Makes the requests for parts of a GET; those for a key name no partitions."""
     kept = {name: value for name, value in parameters.items() if name not in _OF_THE_PART}
 
     def make(part: PeerPart) -> PeerRequest:
@@ -230,7 +228,7 @@ def peer_requests(
 
 
 def _peer_limit(request: web.Request, name: str) -> float:
-    """What another pod, which has promised its own client no more, wants at most."""
+    """The limit that another pod sends with a part of its own client's request."""
     text = request.headers.get(name)
     if text is None:
         return math.inf

@@ -1,7 +1,7 @@
-"""Scans as answers: streams that are written while they are read, or one JSON document.
+"""Sends scans as streams that are written while they are read, or as one JSON document.
 
-A slow reader holds the scan back (its rows are not read ahead of it); one that takes nothing for
-too long, or goes away, ends it, and the iterator is closed.
+Rows are not read ahead of a slow reader. A reader that goes away or takes nothing for too long ends
+the scan, and its iterator is closed.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from qss_store.http.middleware import takes_memory
 from qss_store.reads.encode.json import NdjsonRows, RowEncoder
 from qss_store.reads.multi_scan import Event, Mark, ScannedRows
 
-_COPIES = 2  # Of a document's rows: by themselves, and on their way to the client.
+_COPIES = 2  # A document's rows, and their copy on the way to the client.
 _json = msgspec.json.encode
 
 
 class EventSource(Protocol):
-    """A scan: rows, and a mark for each partition."""
+    """A scan: its rows, and a mark for each partition."""
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """To be asked for once."""
+        """The events; call it once."""
 
 
 class StreamSlots:
-    """How many scans run at a time."""
+    """Limits the number of scans that run at a time."""
 
     def __init__(self, streams_max: int) -> None:
         self._free = streams_max
@@ -44,7 +44,7 @@ class StreamSlots:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Holds one. Raises OverloadedError where there is none."""
+        """Holds one slot. Raises OverloadedError if none is free."""
         if self._free == 0:
             raise OverloadedError(f"{self._max} scans are running: try again", limit="streams_max")
         self._free -= 1
@@ -56,7 +56,7 @@ class StreamSlots:
 
 @dataclass(slots=True)
 class Collected:
-    """A whole scan in memory: rows in order, rows by partition, and each partition's answer."""
+    """A whole scan in memory: rows by partition, and each partition's answer."""
 
     rows: dict[PartitionId | None, list[bytes]] = field(default_factory=dict)
     answers: dict[PartitionId, PartitionAnswer] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Collected:
 
     @property
     def all_rows(self) -> Iterator[bytes]:
-        """All rows as JSON, some with commas between."""
+        """All rows as JSON; a chunk may have several rows with commas between them."""
         return chain.from_iterable(self.rows.values())
 
     def result_of(self, partition: PartitionId) -> msgspec.Raw:
@@ -73,7 +73,7 @@ class Collected:
 
 
 async def collect(request: web.Request, scan: EventSource) -> Collected:
-    """The whole scan; its budget bounds it, and what others have in memory."""
+    """Reads the whole scan, within its budget and the request's memory."""
     collected = Collected()
     async with aclosing(scan.events()) as events:
         async for event in events:
@@ -83,14 +83,14 @@ async def collect(request: web.Request, scan: EventSource) -> Collected:
             else:
                 collected.answers[event.partition] = event.answer
                 if event.answer.failure is not None:
-                    collected.rows.pop(event.partition, None)  # No position is true of them.
+                    collected.rows.pop(event.partition, None)  # The position does not cover them.
                 collected.cursor = event.cursor
     collected.answers = dict(sorted(collected.answers.items()))
     return collected
 
 
 class StreamEncoder(RowEncoder, Protocol):
-    """How a scan becomes the bytes of a stream."""
+    """Encodes a scan as the bytes of a stream."""
 
     media: str
 
@@ -101,16 +101,15 @@ class StreamEncoder(RowEncoder, Protocol):
 
 
 class NdjsonEncoder(NdjsonRows):
-    """A row a line, and a mark after each partition."""
+    """Encodes one row a line, and a mark after each partition."""
 
     media = NDJSON
 
     def of_mark(self, mark: Mark) -> bytes:
-        """The mark after a partition."""
         return encode_mark(mark.partition, mark.answer, mark.cursor) + b"\n"
 
     def end(self) -> bytes:
-        """The last mark has ended it."""
+        """Empty: the last mark ends the stream."""
         return b""
 
 
@@ -135,7 +134,7 @@ async def stream(
 async def send_document(
     request: web.Request, parts: Sequence[bytes], write_stall_max_s: float, media: str = JSON
 ) -> web.StreamResponse:
-    """A whole answer; a large one goes in slices, so that a reader cannot hold it for ever."""
+    """Sends a whole answer, a large one in slices within a time limit."""
     headers: dict[str, str] = {hdrs.CONTENT_TYPE: media}
     if sum(map(len, parts)) <= LARGE_BYTES:
         return web.Response(body=b"".join(parts), headers=headers)
@@ -143,9 +142,10 @@ async def send_document(
 
 
 def scan_document(rows: Iterable[bytes], partitions: bytes, cursor: str | None) -> list[bytes]:
-    """The whole answer of a scan, in parts that are not joined: to copy megabytes takes long.
+    """The parts of a scan's document, not joined, since copying megabytes takes long.
 
-    Rows are JSON, some with commas between; partitions an object.
+    `rows` are JSON, which may have several rows with commas between them; `partitions` is an
+    object.
     """
     parts = [b'{"rows":[']
     for some in rows:

@@ -1,7 +1,7 @@
-"""Windows and sessions: `GET /state/windows/{store}[/{key}]`, and the same of sessions.
+"""Answers `GET /state/windows/{store}[/{key}]`, and `sessions` likewise.
 
-With a key only its partition is asked; without one all are, one after the other by key, or merged
-by time.
+With a key only its partition is read. Without one all partitions are read, one after the other by
+key, or merged by time.
 """
 
 from collections.abc import Callable
@@ -39,20 +39,20 @@ from qss_store.reads.plans.times import (
 from qss_store.reads.request import ReadRequest
 
 _ASKED_MAX = 256
-_ASKED_CHARACTERS_MAX = 256  # Longer ones have a cursor or a bound, which changes all the time.
+_ASKED_CHARACTERS_MAX = 256  # Longer ones have a cursor or bound, rarely repeated.
 _PlanOne = Callable[[dict[str, str], Codec, bytes], PointPlan]
 _PlanMany = Callable[[dict[str, str], Codec, bytes | None], TimedPlan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """What is asked of one type of store."""
+    """How a type of store with times is queried."""
 
     what: str
     type: StoreType
     parameters: tuple[str, ...]
     key_parameters: tuple[str, ...]
-    exact: frozenset[str]  # Parameters that name one row.
+    exact: frozenset[str]  # Parameters that select one row.
     plan_one: _PlanOne
     plan_many: _PlanMany
 
@@ -81,10 +81,8 @@ _KINDS = {kind.what: kind for kind in (_WINDOWS, _SESSIONS)}
 
 
 class TimedApi:
-    """The handlers of windows and sessions."""
-
     def __init__(self, reader: ReadContext, points: PointApi, scans: ScanApi) -> None:
-        """Answers from `reader`; one row by `points`, many by `scans`."""
+        """`points` answers with one row, `scans` with many."""
         self._reader = reader
         self._points = points
         self._scans = scans
@@ -122,7 +120,7 @@ class TimedApi:
         return await self._scans.answer(request, read, peer_requests(request, parameters))
 
     def of_key_at_once(self, what: str, store: str, key: str, query: str) -> bytes | None:
-        """The JSON of many rows of a key, where they are here; None: the ordinary way has to."""
+        """The JSON of the rows of a key; None if the ordinary way has to answer."""
         kind = _KINDS[what]
         codec = self._checked(store, kind)
         parameters, options = asked(query, kind.key_parameters)
@@ -142,7 +140,7 @@ class TimedApi:
 
 
 def asked(query: str, allowed: tuple[str, ...]) -> tuple[dict[str, str], ReadOptions]:
-    """What a query string asks for, not to be changed: clients ask the same of many keys."""
+    """The parameters and options of a query string. They are cached: do not change them."""
     ask = remembered if len(query) <= _ASKED_CHARACTERS_MAX else _parsed
     return ask(query, allowed)
 
@@ -158,7 +156,7 @@ remembered = lru_cache(maxsize=_ASKED_MAX)(_parsed)
 def _rows_of_key(
     kind: _Kind, codec: Codec, key: str, parameters: dict[str, str], options: ReadOptions
 ) -> tuple[ReadRequest[TimedPlan], PartitionId]:
-    """The read of the rows of one key, as a path has it, and the key's partition."""
+    """The read of the rows of a key given as in a path, and the key's partition."""
     row_key = key_of_text(key, codec)
     plan = kind.plan_many(parameters, codec, row_key)
     partition = partition_of_key(row_key, options.partition, codec)

@@ -1,4 +1,4 @@
-"""Versions: `GET /state/versions/{store}/{key}`, one of a key or its history."""
+"""Answers `GET /state/versions/{store}/{key}`: one version of a key, or its history."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from qss_store.reads.request import ReadRequest
 
 class VersionApi:
     def __init__(self, reader: ReadContext, points: PointApi, scans: ScanApi) -> None:
-        """Answers from `reader`; one row by `points`, many by `scans`."""
+        """`points` answers with one row, `scans` with many."""
         self._reader = reader
         self._points = points
         self._scans = scans
@@ -51,7 +51,7 @@ class VersionApi:
         return await self._scans.answer(request, read, make_peer_request)
 
     async def of_all(self, request: web.Request) -> web.StreamResponse:
-        """There is no such read: versions are asked for by key."""
+        """Always refuses: versions are read by key."""
         codec = self._codec(request)
         raise UnknownQueryTypeError(
             f"versions of store {codec.name} are asked for key by key: "
