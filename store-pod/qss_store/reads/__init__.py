@@ -1,8 +1,8 @@
 """Reads: from a request to rows, over the replicas of this pod and of other pods.
 
-A request becomes a plan (`plans`), in bytes, and a `request.ReadRequest` with its codec and its
-options. `routing` chooses a replica for each partition and asks it: here through
-`routing.admission.read`, the one door of all reads, or on another pod through
+A request becomes a plan (`plans`) in bytes, and a `request.ReadRequest` with its codec and
+options. `routing` chooses a replica for each partition. A local replica is read through
+`routing.admission.read`, which all local reads pass; another pod is asked through
 `routing.peer_reads`. `scans` reads the rows of one partition, `encode` writes them.
 
 `get_many` (batch gets), `gather` (one result from each partition), `multi_scan` (partitions one

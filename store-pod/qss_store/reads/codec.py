@@ -1,7 +1,8 @@
-"""Rows as answers carry them: each is encoded once, to JSON bytes, and only spliced after that.
+"""The store's serdes and format, and the JSON of its rows.
 
-A row is `{"key": k, "value": v}`, with `timestamp` (milliseconds, -1: unknown) and `headers` (a
-list of `{"key": name, "value": base64 or null}`, in order) where the query asks for them.
+A row is encoded to JSON bytes once, and only copied after that. It is `{"key": k, "value": v}`,
+with `timestamp` (milliseconds, -1: unknown) and `headers` (a list of `{"key": name, "value": base64
+or null}`, in order) if the query asks for them.
 """
 
 import struct
@@ -27,7 +28,7 @@ ToJson = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which members a row has beside its key and value."""
+    """The members of a row besides its key and value."""
 
     timestamp: bool
     headers: bool
@@ -46,7 +47,7 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How the rows of one store are read; `shape` is all that its format keeps."""
+    """The serdes and format of a store; `shape` has all members that its format keeps."""
 
     name: StoreName
     store_id: StoreId
@@ -65,7 +66,7 @@ class Codec:
 
 @lru_cache(maxsize=8)
 def codec_of(definition: StoreDefinition, indexing: Indexing | None = None) -> Codec:
-    """The codec of a store, made once; `indexing` are the indexes of a user's own type."""
+    """The codec of a store, cached; `indexing` has the indexes of a custom store type."""
     store_format = Format(definition.format)
     return Codec(
         name=definition.name,
@@ -85,9 +86,9 @@ def codec_of(definition: StoreDefinition, indexing: Indexing | None = None) -> C
 
 
 def make_row_writer(codec: Codec, shape: Shape, tail: bytes = b"}") -> RowWriter:
-    """The function (key bytes, row bytes) -> JSON bytes of the row, which `tail` ends.
+    """Makes the function (key bytes, row bytes) -> JSON bytes of the row, ending in `tail`.
 
-    It raises MalformedBytesError for bytes that another serde or format wrote.
+    The function raises MalformedBytesError for bytes of another serde or format.
     """
     key_json, value_json = codec.key.json_bytes, codec.value.json_bytes
     if codec.format is Format.Timestamped and shape == TIMESTAMPED:
@@ -120,7 +121,7 @@ def make_row_writer(codec: Codec, shape: Shape, tail: bytes = b"}") -> RowWriter
 
 
 def _timestamped_writer(key_json: ToJson, value_json: ToJson, tail: bytes) -> RowWriter:
-    """The usual format's writer, without a call and a tuple for each row."""
+    """The writer for the usual format, without a call and a tuple for each row."""
     template = b'{"key":%b,"value":%b,"timestamp":%d' + tail.replace(b"%", b"%%")
     timestamp_of = struct.Struct(">q").unpack_from
 
@@ -134,7 +135,6 @@ def _timestamped_writer(key_json: ToJson, value_json: ToJson, tail: bytes) -> Ro
 
 
 def headers_json(block: bytes) -> bytes:
-    """The JSON of a headers block."""
     if not block:
         return b"[]"
     return msgspec.json.encode(

@@ -1,4 +1,4 @@
-"""What all reads of a pod share: its replicas, its peers, its limits, and the store's codec."""
+"""What all reads of a pod share: its replicas, its peers, its limits and the store's codec."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -23,7 +23,7 @@ _NONE: Mapping[PartitionId, StoreError] = MappingProxyType({})
 
 class ReadContext:
     def __init__(self, pod: Pod, peers: PeerReads, settings: Settings) -> None:
-        """Reads `pod`, and asks `peers` for the rest."""
+        """Reads the replicas of `pod`; `peers` reads those of other pods."""
         self.pod = pod
         self.peers = peers
         self.settings = settings
@@ -43,19 +43,19 @@ class ReadContext:
         return self._codec
 
     def key_value_codec(self, store: str) -> Codec:
-        """The same of a store of keys. Raises UnknownQueryTypeError for one of another type."""
+        """As `codec`; raises UnknownQueryTypeError for a store of another type than KeyValue."""
         codec = self.codec(store)
         check_type(codec)
         return codec
 
     @property
     def writer(self) -> RowWriter:
-        """The writer of whole rows of the store whose codec was asked for."""
+        """The writer of rows with all members, for the store of the last `codec` call."""
         assert self._writer is not None, "the codec is asked for first"
         return self._writer
 
     def answer_json(self, reading: Reading) -> msgspec.Raw:
-        """`reading.answer()` as JSON, made once for each state."""
+        """`reading.answer()` as JSON, cached for each state."""
         last = self._answers.get(reading.partition)
         if last is None or not _is_of_one_state(last[0], reading):
             made = msgspec.Raw(msgspec.json.encode(reading.answer()))
@@ -63,13 +63,13 @@ class ReadContext:
         return last[1]
 
     def partitions(self, options: ReadOptions, codec: Codec) -> tuple[PartitionId, ...]:
-        """The partitions that a read of many is for."""
+        """The partitions that `options` names; without any, all partitions."""
         if options.partitions is not None:
             return options.partitions
         return tuple(PartitionId(number) for number in range(codec.partitions))
 
     def deadline(self, options: ReadOptions) -> float:
-        """When the answer has to be there."""
+        """The time by which the answer must be complete."""
         return self.pod.clock.monotonic() + options.timeout_s
 
     async def scatter(
@@ -80,9 +80,9 @@ class ReadContext:
         deadline: float,
         failed_here: Mapping[PartitionId, StoreError] = _NONE,
     ) -> dict[PartitionId, Answer | StoreError]:
-        """Each partition's answer, or its last failure that tells something.
+        """Each partition's answer, or the most telling failure.
 
-        `failed_here` are the failures of partitions whose replicas in this pod were asked already.
+        `failed_here` has the failures of local replicas that were asked already.
         """
         routers: dict[PartitionId, ReplicaRouter] = {}
         found: dict[PartitionId, Answer | StoreError] = {}
@@ -99,7 +99,7 @@ class ReadContext:
     def _router(
         self, partition: PartitionId, options: ReadOptions, failure: StoreError | None
     ) -> ReplicaRouter:
-        """Chooses the replicas to ask. Raises the failure of the one here where no other may be.
+        """The router of a partition. Raises `failure` if no other replica may be asked.
 
         Raises PartitionDoesNotExistError.
         """

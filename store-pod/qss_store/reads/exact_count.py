@@ -1,6 +1,6 @@
-"""Exact counts: every row of a partition that a reader would be given is looked at.
+"""Exact counts: scans all visible rows of a partition.
 
-Rows are looked at in chunks with turns for others between them, from one state, like any scan.
+Like every scan it reads one state, in chunks with turns for other requests between them.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _CHUNK_ROWS_MAX = 1000
 
 
 class _NoRows:
-    """Rows that are only counted are not encoded."""
+    """Encodes nothing: the rows are only counted."""
 
     def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:  # noqa: ARG002
         return b""
@@ -32,13 +32,13 @@ class _NoRows:
 
 
 def open_count(reading: Reading, codec: Codec, metrics: Metrics) -> RowScan:
-    """A scan of all rows, of versions the latest alone, for `count_rows`."""
+    """A scan of all rows for `count_rows`; of versions only the latest ones."""
     start = Piece(reading.partition, None, reading.view.sequence)
     return open_scan(reading, _all_rows(codec), start, _NoRows(), metrics)
 
 
 async def count_rows(scan: RowScan, clock: Clock, deadline: float) -> tuple[int, str]:
-    """How many rows there are, and how many were looked at, in words.
+    """The number of rows, and a text with the number of scanned rows.
 
     Closes the scan. Raises DeadlineExceededError.
     """
@@ -48,7 +48,7 @@ async def count_rows(scan: RowScan, clock: Clock, deadline: float) -> tuple[int,
             if clock.monotonic() >= deadline:
                 raise deadline_exceeded()
             counted += scan.take(_CHUNK_ROWS_MAX).row_count
-            await asyncio.sleep(0)  # Others take their turn between chunks.
+            await asyncio.sleep(0)  # Other requests take their turn.
         return counted, scan.told
     finally:
         scan.close()

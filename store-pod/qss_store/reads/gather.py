@@ -1,4 +1,4 @@
-"""One result from each of many partitions at once: points and counts of IQv2."""
+"""One result from each of many partitions: IQv2's points and counts."""
 
 from dataclasses import replace
 
@@ -30,15 +30,13 @@ from qss_store.reads.user_queries import FoldPlan, fold, open_fold
 from qss_store.runtime.request_memory import MemoryShare
 
 _ABSENT = msgspec.Raw(b"null")
-_SMALL_BYTES = 64 * 1024  # As a connection may have anyway.
+_SMALL_BYTES = 64 * 1024  # A connection may buffer as much anyway.
 _COPIES = 2
 Answers = dict[PartitionId, PartitionAnswer]
 GatherPlan = OnePlan | CountPlan | FoldPlan
 
 
 class Gather:
-    """One query over many partitions."""
-
     def __init__(
         self,
         reader: ReadContext,
@@ -46,7 +44,7 @@ class Gather:
         message: QueryRequest,
         headers: dict[str, str],
     ) -> None:
-        """`message` has the query that peers are asked, and its `times`; `headers` go along."""
+        """`message` has the query and the `times` for peers; `headers` are forwarded."""
         self._reader = reader
         self._request = request
         self._message = message
@@ -58,7 +56,7 @@ class Gather:
     ) -> Answers:
         """Each partition's result or failure, in order.
 
-        Raises NoMemoryError where others have the `memory` that the results would take.
+        Raises NoMemoryError if other requests hold the memory that the results need.
         """
         self._memory = memory
         options = self._request.options
@@ -102,7 +100,7 @@ class Gather:
     async def _read(
         self, partition: PartitionId, execution: ExecutionTrace, until: float
     ) -> tuple[Reading, msgspec.Raw]:
-        """The result of a replica here; a scan of its rows takes turns with others."""
+        """The result of a local replica; a scan of its rows takes turns with other requests."""
         plan, codec, pod = self._request.plan, self._request.codec, self._reader.pod
         started = pod.clock.monotonic()
         if not isinstance(plan, FoldPlan) and plan != CountPlan(exact=True):
@@ -126,7 +124,7 @@ class Gather:
     async def _look_up(
         self, partition: PartitionId, plan: OnePlan | CountPlan, execution: ExecutionTrace
     ) -> tuple[Reading, msgspec.Raw]:
-        """One row, or an estimate, which the engine makes of committed rows alone."""
+        """One row, or the engine's estimate, which counts committed rows only."""
         clock, request = self._reader.pod.clock, self._request
         if isinstance(plan, CountPlan):
             options = replace(request.options, isolation=Isolation.READ_COMMITTED)
@@ -147,7 +145,7 @@ class Gather:
         return await read_prepared(self._reader.pod, partition, request, produce)
 
     def _keep(self, result: msgspec.Raw) -> None:
-        """Takes room for the copy of a result in the answer."""
+        """Takes memory for the copy of a result in the answer."""
         size = len(bytes(result))
         if self._memory is not None and size > _SMALL_BYTES:
             self._memory.take(_COPIES * size)
@@ -195,7 +193,7 @@ def _as_answer(answer: PartitionAnswer | StoreError) -> PartitionAnswer:
 
 
 def merged_position(answers: Answers) -> Position:
-    """The largest offset of each component over all partitions that answered."""
+    """The largest offset of each component over all answers."""
     position = Position.empty()
     for answer in answers.values():
         if answer.position is not None:

@@ -1,4 +1,4 @@
-"""Batch gets: many keys at once, a status for each, from one state for each partition."""
+"""Batch gets: many keys in one request, with a status for each; each partition reads one state."""
 
 import asyncio
 from collections import defaultdict
@@ -38,15 +38,15 @@ from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100
-_READ_AT_ONCE = 16  # Rows of 8 MiB each, at most.
-_READ_FIRST, _READ_BYTES = 1, 1024 * 1024  # Of many keys.
-_COPIES = 3  # Of rows: as they are stored, as JSON, and in the answer.
+_READ_AT_ONCE = 16  # Rows of at most 8 MiB each.
+_READ_FIRST, _READ_BYTES = 1, 1024 * 1024  # If there are many keys.
+_COPIES = 3  # Of each row: as stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
 _Rows = list[bytes | StoreError | None]
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a BatchRequest: a result for each key, in order, and each partition's state."""
+    """The answer to a BatchRequest: a result for each key in order, each partition's state."""
 
     results: list[msgspec.Raw]
     partitions: dict[str, PartitionAnswer]
@@ -54,7 +54,7 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One partition's share: its state, and what msgspec encodes as the results of its keys."""
+    """One partition's state, and the objects to encode as the results of its keys."""
 
     answer: PartitionAnswer | msgspec.Raw
     results: list[Any]
@@ -69,7 +69,7 @@ class BatchGet:
         scope: Scope,
         headers: dict[str, str],
     ) -> None:
-        """Checks the options and all keys of a message; `headers` go along to peers."""
+        """Checks the options and all keys of a message; `headers` are forwarded to peers."""
         options = options_of_body(message, scope)
         check_count(message.keys, reader.settings.keys_per_request_max)
         self._reader = reader
@@ -84,12 +84,12 @@ class BatchGet:
             self._places[partition].append(place)
         self._bytes_left = reader.settings.answer_bytes_max
         self._memory: MemoryShare | None = None
-        self._encoded = 0  # Keys since others had their turn.
+        self._encoded = 0  # Keys since the last turn of other requests.
 
     async def answer(self, memory: MemoryShare | None = None) -> bytes:
-        """What became of each key: the JSON of a BatchAnswer.
+        """The JSON of a BatchAnswer, with a result for each key.
 
-        Raises OverloadedError where others have the `memory` that the rows would take.
+        Raises OverloadedError if other requests hold the memory that the rows need.
         """
         self._memory = memory
         pod = self._reader.pod
@@ -100,7 +100,7 @@ class BatchGet:
                 try:
                     found[partition] = await self._read(partition)
                 except OverloadedError:
-                    raise  # It is the request that there is no memory for.
+                    raise  # The request has no memory, not the partition.
                 except StoreError as error:
                     failed[partition] = error.with_traceback(None)
             else:
@@ -115,9 +115,9 @@ class BatchGet:
         return self._assembled(found)
 
     def answer_at_once(self, bytes_max: int) -> bytes | None:
-        """The same without a pause; None where it takes one, or a key is of another pod.
+        """As `answer`, without a pause; None if it needs one, or a key is on another pod.
 
-        None, too, where the rows alone have as many bytes: nobody counts what is read here.
+        None, too, if the rows have `bytes_max` bytes or more: this read is not counted in memory.
         """
         self._bytes_left = min(self._bytes_left, bytes_max)
         if self._options.execution_info or self._options.scope is not Scope.ALL:
@@ -198,7 +198,7 @@ class BatchGet:
         return _Part(msgspec.structs.replace(reading.answer(), execution_info=lines), results)
 
     def _rows(self, keys: list[bytes], reading: Reading) -> _Rows:
-        """The rows of keys, each read once, a few at a time while the answer has room."""
+        """The rows of keys, each read once; few at a time, while the answer has room."""
         if len(keys) <= _READ_AT_ONCE and len({*keys}) == len(keys):
             return self._some(reading, keys)
         unread = [*dict.fromkeys(keys)]
@@ -207,7 +207,7 @@ class BatchGet:
         while len(rows) < len(unread):
             some = self._some(reading, unread[len(rows) : len(rows) + count])
             rows += some
-            # The next ones are about as large: where there is no memory for them, few were read.
+            # Assume that the next rows are as large, so that few are read beyond the memory.
             largest = max(len(row) for row in (*some, b"") if isinstance(row, bytes))
             count = max(1, min(_READ_AT_ONCE, _READ_BYTES // (largest + 1)))
         if len(unread) == len(keys):
@@ -221,7 +221,7 @@ class BatchGet:
 
     def _some(self, reading: Reading, keys: list[bytes]) -> _Rows:
         values: list[bytes | None] | None = None
-        with suppress(StoreError):  # Each key by itself finds out which one it is of.
+        with suppress(StoreError):  # Single reads find out which key has the error.
             self._check_room()
             values = reading.view.snapshot.get_many(keys)
         if values is not None and (size := sum(map(len, filter(None, values)))) <= self._bytes_left:
@@ -230,7 +230,7 @@ class BatchGet:
         return [self._row(reading, key) for key in keys]
 
     def _again(self, row: bytes | StoreError | None) -> bytes | StoreError | None:
-        """The row of a key that comes again: its bytes are in the answer again."""
+        """The row of a repeated key: its bytes are in the answer again."""
         if not isinstance(row, bytes):
             return row
         try:
@@ -246,7 +246,7 @@ class BatchGet:
             self._memory.take(_COPIES * size)
 
     def _row(self, reading: Reading, key: bytes) -> bytes | StoreError | None:
-        """One row by itself, where a batch has a damaged one or is too large for the answer."""
+        """Reads one row, after a read of several failed or the answer has little room."""
         try:
             self._check_room()
             row = reading.view.snapshot.get(key)
@@ -258,11 +258,11 @@ class BatchGet:
     def _found_at_once(
         self, partition: PartitionId, keys: list[bytes], rows: Sequence[bytes | StoreError | None]
     ) -> list[Any] | None:
-        """The usual case: a few keys, all there. None where it is not."""
+        """The results in the usual case of few keys that all have rows; else None."""
         if len(keys) > _AT_ONCE_MAX or self._encoded > CHUNK_ROWS_MAX:
             return None
         try:
-            # A missing row has no length, and a failure none either.
+            # len() fails for a missing row and for a failure.
             if sum(map(len, rows)) > CHUNK_BYTES_MAX:  # type: ignore[arg-type]
                 return None
         except TypeError:
@@ -273,7 +273,7 @@ class BatchGet:
     def _few(
         self, partition: PartitionId, places: list[int], rows: Sequence[bytes | StoreError | None]
     ) -> list[Any] | None:
-        """Also what is absent or failed; None where it is more than one turn's worth."""
+        """As `_found_at_once`, also for absent and failed rows; None if they exceed one turn."""
         self._encoded += len(rows)
         size = sum(len(row) for row in rows if isinstance(row, bytes))
         if self._encoded > CHUNK_ROWS_MAX or size > CHUNK_BYTES_MAX:
@@ -382,7 +382,7 @@ class BatchGet:
 def _slices(
     places: list[int], rows: Sequence[bytes | StoreError | None]
 ) -> Iterator[list[_PlacedRow]]:
-    """Rows with their places, as many at a time as the loop may be held for."""
+    """Rows with their places, each slice within the limits of one turn."""
     placed: list[_PlacedRow] = []
     size = 0
     for place, row in zip(places, rows, strict=True):

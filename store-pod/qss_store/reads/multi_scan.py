@@ -1,7 +1,7 @@
-"""Scans over many partitions, one after the other, each in the order of its keys.
+"""Scans over many partitions, one after the other, each in key order.
 
-The order is per partition, as Kafka concatenates its partitions' iterators: a merge would make each
-row wait for the slowest pod. What is left, by a limit or by a failure, is in the cursor.
+The order is per partition, as Kafka concatenates its partitions' iterators: in a merge each row
+would wait for the slowest pod. The cursor has the rest after a limit or a failure.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -28,13 +28,13 @@ from qss_store.reads.scans.cursors import Piece, encode_cursor
 from qss_store.reads.scans.open_scan import open_scan
 from qss_store.reads.scans.sources import LocalSource, Source, open_remote
 
-# A peer ends its part a little before our time is up, so that it can still say where.
+# A peer ends its part a little earlier, so that it can still send the mark.
 PEER_SHARE_OF_TIME = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class PeerPart:
-    """The part of a scan that a peer is asked for."""
+    """The part of a scan that a peer reads."""
 
     partition: PartitionId
     cursor: str | None
@@ -49,15 +49,15 @@ MakePeerRequest = Callable[[PeerPart], PeerRequest]
 
 @dataclass(frozen=True, slots=True)
 class ScannedRows:
-    """Some rows of one partition, as the scan's encoder gives them."""
+    """Encoded rows of one partition."""
 
-    partition: PartitionId | None  # None: of all partitions, merged.
+    partition: PartitionId | None  # None: merged rows of all partitions.
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The end of a partition's rows; `cursor` goes on with all that is left, None: nothing is."""
+    """The end of a partition's rows; `cursor` has the rest of the scan, None: there is none."""
 
     partition: PartitionId
     answer: PartitionAnswer
@@ -69,10 +69,10 @@ Event = ScannedRows | Mark
 
 @dataclass(slots=True, kw_only=True)
 class Scan:
-    """One scan; `events` may be asked for once.
+    """One scan; call `events` once.
 
-    `is_streamed`: rows are given out at once, so that a failure goes on after the last of them.
-    Otherwise a failed partition's rows are dropped, and it starts again.
+    `is_streamed`: rows are sent at once, so the cursor continues a failed partition after its last
+    row. Otherwise its rows are dropped, and the cursor starts it again.
     """
 
     reader: ReadContext
@@ -104,7 +104,7 @@ class Scan:
             finally:
                 if source is not None:
                     await source.close()
-            # What failed comes last, so that it does not hold up the rest.
+            # Failed partitions come last, so that they do not delay the others.
             cut = () if left is None else (left,)
             yield Mark(piece.partition, answer, self._cursor([*cut, *rest, *failed]))
             if left is not None or self.budget.is_spent(self._now()):
@@ -122,7 +122,7 @@ class Scan:
         return encode_cursor(there, self.request.plan, codec)
 
     async def _open(self, piece: Piece) -> Source:
-        """The first of the partition's replicas that answers."""
+        """Opens the first replica of the partition that answers."""
         options = self.request.options
         deadline = min(self._now() + options.timeout_s, self.budget.deadline)
 
@@ -172,7 +172,7 @@ class Scan:
 
 
 def may_come_back(error: StoreError) -> bool:
-    """Whether the same partition may answer later, so that the cursor keeps it."""
+    """Whether the partition may answer later, so that the cursor keeps it."""
     if isinstance(error, PartitionDoesNotExistError):
         return False
     return error.retry is not Retry.NEVER or isinstance(

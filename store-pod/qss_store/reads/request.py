@@ -1,4 +1,4 @@
-"""One read as it was parsed: the store's codec, the plan, and what the request may be told."""
+"""A parsed read: the store's codec, the plan and the options."""
 
 from typing import Generic, NamedTuple, TypeVar
 
@@ -9,7 +9,7 @@ Plan = TypeVar("Plan", covariant=True)
 
 
 class ReadRequest(NamedTuple, Generic[Plan]):
-    """A read of any number of partitions; rows also have a limit, and the cursor of a page."""
+    """A read of any number of partitions; a read of rows also has a limit and a cursor."""
 
     codec: Codec
     plan: Plan

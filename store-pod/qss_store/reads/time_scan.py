@@ -1,9 +1,9 @@
-"""Rows of all partitions by time: a page that is merged over them, whole or not at all.
+"""Pages of rows by time, merged over all partitions; a page is complete or empty.
 
-A partition's rows lie by key, so each page scans what is left of the time range, in every
-partition, and keeps the first `limit` rows. Memory is bounded by the limit, not by the range. While
-a partition that may come back does not answer, a page is empty and the cursor stays: an order over
-all partitions has no place for rows that come later.
+A partition's rows are stored by key, so each page scans the rest of the time range in every
+partition, and keeps the first `limit` rows. The limit bounds its memory, not the range. While a
+partition that may come back does not answer, pages are empty and the cursor stays: rows that come
+later would break the order.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ from qss_store.runtime.request_memory import MemoryShare, NoMemoryError
 
 _Row = tuple[bytes, bytes]
 _Rows = Iterator[_Row]
-_Line = tuple[PartitionId, bytes, bytes]  # Of which partition, its row key, its JSON.
+_Line = tuple[PartitionId, bytes, bytes]  # Partition, row key, JSON.
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One partition's rows for the page; `is_end`: it has no others."""
+    """One partition's rows for the page; `is_end`: it has no more rows."""
 
     answer: PartitionAnswer
     rows: list[tuple[TimeOrder, _Line]]
@@ -57,10 +57,10 @@ class _Part:
 
 @dataclass(slots=True, kw_only=True)
 class TimeScan:
-    """One page by time; `events` may be asked for once.
+    """One page by time; call `events` once.
 
-    The pieces are what is left of each partition; the first one's key is the last row that was
-    given, of whatever partition.
+    The pieces are the rest of each partition; the first piece has the key of the last row that was
+    returned, of any partition.
     """
 
     reader: ReadContext
@@ -72,12 +72,12 @@ class TimeScan:
     memory: MemoryShare | None = None
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The page's rows, then a mark for each partition, all with the same cursor."""
+        """The page's rows, then a mark with the same cursor for each partition."""
         found: dict[PartitionId, _Part | StoreError]
         try:
             found = await self._found()
         except NoMemoryError as error:
-            # A stream has begun already. Its traceback holds rows.
+            # The answer may have begun. The traceback keeps rows in memory.
             failure = error.with_traceback(None)
             found = {piece.partition: failure for piece in self.pieces}
         failures = [one for one in found.values() if isinstance(one, StoreError)]
@@ -97,7 +97,7 @@ class TimeScan:
     # --- All partitions
 
     async def _found(self) -> dict[PartitionId, _Part | StoreError]:
-        """What each partition gives, or why it does not, in order of the partitions."""
+        """Each partition's rows or its failure, in order of the partitions."""
         partitions = [piece.partition for piece in self.pieces]
         deadline = self.budget.deadline
         found = await self.reader.scatter(partitions, self.request.options, self._ask, deadline)
@@ -106,7 +106,7 @@ class TimeScan:
     def _merged(
         self, found: dict[PartitionId, _Part | StoreError]
     ) -> tuple[list[tuple[TimeOrder, _Line]], set[PartitionId]]:
-        """The page, and the partitions that have nothing behind it."""
+        """The page, and the partitions without rows after it."""
         page: TimePage[_Line] = TimePage(*self._limits, reverse=self.request.plan.reverse)
         parts = {number: one for number, one in found.items() if isinstance(one, _Part)}
         for part in parts.values():
@@ -127,7 +127,7 @@ class TimeScan:
         return rows, ends
 
     def _left(self, found: dict[PartitionId, _Part | StoreError]) -> list[Piece]:
-        """What may still be read: all but the partitions whose failure is for good."""
+        """The pieces that may still be read: all but those with a permanent failure."""
         left = []
         for piece in self.pieces:
             part = found[piece.partition]
@@ -138,14 +138,14 @@ class TimeScan:
         return left
 
     def _cursor(self, left: list[Piece], last_key: bytes | None) -> str | None:
-        """The first piece carries the place in the order, which is that of all partitions."""
+        """The cursor; its first piece has the place in the order of all partitions."""
         if left:
             left[0] = replace(left[0], last_key=last_key)
         return encode_cursor(left, self.request.plan, self.request.codec)
 
     @property
     def _limits(self) -> tuple[int, int]:
-        """Rows and bytes of a page."""
+        """The limits of a page: rows and bytes."""
         limit = self.budget.rows_left
         assert limit is not None, "a page by time has a limit"
         return limit, self.budget.bytes_left
@@ -173,12 +173,12 @@ class TimeScan:
         return found
 
     def _piece(self, partition: PartitionId) -> Piece:
-        """What is left of a partition, behind the row that was given last."""
+        """The rest of a partition, after the last row that was returned."""
         sequence = next(one.sequence for one in self.pieces if one.partition == partition)
         return Piece(partition, self.pieces[0].last_key, sequence)
 
     async def _read(self, piece: Piece, deadline: float) -> _Part:
-        """The first rows of a replica here: looks at all of them, in turns with others."""
+        """The first rows of a local replica: scans all of them, in turns with other requests."""
         pod = self.reader.pod
         execution = ExecutionTrace(pod.clock, wanted=self.request.options.execution_info)
         started = pod.clock.monotonic()
@@ -186,7 +186,7 @@ class TimeScan:
         def produce(reading: Reading) -> tuple[TimedPlan, _Rows, _Row | None]:
             plan = visible(reading, self._narrowed(piece))
             rows = open_rows(reading, plan)
-            # One row before others have their turn: now the scan holds the state.
+            # Read the first row now, so that the scan holds the state during the turns of others.
             return plan, rows, next(rows, None)
 
         reading, (plan, rows, row) = await read_prepared(
@@ -215,7 +215,7 @@ class TimeScan:
         await asyncio.sleep(0)
 
     def _narrowed(self, piece: Piece) -> TimedPlan:
-        """The plan without the times before the row that was given last: their segments rest."""
+        """The plan without the times before the last row; it does not read their segments."""
         if piece.last_key is None:
             return self.request.plan
         time = int.from_bytes(make_time_order(self.request.plan.type)(piece.last_key)[0], "big")
@@ -253,7 +253,7 @@ class TimeScan:
         return lines
 
     def _kept(self, line: _Line) -> _Line:
-        """A row of the page. Raises NoMemoryError."""
+        """Counts a row of the page. Raises NoMemoryError."""
         if self.memory is not None:
             self.memory.take(len(line[1]) + len(line[2]))
         return line

@@ -1,7 +1,7 @@
-"""Queries of a user's own: the rows of a built-in query, folded to one result a partition.
+"""Custom query types: fold the rows of a built-in query to one result per partition.
 
-Rows are read in chunks with turns for others between them, from one state, like any scan. Whatever
-the user's code raises becomes the partition's failure; it is never the pod's end.
+Like every scan they read one state, in chunks with turns for other requests between them. An
+exception of the user's code becomes the partition's failure; the pod continues.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class FoldPlan:
-    """A query type of a user's own, with the rows that it reads."""
+    """A custom query type, and the plan of the rows that it reads."""
 
     name: str
     make: Callable[[], PartitionQuery]
@@ -73,7 +73,7 @@ def plan_fold(
 
 
 def open_fold(reading: Reading, plan: FoldPlan, codec: Codec, metrics: Metrics) -> RowScan:
-    """A scan of the rows that the query type reads, for `fold`."""
+    """A scan for `fold` of the rows that the query type reads."""
     start = Piece(reading.partition, None, reading.view.sequence)
     return open_scan(reading, plan.rows, start, JsonRows(codec, plan.rows), metrics)
 
@@ -81,10 +81,10 @@ def open_fold(reading: Reading, plan: FoldPlan, codec: Codec, metrics: Metrics) 
 async def fold(
     scan: RowScan, plan: FoldPlan, clock: Clock, deadline: float, result_bytes_max: int
 ) -> tuple[msgspec.Raw, str]:
-    """The partition's result as JSON, and how many rows were read, in words.
+    """The partition's result as JSON, and a text with the number of rows.
 
-    Closes the scan. Raises DeadlineExceededError, TooLargeError, and StoreError for what the query
-    type does wrong.
+    Closes the scan. Raises DeadlineExceededError, TooLargeError, and StoreError for errors of the
+    query type.
     """
     try:
         query = _guarded(plan.name, plan.make)
@@ -95,7 +95,7 @@ async def fold(
             rows = _ROWS.decode(b"[%b]" % scan.take(CHUNK_ROWS_MAX).data)
             if rows:
                 wants_more = bool(_guarded(plan.name, partial(query.add, rows)))
-            await asyncio.sleep(0)  # Others take their turn between chunks.
+            await asyncio.sleep(0)  # Other requests take their turn.
         result = _encoded(plan.name, _guarded(plan.name, query.result))
         if len(bytes(result)) > result_bytes_max:
             raise TooLargeError(

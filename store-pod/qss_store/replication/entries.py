@@ -19,34 +19,33 @@ _HEAD = struct.Struct(">BBQQQ")
 class Entry:
     """One entry. `wall_time_ms` is the active's clock when it was appended, for retention.
 
-    `bytes_before` counts all bytes ever appended before it: a log knows its size by its two ends.
+    `bytes_before` counts all bytes ever appended before it, so the log's size follows from its two
+    ends.
     """
 
     epoch: Epoch
     wall_time_ms: int
     bytes_before: int
-    kind: int  # One byte: what the body is.
+    kind: int  # One byte: the type of the body.
     body: bytes
 
 
 def encode_offset(offset: int) -> bytes:
-    """An entry's key: byte order is offset order."""
+    """An entry's key, whose byte order is the offset order."""
     return offset.to_bytes(8, "big")
 
 
 def decode_offset(key: bytes) -> Offset:
-    """The offset that a key stands for."""
     return Offset(int.from_bytes(key, "big"))
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The stored bytes of an entry."""
     head = _HEAD.pack(_VERSION, entry.kind, entry.epoch, entry.wall_time_ms, entry.bytes_before)
     return head + entry.body
 
 
 class EntryHead(NamedTuple):
-    """What retention needs to know of an entry."""
+    """What retention needs of an entry."""
 
     kind: int
     epoch: int
@@ -55,7 +54,7 @@ class EntryHead(NamedTuple):
 
 
 def decode_head(data: bytes) -> EntryHead:
-    """The head of the entry in stored bytes; CorruptionError where it has none."""
+    """The head of a stored entry. Raises CorruptionError if it is not valid."""
     try:
         version, *members = _HEAD.unpack_from(data)
     except struct.error as error:
@@ -68,7 +67,7 @@ def decode_head(data: bytes) -> EntryHead:
 
 
 def decode_entry(data: bytes) -> Entry:
-    """The entry in stored bytes; CorruptionError where they have no head."""
+    """Decodes a stored entry. Raises CorruptionError if its head is not valid."""
     head = decode_head(data)
     body = data[_HEAD.size :]
     return Entry(Epoch(head.epoch), head.wall_time_ms, head.bytes_before, head.kind, body)

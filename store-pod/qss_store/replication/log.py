@@ -31,17 +31,17 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):  # Each entry makes six.
 
     @property
     def role(self) -> Role | None:
-        """What this replica is in its configuration."""
+        """The role of this replica in its configuration."""
         return self.configuration.role_of(self.pod)
 
 
 def is_sole(log: Log) -> bool:
-    """Whether nobody else has to acknowledge an entry."""
+    """Whether this replica is the only one in sync."""
     return log.configuration.in_sync == (log.pod,)
 
 
 def check_active(log: Log, epoch: Epoch | None = None) -> None:
-    """Refuses a write that this replica may not take; `epoch` is the sender's, where named."""
+    """Refuses a write that this replica may not take, or that has another `epoch`."""
     held = log.configuration
     if epoch is not None and epoch != held.epoch:
         raise StaleEpochError(
@@ -60,7 +60,7 @@ def check_active(log: Log, epoch: Epoch | None = None) -> None:
 
 
 def append(log: Log) -> tuple[Log, Offset]:
-    """Gives the next entry its offset; the shell persists it before it says so."""
+    """Gives the next entry its offset; the caller persists the entry before it acknowledges."""
     return replace(log, end=Offset(log.end + 1)), log.end
 
 
@@ -93,7 +93,7 @@ def apply(log: Log, offset: Offset) -> Log:
 def reconfigure(log: Log, configuration: PartitionConfiguration) -> Log:
     """Takes a configuration.
 
-    Raises StaleEpochError for a lower epoch, and for another content in the same one.
+    Raises StaleEpochError for a lower epoch, and for the same epoch with different content.
     """
     held = log.configuration
     if configuration == held:
@@ -112,11 +112,11 @@ def reconfigure(log: Log, configuration: PartitionConfiguration) -> Log:
 
 
 def owes_barrier(log: Log, last_epoch: Epoch) -> bool:
-    """Whether the first entry of the held epoch is to be a Barrier, and is not logged yet.
+    """Whether the first entry of the held epoch must be a Barrier, and is not logged yet.
 
-    `last_epoch` is that of the log's last entry, 0 where it is not known. The first epoch of a
-    partition has no history to fix. It follows from the log, so a crash between the configuration
-    and its Barrier leaves it owed.
+    `last_epoch` is the epoch of the log's last entry, 0 if unknown. A partition's first epoch needs
+    no Barrier. The answer follows from the log, so a crash between the configuration and its
+    Barrier leaves the Barrier owed.
     """
     epoch = log.configuration.epoch
     return log.role is Role.ACTIVE and epoch > FIRST_EPOCH and last_epoch < epoch
@@ -124,7 +124,7 @@ def owes_barrier(log: Log, last_epoch: Epoch) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much of the applied log is kept: whichever comes first."""
+    """The limits of the applied log that is kept; the first limit that is reached counts."""
 
     age_ms: int
     size_bytes: int
@@ -132,7 +132,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What truncation needs to know of one entry."""
+    """What truncation needs of one entry."""
 
     offset: Offset
     wall_time_ms: int
@@ -149,13 +149,13 @@ def truncation_point(
 ) -> Offset:
     """The new start of the log.
 
-    `entries` are those from the start on, in order; one that is not given is not cut. They are read
-    only as far as needed; `bytes_total` counts all bytes ever appended. Nothing is cut that is not
-    applied, or at or above `open_floor`, the first Stage of an open batch. While an entry is being
-    applied nothing is cut at all: a commit reads the rows of entries far below its own.
+    `entries` begin at the start, in order, and are read only as far as needed; an entry that is not
+    given is not cut. `bytes_total` counts all bytes ever appended. Entries that are not applied are
+    not cut, nor entries at or above `open_floor`, the first Stage of an open batch. While an entry
+    is being applied nothing is cut: a commit reads the rows of entries far below its own.
 
-    A wall time ahead of `now_ms` comes from a clock that was wrong: it says nothing of the entry's
-    age, and the entries behind it decide.
+    A wall time ahead of `now_ms` comes from a clock that was wrong, so it says nothing about the
+    entry's age; the entries after it decide.
     """
     point = log.start
     if log.applied < log.watermark:

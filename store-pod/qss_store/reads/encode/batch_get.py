@@ -1,6 +1,6 @@
-"""The rows that a batch get found, as objects: one encoder writes all of them at once.
+"""The rows of a batch get as objects, which one msgspec call encodes.
 
-A row by row writer costs three times as much, most of it for the calls.
+A writer for single rows takes three times as long, mostly for the calls.
 """
 
 import struct
@@ -21,7 +21,7 @@ _FOUND = KeyStatus.FOUND.value
 
 
 class _Timestamped(msgspec.Struct, gc=False):
-    """A row of the usual format; the members of rows.py's writers, in their order."""
+    """A row of the usual format, with the members in the order of `codec`'s writers."""
 
     key: Any
     value: Any
@@ -33,7 +33,7 @@ class _Timestamped(msgspec.Struct, gc=False):
 def found_rows(
     codec: Codec, partition: PartitionId, keys: Iterable[bytes], rows: Iterable[bytes]
 ) -> list[Any] | None:
-    """What msgspec encodes as the results of keys; None where a row is damaged."""
+    """The objects to encode as the results of keys; None if a row is damaged."""
     try:
         if codec.format is Format.Timestamped:
             return _timestamped(codec, partition, keys, rows)
@@ -48,9 +48,9 @@ def _timestamped(
     codec: Codec, partition: PartitionId, keys: Iterable[bytes], rows: Iterable[bytes]
 ) -> list[Any]:
     kept = [*rows]
-    # `map` throughout: a loop of our own would cost as much as all the rest.
+    # `map` throughout: a Python loop would cost as much as all the rest.
     values: Iterable[Any] = [row[TIMESTAMP_BYTES:] for row in kept]
-    if codec.value.name != "bytes":  # Base64 in JSON, by the encoder.
+    if codec.value.name != "bytes":  # msgspec encodes bytes as base64.
         values = map(_objects_of(codec.value), values)
     try:
         stamps = struct.unpack(f">{len(kept)}q", b"".join([row[:TIMESTAMP_BYTES] for row in kept]))
@@ -61,9 +61,9 @@ def _timestamped(
 
 
 def _objects_of(serde: Serde) -> Callable[[bytes], Any]:
-    """The function (stored bytes) -> what msgspec encodes as the serde's JSON."""
+    """Makes the function (stored bytes) -> object to encode as the serde's JSON."""
     if serde.name == "string":
         return bytes.decode
     if serde.name == "bytes":
-        return bytes  # Which gives back the same object.
+        return bytes  # It returns the same object.
     return lambda data: msgspec.Raw(serde.json_bytes(data))

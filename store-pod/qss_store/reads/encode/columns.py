@@ -1,8 +1,8 @@
-"""Rows taken apart column by column: many at once, in a few steps for all of them.
+"""Splits many rows into columns at once, with few steps for all of them.
 
-What has a fixed size (times, sequences, timestamps) becomes numbers of numpy; keys and values stay
-bytes, as a list or as an array of Arrow, whichever is asked for. Bytes that cannot be taken apart
-so are given to the functions for one row: they tell what is wrong.
+Parts of fixed size (times, sequences, timestamps) become numpy numbers. Keys and values stay bytes,
+as a list or as an Arrow array. If bytes cannot be split so, the functions for single rows are
+called, which raise the error.
 """
 
 from collections import deque
@@ -28,11 +28,11 @@ from qss_store.reads.codec import Codec, Shape
 
 Numbers = npt.NDArray[np.int64]
 
-_END = 2**30  # Beyond the end of every key and row: without an end, Arrow fails.
-_FEW = 200  # Arrow's own cost for each call is more than that of so many steps.
+_END = 2**30  # Larger than every key and row: Arrow needs an end.
+_FEW = 200  # An Arrow call costs more than so many Python steps.
 _TIMESTAMP = np.dtype(">i8")
 _WINDOW = np.dtype([("start", ">i8"), ("sequence", ">i4")])
-_SESSION = np.dtype([("end", ">i8"), ("start", ">i8")])  # A version's has the same two.
+_SESSION = np.dtype([("end", ">i8"), ("start", ">i8")])  # A version's times have the same layout.
 
 
 class _Whole:
@@ -45,10 +45,10 @@ class _Whole:
 
 
 class Parts:
-    """The same part of each of many byte strings: from `start` to before `end`, as of a slice."""
+    """The same slice, from `start` to before `end`, of each of many byte strings."""
 
     def __init__(self, whole: _Whole, start: int = 0, end: int | None = None) -> None:
-        """Cuts nothing before it is asked for."""
+        """Slices nothing until it is needed."""
         self._whole = whole
         self._start = start
         self._end = end
@@ -58,7 +58,7 @@ class Parts:
         return cls(_Whole(listed))
 
     def cut(self, start: int = 0, end: int | None = None) -> "Parts":
-        """Of what is whole, a part."""
+        """A slice of byte strings that are whole so far."""
         return Parts(self._whole, start, end)
 
     @property
@@ -72,14 +72,14 @@ class Parts:
         return [one[part] for one in self._whole.listed]
 
     def array(self) -> pa.Array:
-        """As an array of Arrow."""
+        """The slices as an Arrow array."""
         whole = self._whole.array
         if self._is_all:
             return whole
         return pc.binary_slice(whole, self._start, _END if self._end is None else self._end)
 
     def numbers(self, kind: np.dtype[Any]) -> npt.NDArray[Any] | None:
-        """What they say as numbers of a kind; None where one has another size."""
+        """The slices as numbers; None if one has another size."""
         if len(self._whole.listed) < _FEW:
             listed = self.listed()
             fits = set(map(len, listed)) == {kind.itemsize}
@@ -94,18 +94,18 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Some rows, one at least."""
+    """Columns of at least one row."""
 
     keys: Parts
-    times: tuple[Numbers, ...]  # Start and end as they are shown; none of rows without times.
-    sequences: Numbers | None  # Where duplicates are retained.
+    times: tuple[Numbers, ...]  # Start and end as shown; empty for rows without times.
+    sequences: Numbers | None  # Set if the store retains duplicates.
     values: Parts
-    timestamps: Numbers | None  # Where they are asked for, as the headers.
-    headers: Sequence[bytes] | None  # Blocks, not looked into.
+    timestamps: Numbers | None  # Set if the query asks for them; headers likewise.
+    headers: Sequence[bytes] | None  # Encoded blocks.
 
 
 class _Keys(NamedTuple):
-    """Row keys; `row_times` is what a row has for a timestamp whose format keeps none."""
+    """Parts of row keys; `row_times` replace the timestamps of rows that have none."""
 
     keys: Parts
     times: tuple[Numbers, ...] = ()
@@ -114,7 +114,7 @@ class _Keys(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Row bytes; None: the format keeps none."""
+    """Parts of rows; None if the format does not keep the part."""
 
     values: Parts
     timestamps: Numbers | None = None
@@ -125,9 +125,9 @@ TakeApart = Callable[[Sequence[bytes], Sequence[bytes]], Columns]
 
 
 def make_take_apart(codec: Codec, shape: Shape) -> TakeApart:
-    """The function (row keys, rows; one at least) -> the columns of what the shape asks for.
+    """Makes the function (row keys, rows; at least one) -> columns that the shape asks for.
 
-    It raises MalformedBytesError for bytes that another type or format wrote.
+    The function raises MalformedBytesError for bytes of another type or format.
     """
     keys_of, rows_of = _KEYS[codec.type], _ROWS.get(codec.format, partial(_split, codec.format))
 
@@ -148,7 +148,7 @@ def make_take_apart(codec: Codec, shape: Shape) -> TakeApart:
 
 
 def _known(timestamps: Numbers | None, row_times: Numbers | None) -> Numbers | None:
-    """A row that has no timestamp has the time of its key, where that has one."""
+    """Timestamps, where an unknown one is replaced by the time in the row's key, if it has one."""
     if timestamps is None or row_times is None:
         return row_times if timestamps is None else timestamps
     unknown = timestamps == TIMESTAMP_UNKNOWN
@@ -189,7 +189,7 @@ _KEYS = {
 def _suffixes(
     row_keys: Sequence[bytes], kind: np.dtype[Any], decode: Callable[[bytes], object]
 ) -> tuple[Parts, npt.NDArray[Any]]:
-    """The keys, and what stands behind them."""
+    """The keys, and the suffixes after them."""
     whole, size = Parts.of(row_keys), kind.itemsize
     suffixes = whole.cut(-size).numbers(kind)
     if suffixes is None:
@@ -213,7 +213,7 @@ def _timestamped_rows(rows: Sequence[bytes]) -> _Rows:
 
 
 def _split(store_format: Format, rows: Sequence[bytes]) -> _Rows:
-    """Headers have any size: row by row."""
+    """Splits row by row, since headers have any size."""
     blocks, timestamps, values = zip(*map(splitter_of(store_format), rows), strict=True)
     has_timestamps = timestamps[0] is not None
     return _Rows(
@@ -225,6 +225,6 @@ _ROWS = {Format.Plain: _plain_rows, Format.Timestamped: _timestamped_rows}
 
 
 def _refused(taken_apart: Iterator[object]) -> AssertionError:
-    """Takes the rows apart one by one, which raises MalformedBytesError."""
+    """Splits the rows one by one, which raises MalformedBytesError."""
     deque(taken_apart, maxlen=0)
     return AssertionError("bytes that many were refused for are refused of one")

@@ -1,6 +1,6 @@
-"""Many rows at once as JSON: their columns are made objects, which one call writes.
+"""Encodes many rows as JSON: makes objects of their columns, and encodes them with one call.
 
-The bytes are those that the writers of one row give (rows.py, timed_rows.py).
+The bytes equal those of the writers of single rows (codec.py, timed_rows.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from qss_store.reads.codec import Codec, headers_json
 from qss_store.reads.encode.columns import Columns, Numbers, make_take_apart
 from qss_store.reads.plans.dispatch import RowsPlan
 
-# How some JSON is made of many stored values: what msgspec writes as that.
+# Makes the objects to encode of many stored values.
 _Show = Callable[[Sequence[bytes]], Iterable[Any]]
 
 _TIMES = {
@@ -31,45 +31,39 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class RowEncoder(Protocol):
-    """How the rows of a scan become part of an answer."""
+    """Encodes the rows of a scan."""
 
     def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
-        """Of rows as they are stored, one at least.
+        """Encodes stored rows, at least one.
 
-        Raises MalformedBytesError for bytes that another serde or format wrote.
+        Raises MalformedBytesError for bytes of another serde or format.
         """
 
     def of_lines(self, lines: Sequence[bytes]) -> bytes:
-        """Of rows that are JSON already."""
+        """Joins rows that are JSON already."""
 
 
 class JsonRows:
-    """Rows with commas between, for an array."""
+    """Encodes rows with commas between them, for an array."""
 
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:
-        """The rows that a plan asks for."""
         self._lines = _make_lines(codec, plan)
 
     def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
-        """Of rows as they are stored."""
         return _ENCODER.encode(self._lines(row_keys, rows))[1:-1]
 
     def of_lines(self, lines: Sequence[bytes]) -> bytes:
-        """Of rows that are JSON already."""
         return b",".join(lines)
 
 
 class NdjsonRows:
     def __init__(self, codec: Codec, plan: RowsPlan) -> None:
-        """The rows that a plan asks for."""
         self._lines = _make_lines(codec, plan)
 
     def of_rows(self, row_keys: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
-        """Of rows as they are stored."""
         return _ENCODER.encode_lines(self._lines(row_keys, rows))
 
     def of_lines(self, lines: Sequence[bytes]) -> bytes:
-        """Of rows that are JSON already."""
         return b"\n".join(lines) + b"\n"
 
 
@@ -102,14 +96,14 @@ def _make_lines(
     return lambda row_keys, rows: list(map(line, *shown(take_apart(row_keys, rows))))
 
 
-@lru_cache(maxsize=64)  # All that one store has, in each of its formats.
+@lru_cache(maxsize=64)  # Enough for all shapes of one store in all its formats.
 def _line_type(members: tuple[str, ...]) -> type[msgspec.Struct]:
-    # Its objects refer to nothing that refers to them: the collector need not know of them.
+    # Lines are in no reference cycles, so the garbage collector need not track them.
     return msgspec.defstruct("Line", [(name, Any) for name in members], gc=False)
 
 
 def _show_of(serde: Serde) -> _Show:
-    """Bytes and texts msgspec writes itself; of all other types it is given the JSON."""
+    """msgspec encodes bytes and texts itself; values of other types are given as JSON."""
     if serde.name == "bytes":
         return lambda data: data
     if serde.name == "string":
@@ -133,6 +127,6 @@ def _show_times_of(times: Times) -> Callable[[Numbers], list[Any]]:
 
 
 def _or_null(times: Numbers, show: Callable[[Numbers], list[Any]]) -> list[Any]:
-    """The times until which versions were valid; null while they are."""
+    """The end of each version's validity; null for the latest version."""
     latest = (times == STILL_VALID).tolist()
     return [None if is_latest else one for one, is_latest in zip(show(times), latest, strict=True)]

@@ -1,10 +1,10 @@
-"""Rows with times as answers carry them, and the way back from one to its row key.
+"""The JSON of rows with times, and the row key of a row in JSON.
 
 A row is `{"key": k, "windowStart": t, "windowEnd": t, "sequence": n, "value": v}` or `{"key": k,
-"sessionStart": t, "sessionEnd": t, "value": v}`, with `timestamp` and `headers` where the query
-asks for them; `sequence` only where the store retains duplicates. A row without a timestamp, of a
-format that keeps none or from one, has the time of its key for one. A version is `{"key": k,
-"validFrom": t, "validTo": t, "value": v}`; `validTo` is null while it is the latest.
+"sessionStart": t, "sessionEnd": t, "value": v}`, with `timestamp` and `headers` if the query asks
+for them, and `sequence` only if the store retains duplicates. A row without a timestamp gets the
+time in its key. A version is `{"key": k, "validFrom": t, "validTo": t, "value": v}`; `validTo` is
+null for the latest version.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ from qss_store.reads.plans.indexes import IndexPlan
 from qss_store.reads.plans.keys import ScanPlan, key_of_json
 from qss_store.reads.plans.times import TimedPlan
 
-# A row key -> the members of a row up to its value, and the row's time.
+# A row key -> the members of a row before its value, and the row's time.
 _Head = Callable[[bytes], tuple[bytes, int]]
 
 
 def make_timed_writer(codec: Codec, shape: Shape, times: Times) -> RowWriter:
-    """The function (row key, row bytes) -> JSON bytes of a window, a session or a version.
+    """Makes the function (row key, row bytes) -> JSON bytes of a window, a session or a version.
 
-    It raises MalformedBytesError for bytes that another serde or format wrote.
+    The function raises MalformedBytesError for bytes of another serde or format.
     """
     head = _HEADS[codec.type](codec, times)
     shown = time_writer(times)
@@ -61,7 +61,7 @@ def make_timed_writer(codec: Codec, shape: Shape, times: Times) -> RowWriter:
 
 
 def make_writer(codec: Codec, plan: RowsPlan) -> RowWriter:
-    """The function (row key, row bytes) -> JSON bytes of a row that a plan asks for."""
+    """Makes the function (row key, row bytes) -> JSON bytes of a row of the plan."""
     if isinstance(plan, TimedPlan):
         return make_timed_writer(codec, plan.shape, plan.times)
     return make_row_writer(codec, plan.shape)
@@ -116,7 +116,7 @@ _HEADS = {
 
 
 class _Line(msgspec.Struct, rename="camel"):
-    """What a line says of its row key."""
+    """The members of a line that its row key has."""
 
     key: msgspec.Raw
     index_key: Any = None
@@ -129,11 +129,11 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 def row_key_of_line(line: bytes, plan: RowsPlan, codec: Codec) -> bytes:
-    """The row key of a row that another pod wrote. Raises MalformedBytesError."""
+    """The row key of a row in JSON from another pod. Raises MalformedBytesError."""
     try:
         row = msgspec.json.decode(line, type=_Line)
         if codec.key.name == "json":
-            key = bytes(row.key)  # As it was stored; writing it anew could change spaces.
+            key = bytes(row.key)  # As stored: encoding it again could change spaces.
         else:
             key = key_of_json(msgspec.json.decode(row.key), codec)
         if isinstance(plan, ScanPlan):

@@ -1,5 +1,5 @@
-"""What a request asks of a partition, in bytes: which keys, which times, which index rows. Pure.
+"""Plans requests: the keys, times or index rows of a partition, in bytes. Pure.
 
-`dispatch` makes the plan of an IQv2 query, by the type of the store; `keys`, `times`,
-`versions` and `indexes` hold the plans.
+`dispatch` makes the plan of an IQv2 query, by the type of the store; `keys`, `times`, `versions`
+and `indexes` have the plans.
 """

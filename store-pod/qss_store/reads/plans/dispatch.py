@@ -1,4 +1,4 @@
-"""The plan of an IQv2 query, by the type of the store that it is sent to."""
+"""Makes the plan of an IQv2 query, by the type of the store."""
 
 from qss_core.errors import MalformedRequestError, UnknownQueryTypeError
 from qss_core.model import StoreType
@@ -30,11 +30,11 @@ from qss_store.reads.plans.keys import (
 from qss_store.reads.plans.times import TimedPlan, plan_session_query, plan_window_query
 from qss_store.reads.plans.versions import plan_version_query
 
-RowsPlan = ScanPlan | TimedPlan | IndexPlan  # What has rows in order, and cursors.
+RowsPlan = ScanPlan | TimedPlan | IndexPlan  # Plans with rows in order, and cursors.
 QueryPlan = Plan | TimedPlan | IndexPlan
 _WITH_TIME = (StoreType.WINDOW, StoreType.SESSION)
 _COUNTED = (*_WITH_TIME, StoreType.VERSIONED)
-# Whom Kafka lets answer; all that are not named here are for KeyValue stores.
+# The types of stores that answer a query in Kafka; queries not named here: KeyValue.
 _SERVED_BY: dict[type[Query], tuple[StoreType, ...]] = {
     CountQuery: (StoreType.KEY_VALUE, *_COUNTED),
     WindowKeyQuery: (StoreType.WINDOW,),
@@ -48,7 +48,7 @@ _SERVED_BY: dict[type[Query], tuple[StoreType, ...]] = {
 
 
 def plan_of(query: Query, codec: Codec, times: Times | None = None) -> QueryPlan:
-    """The plan. Raises UnknownQueryTypeError where the store does not answer such a query."""
+    """The plan. Raises UnknownQueryTypeError if the store's type does not answer the query."""
     served_by = _SERVED_BY.get(type(query), (StoreType.KEY_VALUE,))
     if codec.type not in served_by:
         raise UnknownQueryTypeError(
@@ -73,6 +73,6 @@ def plan_of(query: Query, codec: Codec, times: Times | None = None) -> QueryPlan
 
 
 def check_countable(codec: Codec) -> None:
-    """Refuses to count a store of a type that is not counted."""
+    """Raises UnknownQueryTypeError for a type of store without counts."""
     if codec.type not in _COUNTED:
         check_type(codec)

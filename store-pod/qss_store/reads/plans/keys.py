@@ -1,7 +1,7 @@
-"""What a request asks of a partition, in bytes: one key, a range of keys, or a count.
+"""Plans requests for one key, a range of keys, or a count, in bytes. Pure.
 
-Pure. Checks here are those of the request alone, so they come before any check of a replica: an
-unknown query type wins over an unmet bound.
+The checks here need only the request, so they come before any check of a replica: an unknown query
+type is reported rather than an unmet bound.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ INSTEAD = {
     StoreType.SESSION: "; ask /state/sessions, or SessionQuery",
     StoreType.VERSIONED: "; ask /state/versions, or VersionedKeyQuery and MultiVersionedKeyQuery",
 }
-# The stored bytes of these begin as their text does.
+# The stored bytes of these serdes begin like their text.
 _TEXT_SERDES = ("string", "uuid", "json")
 _SHAPE_OF: dict[type[KeyValueQuery], Shape] = {
     KeyQuery: BARE,
@@ -67,7 +67,7 @@ class PointPlan:
 
 @dataclass(frozen=True, slots=True)
 class VersionPlan:
-    """One key at one time, in milliseconds; None: now."""
+    """One key at one time, in milliseconds; None: the latest version."""
 
     key: bytes
     as_of: int | None
@@ -85,30 +85,30 @@ class ScanPlan:
 
     @property
     def digest(self) -> bytes:
-        """What a cursor must have in common with the query that it goes on with."""
+        """A digest of the query; a cursor with another digest is refused."""
         hasher = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         for bound in (self.lower, self.upper):
             length = -1 if bound is None else len(bound)
             hasher.update(length.to_bytes(8, "big", signed=True))
             hasher.update(bound or b"")
-        # Not the shape: a scan goes on where the store's format has changed.
+        # The digest omits the shape: a scan continues after the store's format has changed.
         hasher.update(bytes((self.reverse,)))
         return hasher.digest()
 
 
 @dataclass(frozen=True, slots=True)
 class CountPlan:
-    """How many keys: about, or exactly."""
+    """The number of keys, estimated or exact."""
 
     exact: bool = False
 
 
-OnePlan = PointPlan | VersionPlan  # What answers one row.
+OnePlan = PointPlan | VersionPlan  # Plans of one row.
 Plan = OnePlan | ScanPlan | CountPlan
 
 
 def check_type(codec: Codec, wanted: StoreType = StoreType.KEY_VALUE) -> None:
-    """Refuses a query for stores of another type."""
+    """Raises UnknownQueryTypeError for a store of another type."""
     if codec.type is not wanted:
         raise UnknownQueryTypeError(
             f"store {codec.name} is a {codec.type} store: it does not answer {wanted} queries"
@@ -117,7 +117,7 @@ def check_type(codec: Codec, wanted: StoreType = StoreType.KEY_VALUE) -> None:
 
 
 def plan_query(query: KeyValueQuery, codec: Codec) -> PointPlan | ScanPlan | CountPlan:
-    """The plan of a query of keys. Raises UnknownQueryTypeError where the format keeps less."""
+    """The plan of a key query. Raises UnknownQueryTypeError if the format lacks what it needs."""
     check_type(codec)
     shape = _SHAPE_OF.get(type(query), codec.shape)
     if (shape.timestamp, shape.headers) > (codec.shape.timestamp, codec.shape.headers):
@@ -140,7 +140,6 @@ def plan_query(query: KeyValueQuery, codec: Codec) -> PointPlan | ScanPlan | Cou
 
 
 def plan_scan(parameters: dict[str, str], codec: Codec) -> ScanPlan:
-    """The plan of a GET with from, to, prefix and order."""
     check_type(codec)
     order = order_of(parameters)
     if "prefix" in parameters:
@@ -228,7 +227,7 @@ def _prefix_of_json(obj: object, codec: Codec) -> bytes:
 def partitions_of_keys(
     keys: Sequence[bytes], partition: PartitionId | None, codec: Codec
 ) -> list[PartitionId]:
-    """The partitions of many keys, hashed at once where there are enough of them."""
+    """The partitions of many keys; enough keys are hashed in one call."""
     hashed = codec.partitioner is Partitioner.MURMUR2 and partition is None
     if not hashed or len(keys) < _HASHED_AT_ONCE_MIN:
         return [partition_of_key(key, partition, codec) for key in keys]
@@ -237,7 +236,7 @@ def partitions_of_keys(
 
 
 def partition_of_key(key: bytes, partition: PartitionId | None, codec: Codec) -> PartitionId:
-    """The partition of a key: by its hash or, with partitioner Explicit, as the request says."""
+    """The partition of a key: by its hash, or with the partitioner Explicit from the request."""
     if codec.partitioner is Partitioner.EXPLICIT:
         if partition is None:
             raise MalformedRequestError(
@@ -252,6 +251,6 @@ def partition_of_key(key: bytes, partition: PartitionId | None, codec: Codec) ->
 
 
 def check_count(keys: Sequence[object], keys_max: int) -> None:
-    """Refuses a batch of too many keys."""
+    """Raises TooLargeError for a batch of too many keys."""
     if len(keys) > keys_max:
         raise TooLargeError(f"{len(keys)} keys: at most {keys_max} in one request", limit=keys_max)

@@ -1,8 +1,8 @@
-"""What a request asks of the rows of a Window or Session store: keys and times.
+"""Plans requests for rows of Window and Session stores, by keys and times. Pure.
 
-Pure. Windows are asked for by their start, sessions by their end and their start; every bound is
-inclusive, as Kafka's are. A window that starts, or a session that ends, before 1970 there is not:
-such a lower bound is none, as Kafka clamps it.
+Windows are selected by their start, sessions by their end and start. Every bound is inclusive, as
+Kafka's are. No window starts and no session ends before 1970, so an earlier lower bound has no
+effect, as in Kafka.
 """
 
 import hashlib
@@ -37,8 +37,9 @@ _WITH_TIMESTAMPS = (Format.Timestamped, Format.TimestampedWithHeaders)
 class TimedPlan:
     """Rows by key and time; a row's time is its window's start, or its session's end.
 
-    Keys and times are inclusive, a key of None is open. `start_from` and `start_to` are for
-    sessions. Order: by row key, or with `by_time` by time first. `times` is how they are shown.
+    Keys and times are inclusive, and a key of None is open. `start_from` and `start_to` are for
+    sessions. Rows are ordered by row key, or with `by_time` by time first. `times` is the
+    representation of times in answers.
     """
 
     type: StoreType
@@ -55,7 +56,7 @@ class TimedPlan:
 
     @property
     def digest(self) -> bytes:
-        """What a cursor must have in common with the query that it goes on with."""
+        """A digest of the query; a cursor with another digest is refused."""
         hasher = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         for bound in (self.key_from, self.key_to):
             length = -1 if bound is None else len(bound)
@@ -64,7 +65,7 @@ class TimedPlan:
         for time in (self.earliest, self.latest, self.start_from, self.start_to):
             hasher.update(time.to_bytes(8, "big", signed=True))
         hasher.update(self.type.encode())
-        # Not the shape: a scan goes on where the store's format has changed.
+        # The digest omits the shape: a scan continues after the store's format has changed.
         hasher.update(bytes((self.reverse, self.by_time)))
         return hasher.digest()
 
@@ -90,7 +91,7 @@ def plan_sessions(parameters: dict[str, str], codec: Codec, key: bytes | None = 
 
 
 def plan_window(parameters: dict[str, str], codec: Codec, key: bytes) -> PointPlan:
-    """The one window of a key that starts at `start` (Kafka's fetch of a key and a time)."""
+    """The window of a key that starts at `start` (Kafka's fetch of a key and a time)."""
     check_type(codec, StoreType.WINDOW)
     _check_alone(parameters, ("start",), ("from", "to"))
     if codec.retain_duplicates:
@@ -145,7 +146,7 @@ def _with_order(plan: TimedPlan, parameters: dict[str, str]) -> TimedPlan:
 
 
 def plan_window_query(query: WindowQuery, codec: Codec, times: Times) -> TimedPlan:
-    """The plan of one of Kafka's window queries. Raises UnknownQueryTypeError, as Kafka fails."""
+    """The plan of a Kafka window query. Raises UnknownQueryTypeError where Kafka fails."""
     match query:
         case WindowKeyQuery() | TimestampedWindowKeyWithHeadersQuery():
             check_type(codec, StoreType.WINDOW)
@@ -183,7 +184,7 @@ def _check_form(name: str, codec: Codec, wanted: StoreType, form: str) -> None:
 
 
 def _shape_of(query: WindowQuery, codec: Codec) -> Shape:
-    """Kafka's: timestamps where the format keeps them; with headers, a session's is its end."""
+    """Kafka's members: timestamps if the format keeps them; a session's timestamp is its end."""
     if isinstance(
         query, TimestampedWindowKeyWithHeadersQuery | TimestampedWindowRangeWithHeadersQuery
     ):
@@ -197,7 +198,7 @@ def _shape_of(query: WindowQuery, codec: Codec) -> Shape:
 
 
 def _times_of(query: WindowQuery) -> tuple[int, int]:
-    """Both times, which Kafka requires."""
+    """The bounds of the time, both of which Kafka requires."""
     if query.time_from is None or query.time_to is None:
         raise MalformedRequestError(f"{type(query).__name__} needs timeFrom and timeTo")
     first = time_of_json("timeFrom", query.time_from)
@@ -205,7 +206,7 @@ def _times_of(query: WindowQuery) -> tuple[int, int]:
 
 
 def plan_session_query(query: SessionQuery, codec: Codec, times: Times) -> TimedPlan:
-    """The plan of our own query of sessions, which always answers rows."""
+    """The plan of a SessionQuery, which Kafka does not have; it always answers rows."""
     check_type(codec, StoreType.SESSION)
     if query.key is not None and (query.key_from is not None or query.key_to is not None):
         raise MalformedRequestError("SessionQuery has a key, or keyFrom and keyTo")
@@ -235,7 +236,7 @@ def _exact_session(
         raise MalformedRequestError("start and end name one session: without endFrom and startTo")
     start, end = time_of_json("start", query.start), time_of_json("end", query.end)
     assert keys[0] is not None, "its key was checked"
-    encode_session_key(keys[0], start, end)  # Refuses bounds that no session has.
+    encode_session_key(keys[0], start, end)  # Raises for bounds that no session has.
     plan = _sessions(keys, end, start, codec.shape)
     return replace(plan, latest=end, start_from=start)
 

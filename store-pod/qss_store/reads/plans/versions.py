@@ -1,6 +1,6 @@
-"""What a request asks of the versions of one key: one of them, or its history.
+"""Plans requests for one version of a key, or for its history. Pure.
 
-Pure. All bounds are inclusive. Without an order the newest version comes first, as in Kafka.
+All bounds are inclusive. Without an order the newest version comes first, as in Kafka.
 """
 
 from qss_core.errors import MalformedRequestError, RangeReversedError
@@ -16,7 +16,7 @@ from qss_store.reads.plans.times import TimedPlan
 
 
 def plan_versions(parameters: dict[str, str], codec: Codec, key: bytes) -> VersionPlan | TimedPlan:
-    """The plan of `GET /state/versions`: with a parameter of a history, a history."""
+    """The plan of `GET /state/versions`: a history, if a parameter of a history is given."""
     check_type(codec, StoreType.VERSIONED)
     asked = [name for name in HISTORY if name in parameters]
     if not asked:
@@ -30,7 +30,7 @@ def plan_versions(parameters: dict[str, str], codec: Codec, key: bytes) -> Versi
 def plan_version_query(
     query: VersionedKeyQuery | MultiVersionedKeyQuery, codec: Codec, times: Times
 ) -> VersionPlan | TimedPlan:
-    """The plan of Kafka's queries of versions."""
+    """The plan of a Kafka query of versions."""
     check_type(codec, StoreType.VERSIONED)
     key = key_of_json(query.key, codec)
     if isinstance(query, VersionedKeyQuery):
@@ -48,7 +48,7 @@ def plan_version_query(
 def _history(
     key: bytes, bounds: tuple[int | None, int | None], order: Order, times: Times, codec: Codec
 ) -> TimedPlan:
-    """Versions that were valid at some time in [first, last]: they end after the first."""
+    """Versions that were valid at some time in [first, last], so they end after the first."""
     first, last = bounds
     if first is not None and last is not None and first > last:
         raise RangeReversedError(

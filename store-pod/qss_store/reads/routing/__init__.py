@@ -1,7 +1,7 @@
 """Chooses the replica that answers a read, and asks it.
 
-`replica_router` orders the replicas of a partition, and says which one is next after a failure.
-`admission` says whether a local replica may answer, and has a function read from its state.
-`peer_reads` asks another pod, one hop and never more; `scatter` asks many partitions at once.
-`budget` bounds a scan, `trace` measures the layers of an answer.
+`replica_router` orders the replicas of a partition, and names the next one after a failure.
+`admission` decides whether a local replica may answer, and calls a function with its state.
+`peer_reads` asks another pod, which asks no third one; `scatter` asks many partitions at once.
+`budget` limits a scan, `trace` measures the layers of an answer.
 """

@@ -31,7 +31,7 @@ Produced = TypeVar("Produced")
 
 
 class Reading(NamedTuple):
-    """A replica that may answer, and its state at one moment."""
+    """A replica that may answer, and one state of it."""
 
     partition: PartitionId
     pod: PodName
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     replica: Replica
 
     def answer(self) -> PartitionAnswer:
-        """The answer's part that says where it comes from."""
+        """The members of an answer that identify its state."""
         view = self.view
         return PartitionAnswer(
             position=view.position.to_json(),
@@ -60,7 +60,7 @@ async def read_prepared(
     produce: Callable[[Reading], Produced],
     since: Sequence = _ANY,
 ) -> tuple[Reading, Produced]:
-    """As `read`; uncommitted rows that are asked for are placed first."""
+    """As `read`; it places uncommitted rows first, if the read asks for them."""
     options = request.options
     if options.isolation is not Isolation.READ_COMMITTED:
         replica = pod.registry.replicas.get(partition)
@@ -76,12 +76,12 @@ def read(
     produce: Callable[[Reading], Produced],
     since: Sequence = _ANY,
 ) -> tuple[Reading, Produced]:
-    """The local replica's state, and what `produce` makes of it: the one door of all reads.
+    """Returns what `produce` makes of the local replica's state; all local reads pass here.
 
-    The rows are in the format that the request was planned for. The state is not older than the
-    sequence `since`, which an earlier page came from. `produce` takes what it needs of
-    `view.snapshot` before it returns: a commit closes it. Raises NotReadyError where uncommitted
-    rows are asked for that `read_prepared` has to place first.
+    The rows have the format that the request was planned for. The state is not older than the
+    sequence `since`, from which an earlier page came. `produce` takes what it needs of
+    `view.snapshot` before it returns: a commit closes the snapshot. Raises NotReadyError for
+    uncommitted rows that `read_prepared` has to place first.
     """
     replica = pod.registry.local(partition)
     options = request.options
@@ -111,7 +111,7 @@ def read(
 
 
 def _check_role(replica: Replica, pod: Pod, options: ReadOptions) -> None:
-    """Refuses what a replica that is not the active may not answer."""
+    """Raises for a replica whose role may not answer."""
     if replica.role is Role.LEARNER:
         raise _elsewhere(NotPresentError, pod, replica, "is still being copied to")
     if options.require_active:

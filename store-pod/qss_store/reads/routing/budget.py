@@ -1,18 +1,18 @@
-"""How much one scan may still give: rows, bytes and time."""
+"""The rows, bytes and time that a scan may still use."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class ReadBudget:
-    """What is left. `deadline` is in seconds of the pod's monotonic clock; None is no limit."""
+    """What a scan may still use; None: no limit. `deadline` is a time of the monotonic clock."""
 
     rows_left: int | None
     bytes_left: int
     deadline: float
 
     def spend(self, rows: int, size: int) -> None:
-        """Takes rows that were given out, of so many bytes."""
+        """Subtracts rows that were returned, with their bytes."""
         if self.rows_left is not None:
             self.rows_left -= rows
         self.bytes_left -= size

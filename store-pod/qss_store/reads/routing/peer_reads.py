@@ -1,7 +1,7 @@
-"""How this pod asks others for reads: over their query port, one hop and never more.
+"""Sends reads to the query ports of other pods, which pass them on to no third pod.
 
-The caller's `Authorization` goes along, so that a pod cannot be used to read what its caller may
-not. A peer's whole answer is an HttpAnswer; a stream is read line by line.
+The caller's `Authorization` is forwarded, so that a pod gives its callers no rights that they lack.
+A whole answer is an HttpAnswer; a stream is read line by line.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ SECONDS_MAX_HEADER = "Queryable-State-Seconds-Max"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRequest:
-    """A read as another pod is asked for it; `path` as it goes on the wire, with parameters."""
+    """A request for another pod; `path` has the encoded parameters."""
 
     method: str
     path: str
@@ -41,10 +41,8 @@ class HttpAnswer:
 
 
 class PeerReads:
-    """A client of other pods' query ports."""
-
     def __init__(self, session: PeerSession, requests_per_peer_max: int) -> None:
-        """Uses a session that its maker closes. Streams are limited by who makes them."""
+        """The caller closes `session`. Callers of `stream` limit their number."""
         self._session = session
         self._slots: dict[str, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(requests_per_peer_max)
@@ -57,7 +55,7 @@ class PeerReads:
         timeout_s: float,
         memory: MemoryShare | None,
     ) -> HttpAnswer:
-        """The whole answer, of this pod's `memory` too.
+        """The whole answer, counted in `memory`.
 
         Raises UnreachableError, DeadlineExceededError and NoMemoryError.
         """
@@ -77,9 +75,9 @@ class PeerReads:
         timeout_s: float,
         memory: MemoryShare | None,
     ) -> bytes:
-        """The body of a good answer, and room for its copy in the caller's own.
+        """The body of a successful answer; it takes memory for a copy of the body, too.
 
-        Raises what the peer's problem says.
+        Raises the error in the peer's problem document.
         """
         answer = await self.ask(pod, request, timeout_s, memory)
         if memory is not None:
@@ -92,7 +90,7 @@ class PeerReads:
     async def stream(
         self, pod: PodAddress, request: PeerRequest, timeout_s: float
     ) -> AsyncIterator["Lines"]:
-        """The lines of an answer; `timeout_s` is for the first and for each that follows."""
+        """The lines of an answer; `timeout_s` limits each wait for lines."""
         with _translated(pod, timeout_s):
             async with asyncio.timeout(timeout_s) as opening, self._sent(pod, request) as response:
                 if response.status != 200:
@@ -114,17 +112,17 @@ class PeerReads:
 
 
 class Lines:
-    """The lines of a stream, many at a time."""
+    """Reads the lines of a stream, many at a time."""
 
     def __init__(self, pod: PodAddress, content: aiohttp.StreamReader, timeout_s: float) -> None:
-        """Reads `content`; waits `timeout_s` for more, at most."""
+        """Waits at most `timeout_s` for more bytes of `content`."""
         self._pod = pod
         self._content = content
         self._timeout_s = timeout_s
         self._partial = bytearray()
 
     async def more(self) -> list[bytes]:
-        """The next whole lines; none at the end. What follows the last line break is dropped."""
+        """The next whole lines, empty at the end. Text after the last line break is dropped."""
         while True:
             with _translated(self._pod, self._timeout_s):
                 async with asyncio.timeout(self._timeout_s):
@@ -141,7 +139,7 @@ class Lines:
 
 
 class _translated:  # noqa: N801 a context manager, used like a function.
-    """Ours for what goes wrong on the way to a peer."""
+    """Translates errors on the way to a peer to StoreErrors."""
 
     def __init__(self, pod: PodAddress, timeout_s: float) -> None:
         self._pod = pod
@@ -151,7 +149,7 @@ class _translated:  # noqa: N801 a context manager, used like a function.
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _frames: object) -> None:
-        # A connection that takes too long to open is both of the first two kinds.
+        # A connection that opens too slowly raises an error of both of the first two kinds.
         if isinstance(error, aiohttp.ClientError):
             raise UnreachableError(
                 f"pod {self._pod.name} did not answer: {why_unreachable(error, self._timeout_s)}"

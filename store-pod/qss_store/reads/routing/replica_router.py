@@ -24,7 +24,7 @@ from qss_core.errors import (
 from qss_core.model import Ordinal, PartitionConfiguration, PodAddress
 from qss_core.queries.parameters import ReadOptions, Scope
 
-# Another replica may answer. All other failures are of the request or of the rows.
+# Failures after which another replica may answer. All others are of the request or the rows.
 _ELSEWHERE = (
     AccessUnknownError,
     DeadlineExceededError,
@@ -42,7 +42,7 @@ _SILENT = (UnreachableError, DeadlineExceededError)
 
 
 def _weight(error: StoreError) -> int:
-    """How much a failure tells: "ask X" less than "no answer", less than "behind the bound"."""
+    """Ranks failures: "ask X" tells least, "no answer" more, and others most."""
     if isinstance(error, _SENT_ON):
         return 0
     return 1 if isinstance(error, _SILENT) else 2
@@ -67,12 +67,11 @@ class ReplicaRouter:
         active = configuration.active
         others = () if options.require_active else sorted(configuration.in_sync)
         order = [active, *(pod for pod in others if pod != active)]
-        # A stable sort: this pod first, the rest as it was.
+        # The sort is stable: this pod comes first, the others keep their order.
         return cls(sorted(order, key=lambda pod: pod != here), may_ask_others=True)
 
     @property
     def is_over(self) -> bool:
-        """Whether no replica is left to ask."""
         return not self.waiting
 
     def take(self) -> Ordinal:
@@ -81,12 +80,12 @@ class ReplicaRouter:
         return pod
 
     def skip(self, pod: Ordinal) -> None:
-        """That pod was asked already."""
+        """Notes that the pod was asked already."""
         self.asked.add(pod)
         self.waiting = [one for one in self.waiting if one != pod]
 
     def share_of(self, remaining_s: float) -> float:
-        """How long the replica that was taken may take: the others can still be asked then."""
+        """The time for the replica that was taken, so that the others can still be asked."""
         return remaining_s / (1 + len(self.waiting))
 
     def fail(self, error: StoreError, pods: Iterable[PodAddress]) -> None:

@@ -1,4 +1,4 @@
-"""Asks many partitions at once: their replicas in turn, one request for each pod and round."""
+"""Asks many partitions at once: one request per pod and round, over each one's replicas."""
 
 import asyncio
 from collections import defaultdict
@@ -13,7 +13,7 @@ from qss_store.runtime.request_memory import NoMemoryError
 
 Answer = TypeVar("Answer")
 Answers = Mapping[PartitionId, Answer | StoreError]
-# Asks one pod for partitions, within seconds. Raises where none of them has an answer.
+# Asks one pod for partitions, with a timeout in seconds. Raises if no partition has an answer.
 Ask = Callable[[Ordinal, list[PartitionId], float], Awaitable[Answers[Answer]]]
 
 
@@ -24,9 +24,9 @@ async def scatter(
     deadline: float,
     clock: Clock,
 ) -> dict[PartitionId, Answer | StoreError]:
-    """Each partition's answer, or its last failure that tells something.
+    """Each partition's answer, or the most telling failure.
 
-    Raises NoMemoryError: it is the request that there is no memory for, not a partition.
+    Raises NoMemoryError: the request has no memory, not a partition.
     """
     found: dict[PartitionId, Answer | StoreError] = {}
     pending = dict(routers)
@@ -67,7 +67,7 @@ async def _ask_round(
         except StoreError as error:
             return dict.fromkeys(partitions, error)
 
-    if len(groups) == 1:  # The usual case, without a task.
+    if len(groups) == 1:  # The usual case needs no task.
         ((pod, of_it),) = groups.items()
         return await ask_pod(pod, of_it)
     async with asyncio.TaskGroup() as tasks:
@@ -76,5 +76,5 @@ async def _ask_round(
 
 
 def deadline_exceeded() -> DeadlineExceededError:
-    """The request's own time is up."""
+    """The error of a request whose timeout has passed."""
     return DeadlineExceededError("the request's timeout has passed: give it more time")

@@ -1,7 +1,7 @@
-"""Execution info: one line for each layer of an answer, with nanoseconds, when it was asked for.
+"""Execution info: a line with nanoseconds for each layer of an answer, if requested.
 
-Layers: `open` (a state is chosen), `read`, `count` or `scan` with how many rows were looked at and
-given, a query type of a user's own by its name, `peer POD` (the whole way there and back).
+The layers are `open` (a state is chosen), `read`, `count` or `scan` with the numbers of rows
+scanned and returned, a custom query type by its name, and `peer POD` (the whole request to it).
 """
 
 from collections.abc import Iterator
@@ -9,20 +9,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from qss_store.runtime.clock import Clock
 
-_UNTIMED = nullcontext()  # Of many requests at once: it remembers nothing.
+_UNTIMED = nullcontext()  # Shared by concurrent requests, since it has no state.
 
 
 class ExecutionTrace:
     """The lines of one partition's answer."""
 
     def __init__(self, clock: Clock, *, wanted: bool) -> None:
-        """Measures with `clock`, if lines are wanted at all."""
+        """Measures with `clock`; without `wanted` it collects no lines."""
         self._clock = clock
         self._wanted = wanted
         self._lines: list[str] = []
 
     def layer(self, name: str) -> AbstractContextManager[None]:
-        """Times what is done inside."""
         return self._timed(name) if self._wanted else _UNTIMED
 
     @contextmanager
@@ -32,14 +31,14 @@ class ExecutionTrace:
         self.add(name, self._clock.monotonic() - started)
 
     def add(self, name: str, seconds: float, what: str = "") -> None:
-        """Says how long a layer took."""
+        """Adds the line of a layer."""
         if self._wanted:
             self._lines.append(f"{name}: {round(seconds * 1e9)} ns{what}")
 
     def read(self, seconds: float, scanned: int, returned: int) -> None:
-        """Says how long it took to look rows up by their keys."""
+        """Adds the line of look-ups by key."""
         self.add("read", seconds, f", {scanned} rows scanned, {returned} returned")
 
     def lines(self) -> tuple[str, ...] | None:
-        """What to answer; None when nobody asked."""
+        """The lines; None if they were not requested."""
         return tuple(self._lines) if self._wanted else None

@@ -1,4 +1,4 @@
-"""Cursors: all that is left of a scan, in a token that any pod takes, also after a restart.
+"""Cursors: the rest of a scan in a token, which any pod accepts, also after a restart.
 
 Bytes, integers big-endian: version (1) | CRC-32 of all that follows (4) | digest of the plan (8) |
 store id length (1), store id | pieces (2), and for each: partition (2) | sequence (8) | length of
@@ -27,9 +27,9 @@ _WHAT_TO_DO = "start the query again without a cursor"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What is left of one partition: all after `last_key`, or all of it.
+    """The rest of one partition: the rows after `last_key`, or all rows.
 
-    `sequence` is of the state that gave the last key: what follows is never read from an older one.
+    `sequence` is that of the state with the last key; the rest is never read from an older state.
     """
 
     partition: PartitionId
@@ -43,9 +43,9 @@ Bounds = tuple[bytes | None, bytes | None]
 def bounds_after(
     last_key: bytes | None, lower: bytes | None, upper: bytes | None, *, reverse: bool
 ) -> Bounds:
-    """What is left of the keys from `lower` up to, and without, `upper`, behind `last_key`.
+    """The bounds of the keys in [lower, upper) after `last_key`.
 
-    A cursor may be forged: whatever it says, nothing outside of the query's bounds is left.
+    A cursor may be forged: the bounds never exceed those of the query.
     """
     if last_key is None:
         return lower, upper
@@ -59,7 +59,7 @@ def bounds_after(
 
 
 def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str | None:
-    """The token for what is left; None where nothing is."""
+    """The token of the rest of a scan; None if nothing is left."""
     left = list(pieces)
     if not left:
         return None
@@ -74,7 +74,7 @@ def encode_cursor(pieces: Iterable[Piece], plan: RowsPlan, codec: Codec) -> str 
 
 
 def decode_cursor(token: str, plan: RowsPlan, codec: Codec) -> tuple[Piece, ...]:
-    """What is left by a token. Raises MalformedCursorError, also for another query's cursor."""
+    """The rest of a scan. Raises MalformedCursorError, also for another query's cursor."""
     content = _check_content(token)
     digest, rest = content[:_DIGEST], content[_DIGEST:]
     store_id, rest = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]

@@ -1,7 +1,7 @@
-"""A scan of one replica's rows by an index: index rows in order, and the row that each one names.
+"""Scans one replica's rows by an index: index rows in order, each with the row it names.
 
-An answer's row is a row of the store with `indexKey` behind its key. A row that has several keys
-in an index comes once for each.
+A row of the answer is a row of the store with `indexKey` after its key. A row with several keys in
+an index comes once for each.
 """
 
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, NO_ROWS, Chunk
 from qss_store.runtime.metrics import Metrics
 from qss_store.storage.views.indexed import IndexedView
 
-_CHUNK_ROWS_MAX = 200  # Each costs a point look-up.
+_CHUNK_ROWS_MAX = 200  # Each row costs a point look-up.
 _MEMBER = b',"indexKey":'
 
 
 class IndexScan:
-    """Rows of one state, by index key and key; it keeps its own hold on it until `close`."""
+    """Scans the rows of one state by index key and key; it holds the state until `close`."""
 
     def __init__(
         self, reading: Reading, plan: IndexPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
     ) -> None:
-        """Opens the iterator after `start`, in the loop's turn that took the reading."""
+        """Opens the iterator after `start`; call it without an await after the reading."""
         snapshot = reading.view.snapshot
         assert isinstance(snapshot, IndexedView), "the plan was made for a store with indexes"
         lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
@@ -42,7 +42,7 @@ class IndexScan:
         self.last_key = start.last_key
         self.sequence: Sequence = reading.view.sequence
         self._given = 0
-        # One row ahead: a scan that stops at a limit knows whether anything is left.
+        # It reads one row ahead, so that a scan that stops at a limit knows whether rows are left.
         self._ahead = next(self._rows, None)
         self._gauge = metrics.open_iterators
         self._gauge.inc()
@@ -50,16 +50,15 @@ class IndexScan:
 
     @property
     def is_over(self) -> bool:
-        """Whether all rows were taken."""
         return self._ahead is None
 
     @property
     def told(self) -> str:
-        """How many rows were looked at and given, in words."""
+        """The numbers of rows that were scanned and returned, as text."""
         return f"{self._given} index rows scanned, {self._given} returned"
 
     def take(self, rows_max: int) -> Chunk:
-        """The next rows, up to `rows_max` and a chunk's limits."""
+        """The next rows, within `rows_max` and a chunk's limits."""
         taken: list[bytes] = []
         size = 0
         most = min(rows_max, _CHUNK_ROWS_MAX)
@@ -73,7 +72,7 @@ class IndexScan:
                 self._ahead = next(self._rows, None)
         except MalformedBytesError as error:
             raise unreadable(error) from error
-        # Only now: rows of a chunk that failed were not given out.
+        # Advance only now: the caller did not get the rows of a chunk that failed.
         self.last_key = last_key
         self._given += len(taken)
         return Chunk(len(taken), self._encoder.of_lines(taken)) if taken else NO_ROWS
@@ -97,7 +96,7 @@ class IndexScan:
         )
 
     def close(self) -> None:
-        """Lets go of the state; again is no error."""
+        """Releases the state; a second call is no error."""
         if self._is_open:
             self._is_open = False
             self._rows = iter(())

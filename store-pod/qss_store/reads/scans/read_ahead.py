@@ -1,4 +1,4 @@
-"""The rows of a scan, some at a time: as many as one chunk of an answer may have."""
+"""Takes the rows of a scan in chunks."""
 
 from collections.abc import Iterator
 from itertools import accumulate
@@ -10,15 +10,15 @@ Taken = tuple[list[bytes], list[bytes]]  # Row keys, and as many rows.
 
 
 class ReadAhead:
-    """Rows that were not taken yet: a stretch of them is here, while there are any."""
+    """Holds the next stretch of rows, until there are none."""
 
     def __init__(self, rows: Iterator[Row], bytes_max: int) -> None:
-        """With `bytes_max` bytes of keys and rows, no other row is taken."""
+        """`take` ends with the row that reaches `bytes_max` bytes of keys and rows."""
         self._source = stretches_of(rows, bytes_max)
         self._bytes_max = bytes_max
         self._keys: list[bytes] = []
         self._rows: list[bytes] = []
-        self._size = 0  # Bytes of all of them.
+        self._size = 0  # Bytes of the held keys and rows.
         self._read()
 
     @property
@@ -26,7 +26,7 @@ class ReadAhead:
         return not self._keys
 
     def take(self, rows_max: int) -> Taken:
-        """The next rows; none at the end. Raises what the source raises."""
+        """The next rows, empty at the end. Raises the errors of the source."""
         while len(self._keys) < rows_max and self._size < self._bytes_max and self._read():
             pass
         count = min(rows_max, self._fitting)
@@ -41,12 +41,12 @@ class ReadAhead:
         return taken
 
     def put_back(self, keys: list[bytes], rows: list[bytes]) -> None:
-        """What was taken last and is to come still."""
+        """Puts back the rows that were taken last."""
         self._keys[:0], self._rows[:0] = keys, rows
         self._size += _bytes_of(keys, rows)
 
     def _read(self) -> bool:
-        """Reads the next stretch, if there is one."""
+        """Reads the next stretch; returns whether there is one."""
         some = next(self._source, None)
         if some is None:
             return False
@@ -57,7 +57,7 @@ class ReadAhead:
 
     @property
     def _fitting(self) -> int:
-        """How many of the rows here may be taken, the one that reaches the limit among them."""
+        """The number of held rows that may be taken, with the row that reaches the limit."""
         if self._size < self._bytes_max:
             return len(self._keys)
         sizes = accumulate(map(add, map(len, self._keys), map(len, self._rows)))

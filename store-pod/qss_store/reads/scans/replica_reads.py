@@ -1,4 +1,4 @@
-"""Reads of one local replica's state, synchronous: callers bound how long they hold the loop."""
+"""Reads one local replica's state without awaits; callers limit how long they hold the loop."""
 
 from typing import NamedTuple
 
@@ -16,11 +16,11 @@ from qss_store.runtime.metrics import Metrics
 
 CHUNK_ROWS_MAX = 500
 CHUNK_BYTES_MAX = 256 * 1024
-SCAN_ROWS_MAX = 1000  # They are encoded many at once, so that a chunk takes as long.
+SCAN_ROWS_MAX = 1000  # Many rows are encoded at once, so a chunk takes about as long.
 
 
 class Chunk(NamedTuple):
-    """Some rows of a scan, as its answer has them."""
+    """Encoded rows of a scan."""
 
     row_count: int
     data: bytes
@@ -30,7 +30,7 @@ NO_ROWS = Chunk(0, b"")
 
 
 def read_point(reading: Reading, plan: OnePlan, write: RowWriter) -> bytes | None:
-    """The key's row as JSON; None where the key is absent."""
+    """The key's row as JSON; None if the key is absent."""
     try:
         if isinstance(plan, PointPlan):
             row = reading.view.snapshot.get(plan.key)
@@ -42,7 +42,7 @@ def read_point(reading: Reading, plan: OnePlan, write: RowWriter) -> bytes | Non
 
 
 def read_bytes(reading: Reading, plan: OnePlan, split: RowSplitter) -> bytes | None:
-    """The value of the key's row as it is stored; None where the key is absent."""
+    """The stored value of the key's row; None if the key is absent."""
     try:
         if isinstance(plan, PointPlan):
             row = reading.view.snapshot.get(plan.key)
@@ -54,40 +54,39 @@ def read_bytes(reading: Reading, plan: OnePlan, split: RowSplitter) -> bytes | N
 
 
 def estimate_count(reading: Reading) -> int:
-    """About how many keys there are."""
+    """The approximate number of keys."""
     return reading.replica.approximate_count()
 
 
 class KeyScan:
-    """A scan of one replica's state; it keeps its own hold on it until `close`."""
+    """Scans one replica's state; it holds the state until `close`."""
 
     def __init__(
         self, reading: Reading, plan: ScanPlan, start: Piece, encoder: RowEncoder, metrics: Metrics
     ) -> None:
-        """Opens the iterator after `start`, in the loop's turn that took the reading."""
+        """Opens the iterator after `start`; call it without an await after the reading."""
         lower, upper = bounds_after(start.last_key, plan.lower, plan.upper, reverse=plan.reverse)
         self._encoder = encoder
         self.last_key = start.last_key
         self.sequence: Sequence = reading.view.sequence
         self.rows_read = 0
         rows = reading.view.snapshot.scan(lower=lower, upper=upper, reverse=plan.reverse)
-        # One row ahead: a scan that stops at a limit knows whether anything is left.
+        # It reads one row ahead, so that a scan that stops at a limit knows whether rows are left.
         self._ahead: ReadAhead | None = ReadAhead(rows, CHUNK_BYTES_MAX)
         self._gauge = metrics.open_iterators
         self._gauge.inc()
 
     @property
     def is_over(self) -> bool:
-        """Whether all rows were taken."""
         return self._ahead is None or self._ahead.is_over
 
     @property
     def told(self) -> str:
-        """How many rows were looked at and given, in words."""
+        """The numbers of rows that were scanned and returned, as text."""
         return f"{self.rows_read} rows scanned, {self.rows_read} returned"
 
     def take(self, rows_max: int) -> Chunk:
-        """The next rows, up to `rows_max` and a chunk's limits."""
+        """The next rows, within `rows_max` and a chunk's limits."""
         if self._ahead is None:
             raise StoreError("the scan was closed")
         keys, rows = self._ahead.take(min(rows_max, SCAN_ROWS_MAX))
@@ -97,13 +96,13 @@ class KeyScan:
             data = self._encoder.of_rows(keys, rows)
         except MalformedBytesError as error:
             raise unreadable(error) from error
-        # Only now: rows of a chunk that failed were not given out.
+        # Advance only now: the caller did not get the rows of a chunk that failed.
         self.last_key = keys[-1]
         self.rows_read += len(keys)
         return Chunk(len(keys), data)
 
     def close(self) -> None:
-        """Lets go of the state; again is no error."""
+        """Releases the state; a second call is no error."""
         if self._ahead is not None:
             self._ahead = None
             self._gauge.dec()

@@ -1,8 +1,8 @@
-"""Where the rows of one partition's scan come from: a replica here, or one on another pod.
+"""Sources of the rows of one partition's scan: a local replica, or one on another pod.
 
-A source is opened before anything of its partition is answered, so that another replica can still
-take its place. After that all rows of a partition come from one state of one replica: only then is
-the position in its answer true.
+A source is opened before any row of its partition is sent, so that another replica can still
+replace it. After that all rows of the partition come from one state of one replica, which the
+position in the answer requires.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from qss_store.runtime.heavy_turns import HeavyTurns
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The answer of a partition whose rows were given; `left` is what a limit has cut off."""
+    """The answer of a partition whose rows were sent; `left` is the rest after a limit."""
 
     answer: PartitionAnswer
     left: Piece | None
@@ -48,19 +48,19 @@ class Source(Protocol):
     """Rows of one partition, a chunk at a time."""
 
     async def more(self) -> Chunk:
-        """The next rows; none when it is over, or as much as the budget allows was given."""
+        """The next rows; empty at the end, or when the budget is spent."""
 
     def ending(self) -> Ending: ...
 
     def left_after_failure(self) -> Piece:
-        """What is left where `more` has failed."""
+        """The rest of the partition after a failure of `more`."""
 
     async def close(self) -> None:
-        """Lets go of the replica's state."""
+        """Releases the state of the replica."""
 
 
 class LocalSource:
-    """A replica of this pod."""
+    """Rows of a replica of this pod."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class LocalSource:
         execution: ExecutionTrace,
         patience_s: float,
     ) -> None:
-        """Owns the scan; ends where the next row is `patience_s` away: the cursor goes on there."""
+        """Owns the scan. It ends after `patience_s` without a row; the cursor continues there."""
         self._scan = scan
         self._reading = reading
         self._budget = budget
@@ -88,7 +88,7 @@ class LocalSource:
         until = now + self._patience_s
         while not (self._scan.is_over or self._budget.is_spent(now) or now >= until):
             if self._has_begun:
-                await asyncio.sleep(0)  # Others take their turn between chunks.
+                await asyncio.sleep(0)  # Other requests take their turn.
             self._has_begun = True
             left = self._budget.rows_left
             async with self._turns:
@@ -101,7 +101,7 @@ class LocalSource:
         return NO_ROWS
 
     def ending(self) -> Ending:
-        """The answer, with the state that all rows were read from."""
+        """The answer, with the state that all rows came from."""
         self._execution.add("scan", self._seconds, f", {self._scan.told}")
         answer = msgspec.structs.replace(
             self._reading.answer(),
@@ -111,7 +111,7 @@ class LocalSource:
         return Ending(answer, None if self._scan.is_over else self.left_after_failure())
 
     def left_after_failure(self) -> Piece:
-        """All after the last row given."""
+        """The rows after the last row that was returned."""
         return Piece(self._reading.partition, self._scan.last_key, self._scan.sequence)
 
     async def close(self) -> None:
@@ -119,7 +119,7 @@ class LocalSource:
 
 
 class RemoteSource:
-    """A replica of another pod: its rows are JSON already."""
+    """A replica of another pod; its rows come as JSON."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class RemoteSource:
         request: ReadRequest[RowsPlan],
         encoder: RowEncoder,
     ) -> None:
-        """Owns the stack that holds the connection."""
+        """Owns `stack`, which holds the connection."""
         self._lines = lines
         self._stack = stack
         self._start = start
@@ -140,7 +140,7 @@ class RemoteSource:
         self._mark: PartitionMark | None = None
 
     async def begin(self) -> None:
-        """Waits for the first rows. Raises the failure of a peer that has none to give."""
+        """Waits for the first rows. Raises the peer's failure if it has no rows."""
         self._first = await self._next()
 
     async def more(self) -> Chunk:
@@ -148,7 +148,7 @@ class RemoteSource:
         return Chunk(len(rows), self._encoder.of_lines(rows)) if rows else NO_ROWS
 
     async def lines(self) -> list[bytes]:
-        """The next rows as they came."""
+        """The next rows as JSON lines."""
         rows = self._first or await self._next()
         self._first = []
         if rows:
@@ -182,7 +182,7 @@ class RemoteSource:
         return Ending(PartitionAnswer(**members), left)
 
     def left_after_failure(self) -> Piece:
-        """All after the last row given: its key is read only now."""
+        """The rows after the last row that was returned; only now its key is decoded."""
         if self._last_row is None:
             return self._start
         key = row_key_of_line(self._last_row, self._request.plan, self._request.codec)
@@ -198,7 +198,7 @@ async def open_remote(
     request: ReadRequest[RowsPlan],
     encoder: RowEncoder,
 ) -> RemoteSource:
-    """A source whose pod has given its first rows, or said that there are none."""
+    """Opens a source, and waits for its first rows or its end."""
     async with AsyncExitStack() as stack:
         lines = await stack.enter_async_context(stream)
         source = RemoteSource(lines, stack.pop_all(), start, request, encoder)

@@ -1,9 +1,9 @@
-"""Where the rows of a TimedPlan lie among the row keys of a partition, and which they are.
+"""The bounds of a TimedPlan's rows among the row keys of a partition, and its filter. Pure.
 
-The bounds for one key are Kafka's, byte for byte. Those for a range of keys hold every row that is
-asked for; Kafka's upper one misses rows of a key that is the beginning of another whose next byte
-is small ("a" beside "a\\x00"). Between the bounds lie rows of other keys and times too:
-`make_filter` tells them by what their row keys say. Pure.
+The bounds for one key are Kafka's, byte for byte. The bounds for a range of keys include every
+wanted row; Kafka's upper bound misses rows of a key that is a prefix of another key with a small
+next byte ("a" beside "a\\x00"). Rows of other keys and times also lie between the bounds:
+`make_filter` drops them by their row keys.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,14 @@ TimeOrder = tuple[bytes, bytes, bytes]
 
 
 def suffix_bytes(store_type: StoreType) -> int:
-    """How many bytes a row key has behind the key."""
+    """The number of bytes of a row key after the key."""
     return WINDOW_SUFFIX_BYTES if store_type is StoreType.WINDOW else SESSION_SUFFIX_BYTES
 
 
 def row_bounds(plan: TimedPlan, stream_time: int) -> Bounds | None:
-    """The first row key, and the first one behind the last; None where there can be no row.
+    """The bounds of the row keys, the upper one exclusive; None if there can be no row.
 
-    No row has a time beyond the partition's stream time, which keeps an open range short.
+    No row's time exceeds the partition's stream time, which shortens an open range.
     """
     latest = min(plan.latest, stream_time)
     if plan.earliest > latest or plan.start_from > plan.start_to:
@@ -52,10 +52,10 @@ def row_bounds(plan: TimedPlan, stream_time: int) -> Bounds | None:
 
 
 def _largest(key: bytes, suffix: bytes) -> bytes:
-    """The largest row key of `key` and of all keys that it begins with, given their suffix."""
+    """The largest row key of `key` and of all its prefixes, with the given suffix."""
     end = len(key)
     for start in range(len(key) - 1, -1, -1):
-        # Most bytes of most keys are above the first byte of a time: nothing to compare.
+        # Most bytes of most keys exceed the first byte of a time, so no comparison is needed.
         if key[start] <= suffix[0]:
             longer = (key[start : min(end, start + len(suffix))] + suffix)[: len(suffix)]
             if suffix > longer:
@@ -64,7 +64,7 @@ def _largest(key: bytes, suffix: bytes) -> bytes:
 
 
 def make_filter(plan: TimedPlan) -> Callable[[bytes], bool]:
-    """The function (row key) -> whether the plan asks for it."""
+    """Makes the function (row key) -> whether the plan wants the row."""
     suffix = suffix_bytes(plan.type)
     lowest, highest = plan.key_from or b"", plan.key_to
     time = slice(-suffix, _TIME_BYTES - suffix)
@@ -86,7 +86,7 @@ def make_filter(plan: TimedPlan) -> Callable[[bytes], bool]:
         return of_windows(row_key) and start_first <= row_key[tail] <= start_last
 
     def of_versions(row_key: bytes) -> bool:
-        # The mark of a tombstone begins where it ends.
+        # The mark of a tombstone begins and ends at the same time.
         return of_sessions(row_key) and row_key[time] != row_key[tail]
 
     if plan.type is StoreType.WINDOW and plan.key_from == highest is not None:
@@ -96,7 +96,7 @@ def make_filter(plan: TimedPlan) -> Callable[[bytes], bool]:
 
 
 def _windows_of_key(key: bytes, plan: TimedPlan) -> Callable[[bytes], bool]:
-    """Of row keys of one length, those between two that begin alike begin so too."""
+    """Row keys of one length between two bounds with the same key have that key, too."""
     size = len(key) + WINDOW_SUFFIX_BYTES
     low = key + encode_time(plan.earliest) + bytes(_SEQUENCE_BYTES)
     high = key + encode_time(plan.latest) + b"\xff" * _SEQUENCE_BYTES
@@ -105,7 +105,7 @@ def _windows_of_key(key: bytes, plan: TimedPlan) -> Callable[[bytes], bool]:
 
 
 def make_time_order(store_type: StoreType) -> Callable[[bytes], TimeOrder]:
-    """The function (row key) -> what sorts it by time, then key."""
+    """Makes the function (row key) -> sort key by time, then key."""
     suffix = suffix_bytes(store_type)
     time = slice(-suffix, _TIME_BYTES - suffix)
     return lambda row_key: (row_key[time], row_key[:-suffix], row_key[-suffix:])

@@ -1,7 +1,7 @@
-"""The first rows of many by time, in memory that the page bounds, not the rows. Pure.
+"""The first rows by time, in memory that the page's limits bound. Pure.
 
-Rows lie by key. A page by time looks at all of them and keeps the first so many; nothing is sorted
-on disk. What was dropped lies behind all that was kept, so a page is always a whole stretch.
+Rows are stored by key. A page by time scans all of them, and keeps the first ones; nothing is
+sorted on disk. All dropped rows come after all kept ones, so a page has no gaps.
 """
 
 from typing import Generic, TypeVar
@@ -12,27 +12,27 @@ Payload = TypeVar("Payload")
 
 
 class TimePage(Generic[Payload]):
-    """The first rows in time order, up to so many and to so many bytes, one at least."""
+    """The first rows in time order, within a number of rows and of bytes, but at least one."""
 
     def __init__(self, rows_max: int, bytes_max: int, *, reverse: bool) -> None:
-        """Empty. With `reverse`, the last rows, from the last on."""
+        """With `reverse` it keeps the last rows, from the last on."""
         self._rows_max = rows_max
         self._bytes_max = bytes_max
         self._reverse = reverse
         self.kept: list[tuple[TimeOrder, int, Payload]] = []
         self.bytes_kept = 0
-        self._fence: TimeOrder | None = None  # What lies behind it cannot be in the page.
-        self.is_cut = False  # Whether anything was left out.
+        self._fence: TimeOrder | None = None  # Rows after it cannot be in the page.
+        self.is_cut = False  # Whether a row was dropped.
 
     def wants(self, order: TimeOrder) -> bool:
-        """Whether a row may still be in the page."""
+        """Whether a row may be in the page."""
         fence = self._fence
         if fence is None:
             return True
         return order > fence if self._reverse else order < fence
 
     def add(self, order: TimeOrder, size: int, payload: Payload) -> None:
-        """Takes a row of `size` bytes."""
+        """Adds a row of `size` bytes."""
         if not self.wants(order):
             self.is_cut = True
             return
@@ -42,7 +42,7 @@ class TimePage(Generic[Payload]):
             self._cut()
 
     def end_at(self, order: TimeOrder) -> None:
-        """Nothing behind `order` may be given: what lies there is not known whole."""
+        """Drops the rows after `order`, since not all rows after it are known."""
         inside = [one for one in self.kept if not self._is_behind(one[0], order)]
         self.is_cut = self.is_cut or len(inside) < len(self.kept)
         self.kept = inside
@@ -59,7 +59,7 @@ class TimePage(Generic[Payload]):
         self.kept.sort(key=lambda one: one[0], reverse=self._reverse)
         count = total = 0
         for _, size, _ in self.kept:
-            # One row at least: a page that gives nothing would never go on.
+            # At least one row: with an empty page a query would never advance.
             if count and (count >= self._rows_max or total + size > self._bytes_max):
                 break
             count, total = count + 1, total + size

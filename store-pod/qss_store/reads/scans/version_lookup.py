@@ -1,8 +1,8 @@
-"""Versions of one key in one state of a partition, by the time they were valid at.
+"""Finds versions of one key in one state of a partition, by the time of their validity.
 
 A row is (row key, value); the latest version's row key ends at STILL_VALID. Replaced versions that
-end at stream time - retention or before are hidden, and so is what was valid then: a time older
-than the retention, or a range that ends before it, finds the latest version or nothing, as Kafka's.
+end at stream time - retention or before are hidden. So a time older than the retention, or a range
+that ends before it, finds the latest version or nothing, as in Kafka.
 """
 
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ def versions_in(reading: Reading) -> VersionedView:
 
 
 def find_version(versions: VersionedView, key: bytes, as_of: int | None) -> Row | None:
-    """The version of a key that was valid at a time, the latest without one; None: no value then.
+    """The version of a key that was valid at `as_of`; None if it had no value then.
 
-    Raises MalformedBytesError for a damaged row.
+    Without `as_of` it is the latest version. Raises MalformedBytesError for a damaged row.
     """
     latest = _latest_of(versions, key)
     if latest is not None and (as_of is None or _valid_from(latest) <= as_of):
@@ -41,12 +41,12 @@ def find_version(versions: VersionedView, key: bytes, as_of: int | None) -> Row 
     if as_of is None or not is_kept(versions, as_of) or not 0 <= as_of < STILL_VALID:
         return None
     row = versions.ends_after(key, as_of)
-    # The mark of a tombstone begins where it ends: it was valid never.
+    # The mark of a tombstone begins and ends at the same time: it was never valid.
     return row if row is not None and _valid_from(row) <= as_of else None
 
 
 def is_kept(versions: VersionedView, time: int) -> bool:
-    """Whether what was valid at a time is kept: back to stream time - retention."""
+    """Whether versions that were valid at a time are kept: back to stream time - retention."""
     return time >= versions.history.earliest_visible - 1
 
 
@@ -66,9 +66,9 @@ def _valid_from(row: Row) -> int:
 def open_versions(
     versions: VersionedView, plan: TimedPlan, last_key: bytes | None
 ) -> Iterator[Row]:
-    """The rows among which are all that a plan asks for, in order of time, after `last_key`.
+    """Rows that include all rows of a plan, in order of time, after `last_key`.
 
-    Marks, and rows of other keys that lie between, are among them: the plan's filter tells.
+    Marks, and rows of other keys between them, are included: the plan's filter drops them.
     """
     key = plan.key_from
     assert key is not None, "versions are asked for by key"
@@ -93,7 +93,7 @@ def open_versions(
 
 
 def _upper(versions: VersionedView, key: bytes, last: int) -> bytes:
-    """The first row key behind those of versions that are valid from `last` or before."""
+    """The upper bound, exclusive, of row keys of versions that are valid from `last` or before."""
     if not 0 <= last < STILL_VALID:
         return key if last < 0 else versions.end_of(key)
     covering = versions.ends_after(key, last)
@@ -103,9 +103,9 @@ def _upper(versions: VersionedView, key: bytes, last: int) -> bytes:
 
 
 def _resumed_below(key: bytes, last_key: bytes) -> bytes:
-    """Behind the rows before the last one given, backward.
+    """The upper bound of a backward scan after `last_key`.
 
-    The latest version may have been replaced since then: it is not given twice.
+    If the latest version was replaced since then, it is not returned twice.
     """
     if len(last_key) == len(key) + VERSION_SUFFIX_BYTES:
         _, valid_from, valid_to = decode_version_key(last_key)
