@@ -1,4 +1,4 @@
-"""A database's files, seen from outside of it."""
+"""Reads a database's files without opening the database."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 def make_directory(path: Path) -> None:
-    """Makes a directory and its parents, durably: each one is synced into the one above it."""
+    """Makes a directory and its parents, and syncs each parent."""
     if path.is_dir():
         return
     make_directory(path.parent)
@@ -30,18 +30,18 @@ def sync_directory(path: Path) -> None:
 
 
 def newest_log(path: Path) -> tuple[int, int]:
-    """Number and bytes of the newest write-ahead log of a database; (0, 0) where there is none.
+    """Number and bytes of the newest write-ahead log of a database; (0, 0) if there is none.
 
-    One without a byte may not be on the disk yet: nothing of it was synced.
+    Empty logs are left out: nothing in them was synced.
     """
     return max((one for one in _logs(path).items() if one[1]), default=(0, 0))
 
 
 def check_log(path: Path, synced: SyncedFiles) -> None:
-    """Raises CorruptionError where a write-ahead log holds less than was synced.
+    """Raises CorruptionError if a write-ahead log holds less than was synced.
 
-    To be called before the database is opened, which may delete the log. One that is not there any
-    more is no damage where there is a newer one: its rows are in tables.
+    Call it before the database is opened, which may delete the log. A missing log is no damage if a
+    newer one exists: its rows are in tables.
     """
     logs = _logs(path)
     held = logs.get(synced.log_number)
@@ -63,12 +63,12 @@ def _logs(path: Path) -> dict[int, int]:
         try:
             logs[int(file.stem)] = file.stat().st_size
         except FileNotFoundError:
-            continue  # It was deleted meanwhile: its rows are in tables.
+            continue  # It was deleted meanwhile; its rows are in tables.
     return logs
 
 
 def translated_os_error(error: OSError) -> StoreError:
-    """Our error for one that a database's files, or their directory, gave."""
+    """The StoreError for an OSError of a database's files or their directory."""
     if error.errno in _FULL:
         return DiskFullError(f"the volume is full: {error}")
     if error.errno in _PASSING:

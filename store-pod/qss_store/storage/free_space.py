@@ -1,4 +1,4 @@
-"""Whether a volume has room for another write."""
+"""Checks that a volume has room for another write."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 from qss_core.errors import DiskFullError
 
 _FULL_BELOW_BYTES = 32 * 1024 * 1024
-# With so much room nobody can fill the volume before it is looked at again: small writes go on.
+# With so much room the volume cannot fill up before the next look, so small writes pass.
 _PLENTY_BYTES = 4 * 1024 * 1024 * 1024
 _LOOK_EVERY_S = 0.1
 _SMALL_BYTES = 1024 * 1024
@@ -21,11 +21,11 @@ class Room:
     plenty_until_s: float = 0.0  # Monotonic.
 
     def check(self, path: Path, more_bytes: int, *, makes_room: bool = False) -> None:
-        """Raises DiskFullError for what would fill the volume to its end.
+        """Raises DiskFullError for a write that could fill the volume.
 
-        A write-ahead log that has met the end once takes no write again until the database is
-        opened anew, however much room there is by then. What makes room may use half of what is
-        kept back.
+        After a write-ahead log has met a full volume once, it takes no write until the database is
+        opened again, even if there is room by then. A write that `makes_room` may use half of the
+        reserve.
         """
         now_s = time.monotonic()
         if now_s < self.plenty_until_s and more_bytes < _SMALL_BYTES:
@@ -39,7 +39,7 @@ class Room:
 
 
 def no_room_to_open(path: Path) -> DiskFullError:
-    """That a database was not opened: RocksDB writes files to open one."""
+    """The error of a database that was not opened, since RocksDB writes files to open one."""
     volume = os.statvfs(path)
     free, size = (blocks * volume.f_frsize for blocks in (volume.f_bavail, volume.f_blocks))
     return DiskFullError(

@@ -1,8 +1,8 @@
-"""Which index rows a row of a store of a user's own type has. Pure, but for the user's code.
+"""Makes the index rows of a row in a store of a custom type. Pure, except for the user's code.
 
 A row of the index family has no value; its key is: number of the index (1) | index key, its 00
-bytes as 00 FF | 00 00 | the row's key. So rows lie by index, by index key, by key. Index keys are
-the bytes of their serde, of numbers so that negative ones come before the others.
+bytes as 00 FF | 00 00 | the row's key. So rows are ordered by index, index key and key. Index keys
+are the bytes of their serde, changed for numbers so that negative ones come first.
 """
 
 import hashlib
@@ -25,21 +25,21 @@ from qss_core.serdes.registry import Serde, serde_of
 from qss_store.runtime.plugins import Extensions, IndexedStore
 
 INDEXES_MAX = 16  # Of one store.
-INDEX_KEYS_MAX = 16  # Of one row. Not settings: replicas have to agree on what a row may have.
+INDEX_KEYS_MAX = 16  # Of one row. Not settings: all replicas need the same limits.
 INDEX_KEY_BYTES_MAX = 1024
 NAME_CHARS_MAX = 63
-# Without lists and json: their bytes have no order that means something.
+# Without lists and json, whose bytes have no useful order.
 INDEX_SERDES = (
     *("bytes", "string", "int16", "int32", "int64"),
     *("float32", "float64", "boolean", "uuid"),
 )
-_LAYOUT = 1  # Of the index rows: another one means that indexes are made anew.
+_LAYOUT = 1  # Of the index rows; another version means that indexes are rebuilt.
 _END = b"\x00\x00"
 _LOG = logging.getLogger(__name__)
 
 
 class Index:
-    """One index: its number among those of its store, and the serde of its keys."""
+    """One index: its number within the store, and the serde of its keys."""
 
     def __init__(self, name: str, number: int, serde: Serde) -> None:
         """`number` is the first byte of its rows."""
@@ -50,7 +50,7 @@ class Index:
         self._unflip = _UNFLIPS.get(serde.name, _same)
 
     def head(self, index_key: Any) -> bytes:
-        """What the rows of an index key begin with. Raises MalformedRequestError."""
+        """The beginning of the rows of an index key. Raises MalformedRequestError."""
         data = self.serde.encode(self.serde.from_json(index_key))
         if len(data) > INDEX_KEY_BYTES_MAX:
             raise MalformedRequestError(
@@ -59,7 +59,7 @@ class Index:
         return self._start + self._flip(data).replace(b"\x00", b"\x00\xff") + _END
 
     def bounds(self, lower: Any, upper: Any) -> tuple[bytes, bytes]:
-        """The first row key of a range, and the first one behind it; both bounds are inclusive."""
+        """The bounds of the row keys of an inclusive range: lower <= row key < upper."""
         first = self._start if lower is None else self.head(lower)
         end = bytes((self._start[0] + 1,))
         if upper is not None:
@@ -80,10 +80,10 @@ class Index:
 
 
 class Indexing:
-    """The indexes of one store, as its type says them."""
+    """The indexes of one store, as its type declares them."""
 
     def __init__(self, name: str, store: IndexedStore, definition: StoreDefinition) -> None:
-        """Raises StoreTypeRefusedError for a type that does not say what indexes it has."""
+        """Raises StoreTypeRefusedError for a type that does not declare its indexes correctly."""
         if not isinstance(store, IndexedStore):
             raise _unusable(name, "it needs version, indexes and index_keys")
         self.name = name
@@ -98,7 +98,7 @@ class Indexing:
         self.fingerprint = hashlib.blake2b(msgspec.json.encode(said), digest_size=8).hexdigest()
 
     def index(self, name: str) -> Index:
-        """An index. Raises MalformedRequestError, which names all that there are."""
+        """An index. Raises MalformedRequestError, which names all indexes."""
         if name not in self.indexes:
             known = ", ".join(self.indexes)
             raise MalformedRequestError(f"there is no index {name[:80]!r}: there are {known}")
@@ -107,7 +107,7 @@ class Indexing:
     def rows_of(self, key: bytes, value: bytes) -> dict[bytes, bytes]:
         """The index rows of a row, by their keys.
 
-        Raises StoreTypeFailedError for whatever the type does wrong.
+        Raises StoreTypeFailedError for every error of the type.
         """
         try:
             said = self._index_keys(self._key_of(key), self._value_of(value))
@@ -122,7 +122,7 @@ class Indexing:
         return rows
 
     def _failed(self, does: str, key: bytes, what: str, more: str = "") -> StoreTypeFailedError:
-        """The failure at a row: the key and what there is `more` to say are not for everybody."""
+        """The failure at a row; its message has neither the key nor `more`, its text has both."""
         who = f"the store type {self.name} (version {self.version}) {does} the row"
         digest = hashlib.blake2b(key, digest_size=4).hexdigest()
         return StoreTypeFailedError(
@@ -131,7 +131,7 @@ class Indexing:
         )
 
     def check(self, key: bytes, value: bytes) -> None:
-        """Refuses a row of a writer that the type cannot take, by MalformedRequestError."""
+        """Raises MalformedRequestError for a writer's row that the type cannot take."""
         try:
             self.rows_of(key, value)
         except StoreTypeFailedError as error:
@@ -147,7 +147,7 @@ class Indexing:
 def indexing_of(definition: StoreDefinition, extensions: Extensions) -> Indexing | None:
     """The indexes of a store; None for the built-in types.
 
-    Raises StoreTypeRefusedError where no package has the type, it cannot be used, or does not take
+    Raises StoreTypeRefusedError if no package has the type, the type is not usable, or it refuses
     the options.
     """
     if definition.type is not StoreType.CUSTOM:
@@ -195,11 +195,11 @@ def _checked_indexes(name: str, indexes: Mapping[str, str]) -> dict[str, Index]:
 
 
 def _reader_of(serde: Serde) -> Callable[[bytes], Any]:
-    """The function (stored bytes) -> the object that an answer shows."""
+    """Makes the function (stored bytes) -> the object that an answer shows."""
     return lambda data: serde.to_json(serde.decode(data))
 
 
-# --- The order of numbers: their bytes, so that bytes compare as they do
+# --- Bytes of numbers that sort like the numbers
 
 
 def _same(data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The engine's in-memory twin: the reference that the RocksDB engine is tested against."""
+"""The in-memory engine: the reference that the RocksDB engine is tested against."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from qss_store.storage.engine import FIXED_FAMILIES, Batch, Get
 
 
 class MemoryBatch:
-    """Writes in the order given; a None value deletes."""
+    """Writes in order; a None value deletes."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[str, bytes, bytes | None]] = []
@@ -17,7 +17,6 @@ class MemoryBatch:
         self.writes.append((family, key, value))
 
     def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Sets many rows; a None value deletes."""
         self.writes.extend((family, key, value) for key, value in zip(keys, values, strict=True))
 
     def delete(self, family: str, key: bytes) -> None:
@@ -35,7 +34,6 @@ class MemoryFamilyView:
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys."""
         return [self._rows.get(key) for key in keys]
 
     def reader(self) -> Get:
@@ -46,7 +44,6 @@ class MemoryFamilyView:
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with lower <= key < upper in key order."""
         keys = self._rows.irange(lower, upper, inclusive=(True, False), reverse=reverse)
         return ((key, self._rows[key]) for key in keys)
 
@@ -54,7 +51,7 @@ class MemoryFamilyView:
 
 
 class MemoryEngine:
-    """Families as sorted dictionaries; nothing outlives the process."""
+    """Families as sorted dictionaries; the rows end with the process."""
 
     def __init__(self) -> None:
         self._families: dict[str, SortedDict[bytes, bytes]] = {
@@ -65,7 +62,6 @@ class MemoryEngine:
         return MemoryBatch()
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:  # noqa: ARG002
-        """Applies a batch at once."""
         assert isinstance(batch, MemoryBatch), "a batch belongs to its engine"
         unknown = {family for family, _, _ in batch.writes} - self._families.keys()
         assert not unknown, f"no such family: {unknown}"
@@ -80,40 +76,33 @@ class MemoryEngine:
     def sync(self) -> None: ...
 
     def get(self, family: str, key: bytes) -> bytes | None:
-        """The newest value, or None."""
         value: bytes | None = self._families[family].get(key)
         return value
 
     def scan(
         self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with lower <= key < upper, as of the call."""
         return self.snapshot(family).scan(lower=lower, upper=upper)
 
     def snapshot(self, family: str) -> MemoryFamilyView:
-        """The family as of now."""
         return MemoryFamilyView(self._families[family].copy())
 
     def families(self) -> frozenset[str]:
-        """The names of all families."""
         return frozenset(self._families)
 
     def create_family(self, family: str) -> None:
         self._families.setdefault(family, SortedDict())
 
     def drop_family(self, family: str) -> None:
-        """Removes a family and its rows."""
         self._families.pop(family, None)
 
     def compact_family(self, family: str, below: bytes) -> None:
-        """Nothing is kept of deleted rows."""
+        """Does nothing: deleted rows are not kept."""
 
     def approximate_count(self, family: str) -> int:
-        """How many rows a family has."""
         return len(self._families[family])
 
     def size_bytes(self) -> int:
-        """The bytes of all keys and values."""
         return sum(
             len(key) + len(value)
             for family in self._families.values()

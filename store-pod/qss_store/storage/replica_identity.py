@@ -1,4 +1,4 @@
-"""What a replica's database says of itself: whose rows these are, and who serves them."""
+"""The configuration, store and pod that a replica's database belongs to, in its meta family."""
 
 from collections.abc import Mapping
 
@@ -18,9 +18,9 @@ def newest_configuration(
     wanted: PartitionConfiguration,
     pod: Ordinal,
 ) -> PartitionConfiguration:
-    """The configuration that is held, or the one that is wanted where that is newer.
+    """The newer of the held and the wanted configuration.
 
-    Raises CorruptionError where the database is of another partition, pod or store.
+    Raises CorruptionError if the database belongs to another partition, pod or store.
     """
     if meta.get(_ORDINAL, _encoded(pod)) != _encoded(pod):
         raise CorruptionError(
@@ -40,7 +40,7 @@ def newest_configuration(
 
 
 def is_new(engine: Engine) -> bool:
-    """Whether no replica has ever begun in this database."""
+    """Whether no replica has begun in this database."""
     return engine.get(META, _CONFIGURATION) is None
 
 
@@ -50,19 +50,18 @@ def is_kept(
     configuration: PartitionConfiguration,
     pod: Ordinal,
 ) -> bool:
-    """Whether the engine has all of it: a full disk can be opened and read."""
+    """Whether the engine has all three values already, so that a full disk needs no write."""
     kept = tuple(engine.get(META, name) for name in (_CONFIGURATION, _DEFINITION, _ORDINAL))
     return kept == (encode(configuration), encode(definition), _encoded(pod))
 
 
 def put_configuration(batch: Batch, configuration: PartitionConfiguration, pod: Ordinal) -> None:
-    """Adds the configuration, and the pod whose replica this is, to a batch."""
+    """Adds the configuration and the replica's pod to a batch."""
     batch.put(META, _CONFIGURATION, encode(configuration))
     batch.put(META, _ORDINAL, _encoded(pod))
 
 
 def put_definition(batch: Batch, definition: StoreDefinition) -> None:
-    """Adds the definition to a batch."""
     batch.put(META, _DEFINITION, encode(definition))
 
 

@@ -1,8 +1,8 @@
-"""The RocksDB engine: one database a replica, one block cache and one write-buffer budget a pod.
+"""The RocksDB engine: a database per replica; block cache and write-buffer budget per pod.
 
-rocksdict holds the interpreter's lock in `write` and `get` and releases it in `flush_wal`; who
-calls decides how much is written at once. Options are named for every family at each open, because
-those of an unnamed family silently become RocksDB's defaults.
+rocksdict holds the interpreter's lock in `write` and `get`, and releases it in `flush_wal`; the
+caller limits the size of a write. Every open names the options of every family, since an unnamed
+family silently gets RocksDB's defaults.
 """
 
 import logging
@@ -41,7 +41,7 @@ _WRITE_BUFFER_BYTES = 16 * 1024 * 1024
 _PAYLOAD_BUFFER_BYTES = 32 * 1024 * 1024
 _WAL_BYTES_MAX = 64 * 1024 * 1024
 _BLOOM_BITS_PER_KEY = 10
-# With a hash of its keys in each block, larger blocks make points quicker: fewer of them to find.
+# With a hash of its keys in each block, larger blocks make point reads faster.
 _BLOCK_BYTES = 16 * 1024
 _KEYS_PER_HASH_SLOT = 0.75
 _MISSING = "key not found"
@@ -49,7 +49,7 @@ _MISSING = "key not found"
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """What all replicas of a pod share: memory, in bytes, and the room on their volume."""
+    """What all replicas of a pod share: memory in bytes, and the room on their volume."""
 
     cache: Cache
     cache_bytes: int
@@ -58,7 +58,6 @@ class MemoryBudget:
 
     @classmethod
     def of(cls, *, cache_bytes: int, write_buffer_bytes: int) -> "MemoryBudget":
-        """A block cache and a write-buffer budget."""
         return cls(
             Cache(cache_bytes),
             cache_bytes,
@@ -77,7 +76,6 @@ class RocksBatch:
         self.raw.put(key, value, self._handles[family])
 
     def put_rows(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Sets many rows; a None value deletes."""
         handle = self._handles[family]
         if None not in values:
             deque(map(self.raw.put, keys, values, repeat(handle)), maxlen=0)
@@ -93,20 +91,20 @@ class RocksBatch:
 
 
 class RocksDbFamilyView:
-    """One family at one moment.
+    """A view of one family at one moment.
 
     rocksdict's snapshots answer `get` as of their moment, but their iterators read the newest
-    state. So scans share one iterator of the family, which pins the moment when it is opened: at
-    the first scan, or by `pin` before the family is written again. Each scan takes it for a stretch
-    of rows and seeks to where it was; only one thread may do so. Before that, a scan forward has an
-    iterator of its own, which is quicker, and the shared one only has its last word.
+    state. So scans share one iterator of the family, which fixes the moment when it is opened: at
+    the first scan, or by `pin` before the family is written again. Each scan uses the iterator for
+    a stretch of rows, and seeks to its own place first; only one thread may do so. Until `pin` a
+    forward scan has its own, faster iterator, and uses the shared one only after its last row.
     """
 
     def __init__(self, family: Rdict) -> None:
         self._family: Rdict | None = family
         self._raw: RocksSnapshot | None = family.snapshot()
         self._cursor: Held | None = None
-        self._is_newest = True  # Until `pin`: the family is as it was.
+        self._is_newest = True  # Until `pin`: the family has not changed.
 
     def get(self, key: bytes) -> bytes | None:
         raw, family = self._raw, self._family
@@ -114,7 +112,7 @@ class RocksDbFamilyView:
         if not self._is_newest:
             return _read((raw, family), key)
         assert family is not None, "closed with the snapshot"
-        try:  # Quicker, above all where there is no such key.
+        try:  # This is faster, above all for a missing key.
             newest: bytes | None = family.get(key)
         except Exception as error:
             raise translated(error) from error
@@ -123,8 +121,8 @@ class RocksDbFamilyView:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of many keys.
 
-        While the family is as it was, by one call of its own, which knows no snapshots and is twice
-        as fast as a call for each key.
+        While the family has not changed, one call without a snapshot reads them, twice as fast as a
+        call for each key.
         """
         raw = self._raw
         assert raw is not None, "the snapshot is closed"
@@ -149,13 +147,13 @@ class RocksDbFamilyView:
         return values
 
     def reader(self) -> Get:
-        """Gets of this moment, also after `close`."""
+        """A function that gets rows of this moment, also after `close`."""
         assert self._raw is not None, "the snapshot is closed"
-        # With the family: somebody may drop it meanwhile.
+        # Keep the family, too: it may be dropped meanwhile.
         return partial(_read, (self._raw, self._family))
 
     def pin(self) -> None:
-        """Holds the family's rows as they are, for all reads to come."""
+        """Fixes the view for all later reads."""
         self._held()
         self._is_newest = False
 
@@ -168,14 +166,13 @@ class RocksDbFamilyView:
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with lower <= key < upper in key order."""
         cursor = self._held()
         if reverse:
             return backward(cursor, lower, upper)
         return (newest if self._is_newest else forward)(cursor, lower, upper)
 
     def close(self) -> None:
-        """Lets go of the moment; a scan that runs keeps the iterator."""
+        """Releases the state; a running scan keeps the iterator."""
         self._family = None
         self._raw = None
         self._cursor = None
@@ -192,7 +189,7 @@ def _read(held: tuple[RocksSnapshot, Rdict | None], key: bytes) -> bytes | None:
 
 
 def _check_files(path: Path) -> None:
-    """RocksDB would take files that no CURRENT names for rubbish, and delete them."""
+    """Raises CorruptionError for files without CURRENT, which RocksDB would delete."""
     if (path / "CURRENT").exists():
         return
     if any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
@@ -201,9 +198,9 @@ def _check_files(path: Path) -> None:
 
 class RocksDbEngine:
     def __init__(self, path: Path, budget: MemoryBudget, *, salvages: bool = False) -> None:
-        """Opens or makes the database; CorruptionError where its files are damaged.
+        """Opens or makes the database. Raises CorruptionError if its files are damaged.
 
-        With `salvages` it opens up to the first damage in its write-ahead log, and loses the rest.
+        With `salvages` it reads the write-ahead log up to the first damage, and loses the rest.
         """
         self._path = path
         self._salvages = salvages
@@ -245,13 +242,13 @@ class RocksDbEngine:
         options.set_write_buffer_size(
             _PAYLOAD_BUFFER_BYTES if family == PAYLOAD else _WRITE_BUFFER_BYTES
         )
-        # A torn tail is what a crash leaves; a flip in the middle must be refused, not skipped.
+        # A crash leaves a torn tail; damage in the middle must be refused, not skipped.
         options.set_wal_recovery_mode(
             DBRecoveryMode.point_in_time()
             if self._salvages
             else DBRecoveryMode.tolerate_corrupted_tail_records()
         )
-        # A log file is kept, and replayed at the next open, while any family has rows only there.
+        # A log file stays, and is replayed at the next open, while any family has rows only in it.
         options.set_max_total_wal_size(_WAL_BYTES_MAX)
         options.set_max_background_jobs(2)
         options.set_keep_log_file_num(2)
@@ -267,7 +264,7 @@ class RocksDbEngine:
         return RocksBatch(self._handles)
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
-        """Applies a batch at once; holds the interpreter's lock while it does."""
+        """Applies a batch at once; holds the interpreter's lock meanwhile."""
         assert isinstance(batch, RocksBatch), "a batch belongs to its engine"
         size = batch.raw.size_in_bytes()
         self._budget.room.check(self._path, size, makes_room=makes_room)
@@ -285,14 +282,13 @@ class RocksDbEngine:
                 raise translated(error) from error
 
     def mark(self) -> SyncedFiles:
-        """Syncs, and tells what the files hold at least from now on."""
+        """Syncs, and returns the state that the files have at least from now on."""
         writes = self._db.latest_sequence_number()
         number, size = newest_log(self._path)
         self.sync()
         return SyncedFiles(log_number=number, log_bytes=size, writes=writes)
 
     def get(self, family: str, key: bytes) -> bytes | None:
-        """The newest value, or None."""
         try:
             value: bytes | None = self.column_families[family].get(key)
         except Exception as error:
@@ -302,16 +298,14 @@ class RocksDbEngine:
     def scan(
         self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with lower <= key < upper, as of the call."""
         rows = self.column_families[family]
         return forward((rows.iter(), rows), lower, upper)
 
     def snapshot(self, family: str) -> RocksDbFamilyView:
-        """The family as of now."""
         return RocksDbFamilyView(self.column_families[family])
 
     def families(self) -> frozenset[str]:
-        """The names of all families but RocksDB's own default one."""
+        """The names of all families except RocksDB's own default family."""
         return frozenset(self.column_families) - {_DEFAULT_FAMILY}
 
     def create_family(self, family: str) -> None:
@@ -327,7 +321,7 @@ class RocksDbEngine:
         self._handles[family] = self._db.get_column_family_handle(family)
 
     def drop_family(self, family: str) -> None:
-        """Removes a family and its rows; releases the interpreter's lock."""
+        """Drops a family and its rows; releases the interpreter's lock."""
         if self.column_families.pop(family, None) is None:
             return
         del self._handles[family]
@@ -339,7 +333,7 @@ class RocksDbEngine:
 
     def compact_family(self, family: str, below: bytes) -> None:
         """Rewrites the files of that range; releases the interpreter's lock."""
-        # Otherwise a lone file is moved to the last level as it is.
+        # Otherwise a single file is moved to the last level unchanged.
         how = CompactOptions()
         how.set_bottommost_level_compaction(BottommostLevelCompaction.force())
         how.set_exclusive_manual_compaction(False)
@@ -353,11 +347,11 @@ class RocksDbEngine:
             family.flush()
 
     def approximate_count(self, family: str) -> int:
-        """RocksDB's estimate; far off where rows are overwritten often."""
+        """RocksDB's estimate, which is far off if rows are often overwritten."""
         return self.column_families[family].property_int_value("rocksdb.estimate-num-keys") or 0
 
     def size_bytes(self) -> int:
-        """Bytes of all live files and memtables."""
+        """The bytes of all live files and memtables."""
         names = ("rocksdb.total-sst-files-size", "rocksdb.size-all-mem-tables")
         return sum(
             family.property_int_value(name) or 0
@@ -366,9 +360,9 @@ class RocksDbEngine:
         )
 
     def close(self) -> None:
-        """Closes the database; what runs for a caller that has gone is waited for: it has no end.
+        """Closes the database, after a running sync or compaction ends, however long that takes.
 
-        That is a sync, or a compaction. What was synced stays also where the close fails.
+        Synced rows survive a failed close.
         """
         with self._compacting, self._syncing:
             self.column_families.clear()
@@ -378,5 +372,5 @@ class RocksDbEngine:
             except Exception as error:  # noqa: BLE001 damage, or a full disk: said and logged.
                 _LOG.error("%s did not close well: %s", self._path, error)
             finally:
-                # Where families were made, the object holds the files' lock also when it is closed.
+                # After families were made, the object holds the files' lock even when it is closed.
                 del self._db

@@ -1,4 +1,4 @@
-"""Scans over an iterator of RocksDB, which others may use between two stretches of rows."""
+"""Scans over a RocksDB iterator that several scans share, a stretch of rows at a time."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from qss_store.storage.stretches import (
 )
 
 FULL = "the volume is full: free space or make it larger; nothing is lost"
-# Of what ends by itself: files that another process has locked, limits of this one.
+# Errors that end by themselves: locked files, limits of this process.
 _PASSING = (
     "/LOCK: ",
     "Too many open files",
@@ -28,14 +28,14 @@ _PASSING = (
     "Resource temporarily unavailable",
 )
 
-# An iterator reads freed memory where nobody else holds its family and the family was dropped.
+# An iterator reads freed memory if its family was dropped and no reference to it is left.
 Held = tuple[RdictIter, Rdict]
 
 
 def newest(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:
-    """As `forward`, and quicker, while the family is still as the cursor has it."""
+    """As `forward`, and faster, while the family has not changed since the cursor was opened."""
     _cursor, family = held
-    # Opened now: it sees what is there now.
+    # Opened now, so it sees the present rows.
     rows = cast(Iterator[tuple[bytes, bytes]], family.items(from_key=lower))
     return RowStretches.of(_of_newest(held, rows, lower, upper))
 
@@ -53,12 +53,12 @@ def _of_newest(
         yield some
         lower = last_key + b"\x00"
         count = min(2 * count, STRETCH_ROWS)
-    # At a damaged block these rows end without a word: the cursor has the last one.
+    # These rows end silently at a damaged block; the cursor checks for one.
     yield from _forward(held, lower, upper)
 
 
 def forward(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretches:
-    """Rows in order, in stretches: between two of them another scan may use the cursor."""
+    """Rows in order, in stretches; between two stretches another scan may use the cursor."""
     return RowStretches.of(_forward(held, lower, upper))
 
 
@@ -98,7 +98,7 @@ def backward(held: Held, lower: bytes | None, upper: bytes | None) -> RowStretch
 
 def _backward(held: Held, lower: bytes | None, upper: bytes | None) -> Iterator[Stretch]:
     cursor, _family = held
-    below = upper  # The rows still to come have smaller keys; None: all rows.
+    below = upper  # The next rows have smaller keys; None: all rows.
     first = _first_from(cursor, lower)
     if lower is not None and (first is None or (upper is not None and first >= upper)):
         return
@@ -135,10 +135,10 @@ def _descending(cursor: RdictIter, first: bytes | None, count: int) -> Stretch:
 
 
 def _first_from(cursor: RdictIter, lower: bytes | None) -> bytes | None:
-    """The first key that a scan with a lower bound has.
+    """The first key of a scan with a lower bound.
 
-    A scan backward ends there and does not look for one before it: where a million rows before it
-    were deleted, that would take a second.
+    A backward scan ends there without looking for a key before it: after a million deleted rows
+    that would take a second.
     """
     if lower is None:
         return None
@@ -149,7 +149,7 @@ def _first_from(cursor: RdictIter, lower: bytes | None) -> bytes | None:
 
 
 def _check_status(cursor: RdictIter) -> None:
-    """A damaged block also ends an iteration; only the status tells."""
+    """Raises the iterator's error: a damaged block also ends an iteration."""
     try:
         cursor.status()
     except Exception as error:
@@ -157,7 +157,7 @@ def _check_status(cursor: RdictIter) -> None:
 
 
 def translated(error: Exception) -> StoreError:
-    """Our error for one of RocksDB's, which come as bare exceptions with a text."""
+    """The StoreError for a RocksDB error, which is a bare exception with a text."""
     text = str(error)
     if "No space left" in text or "NoSpace" in text:
         return DiskFullError(FULL)

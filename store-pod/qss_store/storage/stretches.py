@@ -1,7 +1,7 @@
-"""Rows of a scan in stretches: some hundred at a time, whose keys and rows are lists.
+"""Rows of a scan in stretches of some hundred rows, with lists of keys and rows.
 
-A step of Python for each row costs more than RocksDB's own: whoever wants many rows takes them a
-stretch at a time, and converts and merges them so.
+A Python step for each row costs more than RocksDB's own work, so readers of many rows take, convert
+and merge them a stretch at a time.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,12 +14,12 @@ from qss_core.formats.values import RowConverter
 
 Row = tuple[bytes, bytes]
 
-FIRST_STRETCH_ROWS, STRETCH_ROWS = 16, 256  # Many scans want a few rows.
-STRETCH_BYTES = 256 * 1024  # Or one row more: as many scans as may run hold a stretch each.
+FIRST_STRETCH_ROWS, STRETCH_ROWS = 16, 256  # Many scans want only a few rows.
+STRETCH_BYTES = 256 * 1024  # Or one row more. Every running scan may hold a stretch.
 
 
 class Stretch(NamedTuple):
-    """Some rows that follow each other: their keys, as many rows, and the bytes of all."""
+    """Consecutive rows: their keys, as many rows, and the bytes of all."""
 
     keys: list[bytes]
     rows: list[bytes]
@@ -27,13 +27,13 @@ class Stretch(NamedTuple):
 
 
 class RowStretches(chain[Row]):
-    """The rows of a scan, one by one; `stretches_of` gives them as they come."""
+    """The rows of a scan one by one; `stretches_of` takes them in stretches."""
 
     stretches: Iterator[Stretch]
 
     @classmethod
     def of(cls, stretches: Iterator[Stretch]) -> Self:
-        """What is taken one way does not come the other way."""
+        """Rows that are taken one way do not come the other way."""
         rows = (zip(some.keys, some.rows, strict=True) for some in stretches)
         made = cast(Self, cls.from_iterable(rows))
         made.stretches = stretches
@@ -41,7 +41,7 @@ class RowStretches(chain[Row]):
 
 
 def stretches_of(rows: Iterator[Row], bytes_max: int = STRETCH_BYTES) -> Iterator[Stretch]:
-    """All rows; no stretch is empty. `bytes_max` is for rows that come one by one."""
+    """All rows; no stretch is empty. `bytes_max` limits stretches of rows that come one by one."""
     return rows.stretches if isinstance(rows, RowStretches) else _made_of(rows, bytes_max)
 
 
@@ -53,7 +53,7 @@ def _made_of(rows: Iterator[Row], bytes_max: int) -> Iterator[Stretch]:
 
 
 def up_to(bytes_max: int, source: Iterable[Row]) -> Stretch:
-    """The first rows, up to the one with which they have so many bytes."""
+    """The first rows, up to the row that reaches `bytes_max` bytes."""
     keys: list[bytes] = []
     rows: list[bytes] = []
     left = bytes_max
@@ -67,7 +67,7 @@ def up_to(bytes_max: int, source: Iterable[Row]) -> Stretch:
 
 
 def converted(stretches: Iterator[Stretch], convert: RowConverter) -> Iterator[Stretch]:
-    """The same keys, with their rows in another format.
+    """The same keys, with converted rows.
 
     Raises MalformedBytesError for a row of another format, after the rows before it.
     """
@@ -75,7 +75,7 @@ def converted(stretches: Iterator[Stretch], convert: RowConverter) -> Iterator[S
         made: list[bytes] = []
         malformed: MalformedBytesError | None = None
         try:
-            made.extend(map(convert, rows))  # It keeps those before a failure.
+            made.extend(map(convert, rows))  # It keeps the rows before a malformed one.
         except MalformedBytesError as error:
             malformed = error
         if made:
@@ -87,11 +87,11 @@ def converted(stretches: Iterator[Stretch], convert: RowConverter) -> Iterator[S
 def merged(
     newer: Iterator[Stretch], older: Iterator[Stretch], *, reverse: bool
 ) -> Iterator[Stretch]:
-    """Two scans in one, by key; the newer row of a key wins."""
+    """Merges two scans by key; the newer row of a key wins."""
     ends = _ends_backward if reverse else _ends_forward
     new, old = next(newer, None), next(older, None)
     while new is not None and old is not None:
-        # No row still to come from either one lies before the end of the one that ends first.
+        # No later row of either scan comes before the smaller of the two last keys.
         new_count, old_count = ends(new.keys, old.keys)
         if not old_count:
             yield cut(new, 0, new_count)
@@ -108,7 +108,7 @@ def merged(
 
 
 def _ends_forward(one: list[bytes], other: list[bytes]) -> tuple[int, int]:
-    """How many keys of each are not behind the end of the one that ends first."""
+    """The number of keys of each list that are not after the smaller of the two last keys."""
     end = min(one[-1], other[-1])
     return bisect_right(one, end), bisect_right(other, end)
 
@@ -130,7 +130,7 @@ def _merged_rows(new: Stretch, old: Stretch, *, reverse: bool) -> Stretch:
 
 
 def cut(some: Stretch, start: int, end: int | None = None) -> Stretch:
-    """A part of it, or all."""
+    """A part of the stretch, or all of it."""
     if start == 0 and (end is None or end == len(some.keys)):
         return some
     return _stretch(some.keys[start:end], some.rows[start:end])

@@ -1,8 +1,9 @@
-"""How a commit's rows are written.
+"""Writes the rows of a commit.
 
-A commit that fits one slice is one write. Otherwise `applying` is written first, then the slices,
-and the last one carries the meta rows: a replica that opens with `applying` set writes the whole
-commit again before it serves, which the log makes possible and puts and deletes make harmless.
+A commit that fits one slice is one write. Otherwise `applying` is written first, then the slices;
+the last slice carries the meta rows. A replica that opens with `applying` set writes the whole
+commit again before it serves. The log still has the commit, and repeated puts and deletes change
+nothing.
 """
 
 import asyncio
@@ -24,7 +25,6 @@ APPLYING = b"applying"
 
 
 def put_or_delete(batch: Batch, family: str, key: bytes, value: bytes | None) -> None:
-    """Adds a change to a batch."""
     if value is None:
         batch.delete(family, key)
     else:
@@ -32,7 +32,7 @@ def put_or_delete(batch: Batch, family: str, key: bytes, value: bytes | None) ->
 
 
 def read_payload(engine: Engine, offset: Offset) -> bytes:
-    """The rows of a changelog entry; CorruptionError where they are missing."""
+    """The rows of a changelog entry. Raises CorruptionError if they are missing."""
     payload = engine.get(PAYLOAD, encode_offset(offset))
     if payload is None:
         raise CorruptionError(f"the rows of entry {offset} are missing from the changelog")
@@ -40,7 +40,7 @@ def read_payload(engine: Engine, offset: Offset) -> bytes:
 
 
 async def drop_families(engine: Engine, families: Iterable[str]) -> None:
-    """Removes families, in a thread: it takes as long as a few syncs."""
+    """Drops families, in a thread: each takes as long as a few syncs."""
     for family in families:
         await run_blocking(engine.drop_family, family)
 
@@ -57,10 +57,10 @@ class CommitWriter:
         decoded: Callable[[Offset], Payload | None],
         limits: SliceLimits,
     ) -> None:
-        """Writes rows in the format of `families` where `placing` says.
+        """Writes rows in the format of `families`, to the places that `placing` chooses.
 
-        It holds `gate` while it does. Meanwhile nobody else may move rows, or change their format.
-        `decoded` has the rows of an entry that need not be read again.
+        It holds `gate` meanwhile, so that no other task moves rows or changes their format.
+        `decoded` returns the decoded rows of an entry, if they are in memory.
         """
         self._engine = engine
         self._decoded = decoded
@@ -73,10 +73,10 @@ class CommitWriter:
         self._gate = gate
 
     async def write(self, offset: Offset, plan: CommitPlan, last: Batch) -> int:
-        """Writes all rows, and `last`, the batch of meta rows, together with the last slice.
+        """Writes all rows; the last slice includes `last`, the batch of meta rows.
 
-        Families that are not there yet are made before their first rows. Returns how many rows
-        were dropped because their segment is expired.
+        It creates missing families before their first rows. Returns the number of rows that were
+        dropped because their segment is expired.
         """
         slices = store_slices(
             self._payloads(plan),
@@ -125,6 +125,6 @@ class CommitWriter:
         for part in self._placing.split(rows.keys, rows.values, rows.places):
             self._engine.create_family(part.family)
             batch.put_rows(part.family, part.keys, part.values)
-            # A row is in one family only: where an older format has it, it is there no more.
+            # A row is in one family only, so it is deleted from the families of older formats.
             for family in self._sources.get(part.family, ()):
                 batch.put_rows(family, part.keys, [None] * len(part.keys))

@@ -1,8 +1,8 @@
-"""Makes the index rows of a partition anew where its store's type says something else than before.
+"""Rebuilds the index rows of a partition after the store type's indexes have changed.
 
-They are made before the partition serves, a few rows at a time, with how far it came in the same
-batch: the process may end after any of them. Nobody writes rows meanwhile. The family of what the
-type said before is dropped when the new one is begun.
+It runs before the partition serves, so no rows are written meanwhile. It writes a few rows at a
+time, together with its progress: the process may end after any write. The family of the old indexes
+is dropped when the new build begins.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ _Rows = list[tuple[bytes, bytes]]
 
 
 class _State(Wire, frozen=True, kw_only=True):
-    """Of which index rows there are; `below`: so far only those of keys below, None: all."""
+    """The progress of a build: it has the rows of keys below `below`; None: all rows."""
 
     fingerprint: str
     below: bytes | None = None
 
 
 class IndexBuild:
-    """The making of one partition's index rows."""
+    """The build of one partition's index rows."""
 
     def __init__(
         self, engine: Engine, meta: Mapping[bytes, bytes], partition: int, limits: SliceLimits
     ) -> None:
-        """Goes on where `meta` says that it was."""
+        """Continues at the progress in `meta`."""
         self._engine = engine
         self._limits = limits
         self._partition = partition
@@ -47,7 +47,7 @@ class IndexBuild:
         self._rows = 0
 
     def begin(self, families: ColumnFamilies) -> None:
-        """To be called before families that are not needed are dropped."""
+        """Begins a build if the indexes have changed; call it before families are dropped."""
         indexing = families.indexing
         if indexing is None or (self._state and self._state.fingerprint == indexing.fingerprint):
             return
@@ -67,10 +67,10 @@ class IndexBuild:
         gate: asyncio.Lock,
         stalled: Callable[[DiskFullError], None],
     ) -> None:
-        """Makes what is missing, a few rows each time that it holds `gate`.
+        """Builds the missing index rows, a few rows each time that it holds `gate`.
 
-        `moved` is as for `Families.snapshot`. Tells `stalled` of a full disk, and tries again.
-        Raises StoreTypeFailedError at a row that the type cannot take; what was made stays.
+        `moved` is as for `ColumnFamilies.snapshot`. On a full disk it calls `stalled`, and tries
+        again. Raises StoreTypeFailedError for a row that the type refuses; finished rows stay.
         """
         while not self.is_done:
             try:
@@ -91,7 +91,7 @@ class IndexBuild:
             for some in _portions(rows, self._below, self._limits):
                 async with gate:
                     self._make(families, some)
-                await asyncio.sleep(0)  # Others take their turn.
+                await asyncio.sleep(0)  # Other requests take their turn.
         finally:
             rows.close()
         self._keep(_State(fingerprint=families.indexing.fingerprint))
@@ -124,7 +124,7 @@ class IndexBuild:
         self._state = state
 
     def report(self, families: ColumnFamilies) -> IndexReport | None:
-        """How far it is; None where all index rows are made."""
+        """The progress; None if all index rows are complete."""
         if self.is_done:
             return None
         everything = families.approximate_count(self._engine, -1)
@@ -132,7 +132,7 @@ class IndexBuild:
 
 
 def _portions(rows: FamilyView, below: bytes, limits: SliceLimits) -> Iterator[_Rows]:
-    """The rows from a key on, a few at a time, fewer where they are large."""
+    """The rows from a key on, in portions within the limits."""
     left = rows.scan(lower=below or None)
     while some := [*islice(left, limits.rows)]:
         size, start = 0, 0

@@ -1,8 +1,8 @@
-"""How the rows of a commit become the rows of a store: in slices, so that no reader waits long.
+"""Cuts the rows of a commit into slices, so that no reader waits long.
 
-rocksdict holds the interpreter's lock while it writes: the size of one write is what every reader
-may have to wait. So rows are written in slices of a bounded number of rows and bytes; readers stay
-on the state before the batch until the last one.
+rocksdict holds the interpreter's lock during a write, so every reader may wait for a whole write.
+Rows are therefore written in slices of limited rows and bytes; readers see the state before the
+batch until the last slice is written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,23 +18,23 @@ from qss_core.formats.values import Format, RowEncoder, encoder_of
 from qss_store.runtime.settings import Settings
 from qss_store.storage.placement.placed import Placing
 
-# So many rows are placed in one go, as long as they are small: most of its cost is not by row.
+# So many small rows are placed at once: most of the cost is per call, not per row.
 PLACED_ROWS_MAX = 5000
 PLACED_BYTES_MAX = 4 * 1024 * 1024
 SLICE_BYTES_MAX = 1024 * 1024
 INDEXED_SLICE_BYTES_MAX = 64 * 1024
-_DECODED_ROWS_MAX = 500  # Of a payload whose rows are large.
+_DECODED_ROWS_MAX = 500  # For a payload with large rows.
 
 
 class SliceLimits(NamedTuple):
-    """How much is written at once; one row that is larger is written alone."""
+    """The size of one write; a single row may exceed it."""
 
     rows: int
     size: int
 
 
 def slice_limits(settings: Settings, *, is_indexed: bool) -> SliceLimits:
-    """The limits of a store's commits, 1 row at least; `is_indexed`: it is of a user's own type."""
+    """The limits of a store's commits, at least 1 row; `is_indexed`: the store has indexes."""
     if is_indexed:
         return SliceLimits(max(1, settings.indexed_slice_rows_max), INDEXED_SLICE_BYTES_MAX)
     return SliceLimits(max(1, settings.slice_rows_max), SLICE_BYTES_MAX)
@@ -42,7 +42,7 @@ def slice_limits(settings: Settings, *, is_indexed: bool) -> SliceLimits:
 
 @dataclass(frozen=True, slots=True)
 class StoreSlice:
-    """What is written at once; `expired` rows of the commit are not written at all."""
+    """The rows of one write; it counts the `expired` rows, which are not written."""
 
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
@@ -50,7 +50,7 @@ class StoreSlice:
     expired: int = 0
 
 
-Payload = bytes | tuple[pa.RecordBatch, ...]  # A checked slice, or what was decoded of it.
+Payload = bytes | tuple[pa.RecordBatch, ...]  # A checked slice, or its decoded rows.
 
 
 def store_slices(
@@ -62,7 +62,7 @@ def store_slices(
 ) -> Iterator[StoreSlice]:
     """The rows of all payloads in commit order, in slices.
 
-    Payloads are read one after the other, each sorted by key: memory holds one at a time.
+    Payloads are read one after the other, each sorted by key, so memory holds one at a time.
     """
     encode = encoder_of(store_format)
     for payload in payloads:
@@ -99,7 +99,7 @@ def _encoded(rows: ChunkRows, encode: RowEncoder, default_timestamp_ms: int) -> 
 
 
 def _bounded(keys: list[bytes], values: list[bytes | None], bytes_max: int) -> Iterator[slice]:
-    """Cuts a slice whose rows are large."""
+    """Cuts a slice with large rows."""
     if sum(map(len, keys)) + sum(map(len, filter(None, values))) <= bytes_max:
         if keys:
             yield slice(0, len(keys))

@@ -1,9 +1,8 @@
-"""How the rows of a commit become rows of a KeyValue partition and rows of its indexes.
+"""Places the rows of a commit in a store with indexes: rows and their index rows.
 
-The index rows of a row are a function of the row alone: those that the row before had and this one
-has not are deleted, those that it has are put, in the batch that writes the row. So after each
-write the index is that of the rows, and a commit that is applied again, from any of its writes on,
-finds nothing else to do.
+A row's index rows depend on the row alone. In the batch that writes a row, the old row's index rows
+are deleted and the new row's are put. So the index fits the rows after each write, and a commit
+that is applied again, after any of its writes, gives the same result.
 """
 
 from collections.abc import Callable
@@ -16,14 +15,14 @@ from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.index_keys import Indexing
 from qss_store.storage.placement.placed import Placed, Present, StoreRows
 
-ValueBefore = Callable[[bytes], bytes | None]  # A key's value before the rows that are placed.
+ValueBefore = Callable[[bytes], bytes | None]  # The value of a key before the placed rows.
 
 
 class WithIndexRows:
-    """The rule of one commit."""
+    """Places the rows of one commit."""
 
     def __init__(self, families: ColumnFamilies, before: ValueBefore) -> None:
-        """`families` has an index; `before` sees the slices that were written."""
+        """`families` has an index; `before` reads rows with the earlier slices."""
         assert families.indexing is not None
         assert families.index is not None
         self._indexing: Indexing = families.indexing
@@ -38,7 +37,7 @@ class WithIndexRows:
     def split(
         self, keys: list[bytes], values: list[bytes | None], _places: Numbers | None
     ) -> list[StoreRows]:
-        """The rows and the index rows. Raises StoreTypeFailedError, and nothing is written."""
+        """The rows and the index rows. Raises StoreTypeFailedError; then nothing is written."""
         changes: dict[bytes, bytes | None] = {}
         placed: dict[bytes, bytes | None] = {}
         for key, row in zip(keys, values, strict=True):
@@ -56,7 +55,7 @@ class WithIndexRows:
 
 
 def values_in(present: Present, families: ColumnFamilies) -> ValueBefore:
-    """The values that are there now, also where their row still has an older format."""
+    """Reads the present values, also of rows in an older format."""
     places: list[tuple[str, Format]] = [(families.name, families.format)]
     places += [(one.family, one.format) for one in families.sources(present.families())]
 

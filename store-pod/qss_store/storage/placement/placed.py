@@ -1,4 +1,4 @@
-"""What it means to place rows: under which row key, into which family, or nowhere."""
+"""The types of placed rows, and the ports of placing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from qss_store.storage.engine import FamilyView
 
 @dataclass(frozen=True, slots=True)
 class StoreRows:
-    """Rows as a family keeps them; None deletes, later rows win over earlier ones."""
+    """Rows of one family; a None value deletes, later rows win over earlier ones."""
 
     family: str
     keys: list[bytes]
@@ -23,17 +23,17 @@ class StoreRows:
 class Placed:
     """Rows to write.
 
-    `places` is what `split` wants to know of each: the segment that its column `key`, the row key
-    by then, belongs to, or the time of a version.
+    `places` has what `split` needs of each row: the segment of the row key in column `key`, or the
+    time of a version.
     """
 
     rows: pa.RecordBatch
     places: Numbers | None = None
-    expired: int = 0  # Rows that were dropped.
+    expired: int = 0  # The number of dropped rows.
 
 
 class Present(Protocol):
-    """The rows that a put finds: a replica's engine, or a state that readers see."""
+    """The rows before the commit: a replica's engine, or a state that readers see."""
 
     def families(self) -> Iterable[str]: ...
 
@@ -41,15 +41,15 @@ class Present(Protocol):
         """The newest value of a key, or None."""
 
     def snapshot(self, family: str) -> FamilyView:
-        """A family's rows as of now; whoever asks closes it."""
+        """A family's rows at this moment; the caller closes the view."""
 
 
 class Placing(Protocol):
-    """The rule of one commit in one partition; it sees the commit's rows in order."""
+    """Places the rows of one commit in one partition, in order."""
 
     def place(self, rows: pa.RecordBatch) -> Placed: ...
 
     def split(
         self, keys: list[bytes], values: list[bytes | None], places: Numbers | None
     ) -> list[StoreRows]:
-        """Placed rows by family; those before them are written."""
+        """Placed rows by family; call it after the earlier slices are written."""

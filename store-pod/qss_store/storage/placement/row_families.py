@@ -1,7 +1,7 @@
-"""Where the rows of a batch go: under which row key, into which family, or nowhere.
+"""Chooses the row key and the family of each row of a batch, or drops the row.
 
-Rows of a segment that is expired at the stream time after the batch are dropped. Those of a live
-segment are kept also where retention hides them, as Kafka keeps them.
+Rows of a segment that is expired at the stream time after the batch are dropped. Rows of a live
+segment are kept even if retention hides them, as in Kafka.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from qss_store.transactions.commit_plan import CommitPlan
 def placing_of(
     definition: StoreDefinition, families: ColumnFamilies, plan: CommitPlan, present: Present
 ) -> Placing:
-    """How the rows of a commit are placed; versions and indexes look at what is there."""
+    """The placing of a commit's rows; versions and indexes read the rows that are `present`."""
     if families.index is not None:
         return WithIndexRows(families, values_in(present, families))
     if families.segments is None:
@@ -65,7 +65,7 @@ class _InSegments:
     def place(self, rows: pa.RecordBatch) -> Placed:
         sequences = None
         if self._retains_duplicates:
-            rows = rows.filter(rows.column("value").is_valid())  # Nothing a delete could mean.
+            rows = rows.filter(rows.column("value").is_valid())  # Deletes have no meaning.
             sequences = sequences_after(self._last_sequence, rows.num_rows)
             self._last_sequence = int(sequences[-1]) if len(sequences) else self._last_sequence
         times = rows.column(TIME_COLUMNS[self._type][-1]).to_numpy()
@@ -77,7 +77,7 @@ class _InSegments:
             rows, places = rows.filter(pa.array(is_live)), places[is_live]
         expired = given - rows.num_rows
         if len(places) and (places != places[0]).any():
-            # Segment by segment; equal row keys are in one segment, where their order stays.
+            # Sort by segment; equal row keys are in one segment, and keep their order.
             order = np.argsort(places, kind="stable")
             rows, places = rows.take(pa.array(order)), places[order]
         return Placed(rows, places, expired)

@@ -1,9 +1,9 @@
-"""What a put changes among the versions of one key.
+"""Computes how puts change the versions of one key. Pure.
 
-A version is valid from its put until before the next one's. The newest value is the key's latest;
-a version that was replaced is a row of history, from its own time to the next put's. A tombstone is
-no version: it leaves a mark, a row of history from and to its own time, which says that the value
-before it ended there. So the rows are what the puts say, whatever their order was. Pure.
+A version is valid from its put until just before the next put. The newest value is the key's latest
+version; a replaced version is a row of history, from its own time to the next put's time. A
+tombstone is not a version: it leaves a mark, a row of history from and to its own time, which says
+that the value before it ended there. So the rows depend on the puts, not on their order.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-MARK = b""  # The value of a mark; no row with a value begins and ends at one time.
+MARK = b""  # The value of a mark; no version begins and ends at the same time.
 
 
 class Put(NamedTuple):
@@ -31,7 +31,7 @@ class Replaced(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A row of history to set; a value of None deletes it. Later ones win."""
+    """A row of history to set; a value of None deletes it. Later writes win."""
 
     valid_from: int
     valid_to: int
@@ -40,7 +40,7 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is written for one key. `latest` is the row to set; where it has no value, to delete."""
+    """The rows to write for one key. `latest` is set, or deleted if it has no value."""
 
     history: list[Write]
     latest: Put | None = None
@@ -52,14 +52,14 @@ _Waiting = deque[Put]
 def change_of(
     puts: Mapping[int, bytes | None], latest: Put | None, history: Iterable[Replaced]
 ) -> Change:
-    """What puts, by their times, change. The same puts once more change nothing.
+    """The change that puts, by their times, make. The same puts again change nothing.
 
-    latest: the key's latest value, or None where it has none.
-    history: the key's rows that end at the first put or later, in order; it is read as far as
-        there are puts, and not at all where they come after the latest.
+    `latest` is the key's latest value, or None. `history` has the key's rows that end at the first
+    put or later, in order; it is read only as far as there are puts, and not at all if all puts
+    come after the latest value.
     """
     if len(puts) == 1 and latest is not None:
-        # Almost every put: one newer value.
+        # The usual case: one newer value.
         ((time, value),) = puts.items()
         if value is not None and latest.valid_from < time:
             return Change([Write(latest.valid_from, time, latest.value)], Put(time, value))
@@ -82,7 +82,7 @@ def change_of(
 
 
 def _among(waiting: _Waiting, history: Iterable[Replaced]) -> list[Write]:
-    """What the puts change that come before the end of the last row; takes them from `waiting`."""
+    """The writes of the puts before the end of the last row; removes these puts from `waiting`."""
     writes: list[Write] = []
     for row in history:
         if not waiting:
@@ -108,7 +108,7 @@ def _taken(waiting: _Waiting, before: int) -> list[Put]:
 
 
 def _chain(puts: Sequence[Put], end: int) -> list[Write]:
-    """The rows of puts that follow one another, the last of which ends at `end`."""
+    """The rows of consecutive puts, the last of which ends at `end`."""
     ends = [following.valid_from for _, following in pairwise(puts)]
     return [
         _mark(put.valid_from) if put.value is None else Write(put.valid_from, valid_to, put.value)

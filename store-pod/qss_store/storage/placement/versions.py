@@ -1,8 +1,8 @@
-"""How the puts of a commit become rows of a Versioned partition.
+"""Places the puts of a commit as rows of a Versioned partition.
 
-The latest versions lie in the partition's own family, by key, with the time from which they are
-valid; those that were replaced, and marks, in the segments of their ends. A put looks for its
-neighbours among what is there, so a slice is placed when those before it are written.
+The latest versions are in the partition's own family, by key, with the time from which they are
+valid. Replaced versions and marks are in the segments of their ends. A put needs its neighbours
+among the present rows, so a slice is placed after the earlier slices are written.
 """
 
 import struct
@@ -26,22 +26,22 @@ from qss_store.storage.placement.placed import Placed, Present, StoreRows
 from qss_store.storage.placement.version_history import Change, Put, Replaced, change_of
 from qss_store.transactions.commit_plan import CommitPlan
 
-_time_of = struct.Struct(">q").unpack_from  # Of a latest version.
+_time_of = struct.Struct(">q").unpack_from  # Reads the time of a latest version.
 _AFTER_ALL_TIMES = b"\xff" * 8
 
 
 class InVersions:
-    """The rule of one commit: puts before stream time - retention are dropped.
+    """Places the puts of one commit; drops puts before stream time - retention.
 
-    Stream time is that before the batch: its rows have no order in time, so none of them makes
-    another one late. Where the batch moves stream time far, what would lie in segments that are
-    expired after it is written into the first one that is not: the puts to come still find it.
+    The stream time is that before the batch: rows of a batch have no order in time, so no row makes
+    another one late. If the batch moves stream time far, rows for segments that expire are written
+    to the first segment that stays, so that later puts find them.
     """
 
     def __init__(
         self, families: ColumnFamilies, segments: Segments, plan: CommitPlan, present: Present
     ) -> None:
-        """Puts look for their neighbours among what is `present`."""
+        """Puts find their neighbours in `present`."""
         self._families = families
         self._segments = segments
         self._present = present
@@ -53,7 +53,7 @@ class InVersions:
         self._names: dict[int, str] = {}
 
     def place(self, rows: pa.RecordBatch) -> Placed:
-        """The puts that count, with their times."""
+        """The puts that are not late, with their times."""
         times = self._times_of(rows)
         counts = times >= self._earliest
         given = rows.num_rows
@@ -70,7 +70,7 @@ class InVersions:
     def split(
         self, keys: list[bytes], values: list[bytes | None], places: Numbers | None
     ) -> list[StoreRows]:
-        """What the puts write, by family; all earlier slices are written."""
+        """The rows of the puts, by family; call it after the earlier slices are written."""
         assert places is not None, "a put has a time"
         puts: defaultdict[bytes, dict[int, bytes | None]] = defaultdict(dict)
         for key, value, time in zip(keys, values, places.tolist(), strict=True):
@@ -100,13 +100,13 @@ class InVersions:
         return self._names[segment]
 
     def _home_of(self, valid_to: int) -> int:
-        """The segment of a row; the order of their ends is the order of their segments."""
+        """The segment of a row. Rows in order of their ends are in order of their segments."""
         segment = self._segments.segment_of(valid_to)
         return segment if segment <= self._last_before else max(segment, self._first_after)
 
 
 class _Rows:
-    """Rows by family, in the order they were added."""
+    """Rows by family, in the order of their addition."""
 
     def __init__(self, first: str) -> None:
         self._parts: dict[str, StoreRows] = {first: StoreRows(first, [], [])}
@@ -123,7 +123,7 @@ class _Rows:
 
 
 class _Versions:
-    """What a partition holds at one moment, in all families that a commit may find."""
+    """The versions of a partition at one moment, in all families that a commit may read."""
 
     def __init__(self, present: Present, families: ColumnFamilies, stream_time: int) -> None:
         self._latest = present.snapshot(families.name)
@@ -133,7 +133,6 @@ class _Versions:
         self._end = encode_time(stream_time) + _AFTER_ALL_TIMES
 
     def latest(self, keys: list[bytes]) -> list[Put | None]:
-        """The latest version of each key."""
         rows = self._latest.get_many(keys)
         return [
             None if row is None else Put(_time_of(row)[0], row[TIMESTAMP_BYTES:]) for row in rows

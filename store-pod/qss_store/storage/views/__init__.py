@@ -1,6 +1,6 @@
 """Reads one state of one partition.
 
-`read_view` is what a reader holds: the state's sequence, its position and its rows. The other
+`read_view` has the state that a reader holds: its sequence, its position and its rows. The other
 modules are layers that look like one column family: `segmented` joins the segments of a Window
 or Session partition, `versioned` the versions of a key, `converted` rows in an older format,
 `overlaid` staged rows over committed ones, `indexed` rows with their index rows.

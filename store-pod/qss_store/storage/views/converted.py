@@ -48,7 +48,6 @@ class ConvertedView:
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys."""
         values = self._newer.get_many(keys)
         for rows, moved_below in self._older:
             missing = [
@@ -63,7 +62,7 @@ class ConvertedView:
         return values
 
     def reader(self) -> Get:
-        """Gets of this moment, also after `close`."""
+        """A function that gets rows of this moment, also after `close`."""
         newer = self._newer.reader()
         readers = [(rows.reader(), moved_below) for rows, moved_below in self._older]
 
@@ -78,7 +77,7 @@ class ConvertedView:
         return get
 
     def pin(self) -> None:
-        """Holds the rows of all families as they are."""
+        """Fixes the rows of all families."""
         for snapshot in self._owned:
             snapshot.pin()
 
@@ -118,7 +117,6 @@ class ConvertedSnapshot:
             raise unreadable(error) from error
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys."""
         values, convert = self._rows.get_many(keys), self._convert
         try:
             return [None if value is None else convert(value) for value in values]
@@ -126,7 +124,7 @@ class ConvertedSnapshot:
             raise unreadable(error) from error
 
     def reader(self) -> Get:
-        """Gets of this moment, also after `close`."""
+        """A function that gets rows of this moment, also after `close`."""
         get, convert = self._rows.reader(), self._convert
 
         def get_converted(key: bytes) -> bytes | None:
@@ -139,12 +137,11 @@ class ConvertedSnapshot:
         return get_converted
 
     def pin(self) -> None:
-        """The owner pins its rows."""
+        """Does nothing: the owner pins its rows."""
 
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[Row]:
-        """Rows with lower <= key < upper in key order."""
         rows = stretches_of(self._rows.scan(lower=lower, upper=upper, reverse=reverse))
         return RowStretches.of(self._all_of(rows))
 
@@ -155,4 +152,4 @@ class ConvertedSnapshot:
             raise unreadable(error) from error
 
     def close(self) -> None:
-        """The owner closes its rows."""
+        """Does nothing: the owner closes its rows."""

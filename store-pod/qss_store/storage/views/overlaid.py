@@ -1,4 +1,4 @@
-"""A family's rows at one moment, beneath newer ones that are in memory only."""
+"""A family's rows at one moment, under newer rows that are only in memory."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,19 +12,19 @@ AnyRow = tuple[bytes, bytes | None]
 
 
 class SortedRows:
-    """Rows by key, of which a None deletes; they never change, so any scan may keep them."""
+    """Rows by key, where None deletes; they never change, so any scan may keep them."""
 
     __slots__ = ("_keys", "_rows")
 
     def __init__(self, rows: Mapping[bytes, bytes | None], keys: Sequence[bytes]) -> None:
-        """Of rows and their sorted keys; `with_rows` makes them."""
+        """`keys` are the sorted keys of `rows`; use `with_rows`."""
         self._rows = rows
         self._keys = keys
 
     def with_rows(self, newer: Mapping[bytes, bytes | None]) -> "SortedRows":
-        """These, and newer ones that win over them."""
+        """These rows with newer rows, which win."""
         rows = {**self._rows, **newer}
-        # Two sorted stretches: sorting them is one pass.
+        # Sorting two sorted lists takes one pass.
         keys = [*self._keys, *sorted(key for key in newer if key not in self._rows)]
         keys.sort()
         return SortedRows(rows, keys)
@@ -36,13 +36,13 @@ class SortedRows:
         return key in self._rows
 
     def get(self, key: bytes) -> bytes | None:
-        """The value; None where the key is deleted, and where it is not here."""
+        """The value; None if the key is deleted, or is not here."""
         return self._rows.get(key)
 
     def scan(
         self, lower: bytes | None, upper: bytes | None, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes | None]]:
-        """Rows with lower <= key < upper, deleted ones too."""
+        """Rows with lower <= key < upper, including deleted ones."""
         keys, rows = self._keys, self._rows
         first = 0 if lower is None else bisect_left(keys, lower)
         end = len(keys) if upper is None else bisect_left(keys, upper)
@@ -54,13 +54,13 @@ NO_ROWS = SortedRows({}, [])
 
 
 class GrowingRows:
-    """Rows by key, of which a None deletes, that more rows come to; scans see them come."""
+    """Rows by key, where None deletes. Rows can be added, and running scans see them."""
 
     def __init__(self) -> None:
         self.rows: SortedDict[bytes, bytes | None] = SortedDict()
 
     def put(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
-        """Adds rows, which win over those before."""
+        """Adds rows, which win over earlier ones."""
         self.rows.update(zip(keys, values, strict=True))
 
     def __len__(self) -> int:
@@ -70,14 +70,14 @@ class GrowingRows:
         return key in self.rows
 
     def get(self, key: bytes) -> bytes | None:
-        """The value; None where the key is deleted, and where it is not here."""
+        """The value; None if the key is deleted, or is not here."""
         value: bytes | None = self.rows.get(key)
         return value
 
     def scan(
         self, lower: bytes | None, upper: bytes | None, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes | None]]:
-        """Rows with lower <= key < upper, deleted ones too."""
+        """Rows with lower <= key < upper, including deleted ones."""
         keys = self.rows.irange(lower, upper, inclusive=(True, False), reverse=reverse)
         return ((key, self.rows[key]) for key in keys)
 
@@ -86,7 +86,7 @@ class OverlaidView:
     """A FamilyView of rows with newer rows over them; other objects own both."""
 
     def __init__(self, below: FamilyView | None, above: SortedRows | GrowingRows) -> None:
-        """`above` wins; without `below` there is nothing else."""
+        """`above` wins; without `below` it has all rows."""
         self._below = below
         self._above = above
 
@@ -96,7 +96,6 @@ class OverlaidView:
         return self._below.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys."""
         above = self._above
         values = [above.get(key) for key in keys]
         places = [place for place, key in enumerate(keys) if key not in above]
@@ -107,7 +106,7 @@ class OverlaidView:
         return values
 
     def reader(self) -> Get:
-        """Gets of this moment, also after `close`."""
+        """A function that gets rows of this moment, also after `close`."""
         above, below = self._above, None if self._below is None else self._below.reader()
 
         def get(key: bytes) -> bytes | None:
@@ -116,14 +115,13 @@ class OverlaidView:
         return get
 
     def pin(self) -> None:
-        """The owner pins its rows."""
+        """Does nothing: the owner pins its rows."""
 
     def scan(
         self, *, lower: bytes | None = None, upper: bytes | None = None, reverse: bool = False
     ) -> Iterator[Row]:
-        """Rows with lower <= key < upper in key order."""
         above = self._above.scan(lower, upper, reverse=reverse)
-        # Opened at once, not at its first row: the owner may close what is below.
+        # Opened now, not at the first row: the owner may close `below`.
         below = (
             iter(())
             if self._below is None
@@ -135,11 +133,11 @@ class OverlaidView:
         return ((key, row) for key, row in merged if row is not None)
 
     def close(self) -> None:
-        """The owner closes its rows."""
+        """Does nothing: the owner closes its rows."""
 
 
 def _merged_forward(newer: Iterator[AnyRow], older: Iterator[Row]) -> Iterator[AnyRow]:
-    """Two scans in one, by key; the newer row of a key wins."""
+    """Merges two scans by key; the newer row of a key wins."""
     old = next(older, None)
     for row in newer:
         while old is not None and old[0] <= row[0]:

@@ -1,4 +1,4 @@
-"""What readers of one partition see: one state, with the position that is true of exactly it."""
+"""One state of a partition for readers, with the position that belongs to exactly this state."""
 
 from dataclasses import dataclass, replace
 
@@ -13,16 +13,16 @@ from qss_store.storage.views.segmented import SegmentedView
 
 @dataclass(frozen=True, slots=True)
 class ReadView:
-    """A state of a partition. A replica puts a new committed one in its place at each commit."""
+    """A state of a partition. A replica replaces its view at each commit."""
 
     snapshot: FamilyView
     format: Format
     applied: Offset  # Everything below was applied.
     sequence: Sequence
     position: Position
-    token: str  # The position as answers carry it.
+    token: str  # The encoded position.
     stream_time: int  # Milliseconds; -1 before the first row that has a time.
-    staged: str = ""  # What tells staged rows that are seen beside the committed ones; "": none.
+    staged: str = ""  # Identifies the staged rows in the view; "": it has none.
 
     @classmethod
     def of(
@@ -35,20 +35,20 @@ class ReadView:
         position: Position,
         stream_time: int,
     ) -> "ReadView":
-        """A view; its token is made once, not for each answer.
+        """A view; its token is encoded once, not for each answer.
 
-        Each view has one of its own: what was made of a view is told from others by this object.
+        Each view has its own token object, by which caches recognize the view.
         """
         token = encode_token(position)
         return cls(snapshot, store_format, applied, sequence, position, token, stream_time)
 
     def over(self, snapshot: FamilyView, stream_time: int, staged: str) -> "ReadView":
-        """This state with staged rows over it; sequence and position stay the committed ones."""
+        """This state with staged rows over it; sequence and position stay those of the commit."""
         made = self.with_rows(snapshot, self.format)
         return replace(made, stream_time=stream_time, staged=staged)
 
     def with_rows(self, snapshot: FamilyView, store_format: Format) -> "ReadView":
-        """The same state, its rows elsewhere or in another format."""
+        """The same state, with rows at another place or in another format."""
         made = ReadView.of(
             snapshot,
             store_format=store_format,
@@ -60,7 +60,7 @@ class ReadView:
         return replace(made, staged=self.staged) if self.staged else made
 
     def shown_in(self, wanted: Format) -> "ReadView":
-        """The same state in another format, for who asked when the store had that one."""
+        """The same state in another format, for a request that was planned in that format."""
         convert, rows = converter_of(self.format, wanted), self.snapshot
         if isinstance(rows, IndexedView):
             shown = IndexedView(ConvertedSnapshot(rows.rows, convert), rows.index)

@@ -39,16 +39,15 @@ class SegmentedView:
 
     @property
     def earliest_visible(self) -> int:
-        """The first time that readers see; milliseconds."""
+        """The earliest time that readers see, in milliseconds."""
         return self._earliest
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a row key, or None; also None where retention hides it."""
+        """The value of a row key, or None; also None if retention hides it."""
         snapshot = self._home_of(key)
         return None if snapshot is None else snapshot.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many row keys, in their order."""
         by_segment: dict[int, tuple[FamilyView, list[int]]] = {}
         for index, key in enumerate(keys):
             if (home := self._home_of(key)) is not None:
@@ -72,7 +71,7 @@ class SegmentedView:
         return SegmentedView(self._segments, snapshots, self._stream_time)
 
     def overlaid(self, above: Mapping[int, SortedRows], stream_time: int) -> "SegmentedView":
-        """These rows at a later stream time, with newer ones over them by segment; owns nothing."""
+        """These rows at a later stream time, with newer rows over them by segment; owns nothing."""
         first = self._segments.first_live(stream_time)
         snapshots = {
             number: OverlaidView(self._snapshots.get(number), above.get(number, NO_ROWS))
@@ -82,7 +81,7 @@ class SegmentedView:
         return SegmentedView(self._segments, snapshots, stream_time)
 
     def reader(self) -> Get:
-        """Gets of this moment, also after `close`."""
+        """A function that gets rows of this moment, also after `close`."""
         readers = {id(one): one.reader() for one in self._snapshots.values()}
 
         def get(key: bytes) -> bytes | None:
@@ -93,11 +92,10 @@ class SegmentedView:
 
     @property
     def segments(self) -> Mapping[int, FamilyView]:
-        """The rows of those that there are."""
         return self._snapshots
 
     def pin(self) -> None:
-        """Holds the rows of all segments as they are."""
+        """Fixes the rows of all segments."""
         for snapshot in self._snapshots.values():
             snapshot.pin()
 
@@ -113,10 +111,10 @@ class SegmentedView:
     ) -> Iterator[Row]:
         """Rows with lower <= row key < upper in row-key order, and earliest <= time <= latest.
 
-        Not `exact`: all rows of the segments that have such times, hidden ones too. Whoever asks
-        leaves them out, and can count how many there are between two that he wants.
-        Segments without such times are not opened. As for any snapshot, the scan keeps its own
-        hold on the rows, and scans may be read in turns.
+        Without `exact` it returns all rows of the segments with such times, hidden ones too: the
+        caller drops them, and can count the dropped rows between two wanted ones. Segments without
+        such times are not opened. As for every snapshot, the scan keeps its own hold on the rows,
+        and scans may be read in turns.
         """
         first = self._earliest if earliest is None else max(earliest, self._earliest)
         last = TIME_MAX if latest is None else latest
@@ -135,7 +133,7 @@ class SegmentedView:
         return start <= last and first < start + self._interval_ms
 
     def _within(self, number: int, rows: Iterator[Row], first: int, last: int) -> Iterator[Row]:
-        """The rows of a segment whose time is asked for; most segments need not look at it."""
+        """The rows of a segment with a wanted time; most segments need no check."""
         start = number * self._interval_ms
         if first <= start and start + self._interval_ms - 1 <= last:
             return rows
@@ -144,6 +142,6 @@ class SegmentedView:
         return (row for row in rows if low <= row[0][times] <= high)
 
     def close(self) -> None:
-        """Lets go of the moment; a scan that still runs keeps its own hold."""
+        """Releases the state; a running scan keeps its own hold."""
         for snapshot in self._snapshots.values():
             snapshot.close()

@@ -18,7 +18,7 @@ _AFTER_ALL_TIMES = b"\xff" * 8
 
 
 class VersionedView:
-    """The latest versions and the replaced ones, of one moment."""
+    """The latest versions and the replaced ones at one moment."""
 
     def __init__(self, latest: FamilyView, history: SegmentedView, stream_time: int) -> None:
         self.latest = latest
@@ -33,19 +33,16 @@ class VersionedView:
         return VersionedView(above, self.history.overlaid(history, stream_time), stream_time)
 
     def get(self, key: bytes) -> bytes | None:
-        """The latest version of a key, or None."""
         return self.latest.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The latest versions of many keys."""
         return self.latest.get_many(keys)
 
     def reader(self) -> Get:
-        """Gets of the latest versions of this moment, also after `close`."""
+        """A function that gets latest versions of this moment, also after `close`."""
         return self.latest.reader()
 
     def pin(self) -> None:
-        """Holds all versions as they are."""
         self.latest.pin()
         self.history.pin()
 
@@ -56,7 +53,7 @@ class VersionedView:
         return self.latest.scan(lower=lower, upper=upper, reverse=reverse)
 
     def end_of(self, key: bytes) -> bytes:
-        """The first row key behind those of a key's history: none ends after stream time."""
+        """The upper bound, exclusive, of a key's history: no row ends after stream time."""
         return key + self._end
 
     def ends_after(self, key: bytes, time: int) -> Row | None:
@@ -68,6 +65,6 @@ class VersionedView:
         return next((row for row in rows if len(row[0]) == length), None)
 
     def close(self) -> None:
-        """Lets go of the moment; a scan that still runs keeps its own hold."""
+        """Releases the state; a running scan keeps its own hold."""
         self.latest.close()
         self.history.close()
