@@ -1,6 +1,6 @@
-"""Every expected failure, with its wire code, its HTTP status and what a caller may do about it.
+"""All expected failures: wire code, HTTP status, and what a caller may do.
 
-A failure on the wire is RFC 9457 `application/problem+json`; `code` is stable and `detail` says
+On the wire a failure is an RFC 9457 `application/problem+json`; `code` is stable, and `detail` says
 what to do next.
 """
 
@@ -30,7 +30,7 @@ class StoreError(Exception):
         self.details = details
 
     def __str__(self) -> str:
-        """With the code: it is what tracebacks and Spark's failed queries show."""
+        """The code and the message, for tracebacks and Spark's failed queries."""
         return f"{self.code}: {self.message}"
 
 
@@ -44,58 +44,58 @@ class MalformedRequestError(StoreError):
 
 
 class MalformedBytesError(StoreError):
-    """Bytes that are not what their format says."""
+    """The bytes do not have their format."""
 
     code, http_status = "MALFORMED_BYTES", 400
 
 
 class UnknownParameterError(StoreError):
-    """A parameter that this request does not have."""
+    """The request does not have this parameter."""
 
     code, http_status = "UNKNOWN_PARAMETER", 400
 
 
 class MalformedCursorError(StoreError):
-    """A cursor that was not given out for this request."""
+    """The cursor was not made for this request."""
 
     code, http_status = "MALFORMED_CURSOR", 400
 
 
 class RangeReversedError(StoreError):
-    """The lower bound lies above the upper one, by serialized bytes."""
+    """The lower bound is above the upper one, by serialized bytes."""
 
     code, http_status = "RANGE_REVERSED", 400
 
 
 class NullKeyError(StoreError):
-    """A row or a query without a key."""
+    """A row or a query has no key."""
 
     code, http_status = "NULL_KEY", 400
 
 
 class UnknownQueryTypeError(StoreError):
-    """A query type that this store does not answer."""
+    """The store does not answer this type of query."""
 
     code, http_status = "UNKNOWN_QUERY_TYPE", 400
 
 
 class StoreTypeRefusedError(StoreError):
-    """A store type of a user's own that this pod cannot serve.
+    """This pod cannot serve the store's custom type.
 
-    No installed package has it, it does not work, or it does not take the store's options.
+    No installed package has the type, the type does not work, or it refuses the store's options.
     """
 
     code, http_status = "STORE_TYPE_REFUSED", 400
 
 
 class TooLargeError(StoreError):
-    """A key, value, header block, body or answer over its limit; `limit` names the setting."""
+    """A key, value, header block, body or answer exceeds its limit; `limit` names the setting."""
 
     code, http_status = "LIMIT_EXCEEDED", 413
 
 
 class HeadTooLargeError(StoreError):
-    """A request's line and headers are over their limits (RFC 6585)."""
+    """A request's line and headers exceed their limits (RFC 6585)."""
 
     code, http_status = "LIMIT_EXCEEDED", 431
 
@@ -111,13 +111,13 @@ class RequestTimeoutError(StoreError):
 
 
 class NotAcceptableError(StoreError):
-    """None of the content types that the client accepts is served here."""
+    """The server has none of the content types that the client accepts."""
 
     code, http_status = "NOT_ACCEPTABLE", 406
 
 
 class UnsupportedMediaError(StoreError):
-    """A body in an encoding that is not taken."""
+    """The server does not accept the body's encoding."""
 
     code, http_status = "UNSUPPORTED_MEDIA", 415
 
@@ -130,7 +130,7 @@ class HttpVersionError(StoreError):
 
 
 class UnauthenticatedError(StoreError):
-    """No token, or one that is not valid here."""
+    """The token is missing or not valid here."""
 
     code, http_status = "UNAUTHENTICATED", 401
 
@@ -142,13 +142,13 @@ class ForbiddenError(StoreError):
 
 
 class AccessUnknownError(StoreError):
-    """The API server did not say whose token it is, or what that account may."""
+    """The API server did not answer the review of a token or of an account's right."""
 
     code, http_status, retry, retry_after_ms = "ACCESS_UNKNOWN", 503, Retry.LATER, 1000
 
 
 class CertificateRefusedError(StoreError):
-    """The server's certificate is not one that this client trusts, or it speaks no TLS."""
+    """The client does not trust the server's certificate, or the server speaks no TLS."""
 
     code = "CERTIFICATE_REFUSED"
 
@@ -163,7 +163,7 @@ class StoreNotFoundError(StoreError):
 
 
 class KeyNotFoundError(StoreError):
-    """The key is absent: the partition that owns it answered."""
+    """The key is absent; the partition of the key answered."""
 
     code, http_status = "KEY_NOT_FOUND", 404
 
@@ -179,13 +179,13 @@ class MethodNotAllowedError(StoreError):
 
 
 class PartitionDoesNotExistError(StoreError):
-    """A partition number outside the store."""
+    """The store has no partition with this number."""
 
     code, http_status = "DOES_NOT_EXIST", 404
 
 
 class NotPresentError(StoreError):
-    """The partition lives on another pod."""
+    """Another pod has the partition."""
 
     code, http_status, retry = "NOT_PRESENT", 421, Retry.REFRESH_ROUTES
 
@@ -212,7 +212,7 @@ class TooStaleError(StoreError):
 
 
 class UncommittedTooLargeError(StoreError):
-    """More rows are staged than a pod shows before they are committed; it may be over soon."""
+    """More rows are staged than a pod shows before their commit; a repeat may succeed."""
 
     code, http_status, retry, retry_after_ms = "UNCOMMITTED_TOO_LARGE", 503, Retry.LATER, 1000
 
@@ -236,15 +236,15 @@ class DeadlineExceededError(StoreError):
 
 
 class CorruptionError(StoreError):
-    """The disk gave back something else than was written."""
+    """The disk returned other bytes than were written."""
 
     code, http_status = "STORE_EXCEPTION", 500
 
 
 class StoreTypeFailedError(StoreError):
-    """A store type of a user's own cannot say which index rows a row has.
+    """The store's custom type cannot compute the index rows of a row.
 
-    The message names the row by a digest; `text` quotes it, for who may read it.
+    The message names the row by a digest; `text` has its key, for readers with the right to see it.
     """
 
     code, http_status = "STORE_TYPE_FAILED", 500
@@ -255,7 +255,7 @@ class StoreTypeFailedError(StoreError):
 
 
 class DiskFullError(StoreError):
-    """No space is left for staged or applied rows; what was acknowledged is safe."""
+    """No space is left for staged or applied rows; acknowledged rows are safe."""
 
     code, http_status, retry, retry_after_ms = "DISK_FULL", 507, Retry.LATER, 5000
 
@@ -276,7 +276,7 @@ class WrongStoreError(StoreError):
 
 
 class StaleWriterError(StoreError):
-    """A younger run of this writer has opened, or this one was closed."""
+    """A younger run of this writer was opened, or this run was closed."""
 
     code, http_status = "STALE_WRITER", 409
 
@@ -288,7 +288,7 @@ class OtherCheckpointError(StoreError):
 
 
 class WriterOpenError(StoreError):
-    """A run of the writer that is to be deleted is open, and was heard of."""
+    """The writer to delete has an open run that sent requests lately."""
 
     code, http_status = "WRITER_OPEN", 409
 
@@ -303,71 +303,70 @@ class UnknownWriterError(StoreError):
 
 
 class BatchInProgressError(StoreError):
-    """A decided batch is being completed; it takes no help."""
+    """A decided batch is being completed, without the writer."""
 
     code, http_status, retry, retry_after_ms = "BATCH_IN_PROGRESS", 503, Retry.LATER, 20
 
 
 class BatchClosedError(StoreError):
-    """The batch was applied here already: ask the coordinator what became of it."""
+    """The batch was applied here already: ask the coordinator for its result."""
 
     code, http_status = "BATCH_CLOSED", 409
 
 
 class BatchGapError(StoreError):
-    """A batch before this one was never decided."""
+    """The batch before this one was never decided."""
 
     code, http_status = "BATCH_GAP", 409
 
 
 class BatchMismatchError(StoreError):
-    """The batch was decided with other contents."""
+    """The batch was decided with other content."""
 
     code, http_status = "BATCH_MISMATCH", 409
 
 
 class ChunkMismatchError(StoreError):
-    """A chunk of the same id with another checksum is staged already."""
+    """A chunk with the same id and another checksum is staged."""
 
     code, http_status = "CHUNK_MISMATCH", 409
 
 
 class ChunkMissingError(StoreError):
-    """A commit names a chunk that is not staged; nothing was decided."""
+    """A chunk of the commit is not staged; nothing was decided."""
 
     code, http_status = "CHUNK_MISSING", 409
 
 
 class RolledBackError(StoreError):
-    """A replica holds less than was completed: its volume went back to an older state.
+    """A replica lacks completed batches: its volume went back to an older state.
 
-    `partition` is the one that is behind, `sequence` the one that it holds, `completed` the one
-    that was completed.
+    `partition` is behind: it holds `sequence`, and `completed` was completed.
     """
 
     code, http_status = "ROLLED_BACK", 503
 
 
 class SequenceTakenError(StoreError):
-    """Another batch was applied at the sequence of a commit: two coordinators decided apart."""
+    """Another batch was applied at the commit's sequence: two coordinators have decided."""
 
     code, http_status = "SEQUENCE_TAKEN", 409
 
 
 class OutOfOrderError(StoreError):
-    """A commit came before the one that precedes it; it is sent again."""
+    """A commit came before its predecessor; it will be sent again."""
 
     code, http_status, retry, retry_after_ms = "OUT_OF_ORDER", 409, Retry.LATER, 20
 
 
 class TooManyWritersError(StoreError):
-    """The store remembers as many writers as it may."""
+    """The store remembers as many writers as its limit allows."""
 
     code, http_status = "TOO_MANY_WRITERS", 409
 
 
 def unreadable(error: MalformedBytesError) -> StoreError:
-    """A stored row that the store's own serdes and format cannot read: not the client's mistake."""
+    """The error of a stored row that the store's serdes and format cannot read."""
     return StoreError(
         f"a stored row is not of the store's types: {error.message}. Its writer used other serdes "
         "or another format: write the row again"
@@ -384,7 +383,7 @@ ERRORS: dict[tuple[str, int], type[StoreError]] = {
 
 
 def error_from_wire(code: str, status: int, message: str, details: dict[str, Any]) -> StoreError:
-    """The error that a problem document stands for; an unknown code becomes a plain StoreError."""
+    """The error of a problem document; an unknown code gives a plain StoreError."""
     known = ERRORS.get((code, status))
     if known is None:
         known = next((error for error in ERRORS.values() if error.code == code), None)

@@ -1,10 +1,10 @@
-"""The order of row keys: unsigned bytes, and where the keys of a prefix end."""
+"""The order of row keys as unsigned bytes."""
 
 
 def prefix_upper_bound(prefix: bytes) -> bytes | None:
     """The smallest key after all keys that start with `prefix`; exclusive.
 
-    None when there is no such key: an empty prefix and one of FF bytes alone are open above.
+    None if there is no such key: the prefix is empty or has only FF bytes.
     """
     stem = prefix.rstrip(b"\xff")
     if not stem:

@@ -1,4 +1,4 @@
-"""Stores, partitions, replicas and their configuration: the values that every program shares."""
+"""Stores, partitions, replicas and their configuration: values that all programs share."""
 
 from enum import StrEnum
 from typing import NewType
@@ -21,7 +21,7 @@ PARTITIONS_MAX = 512
 
 
 class StoreType(StrEnum):
-    """What a store's rows are keyed by."""
+    """The type of a store's rows and keys."""
 
     KEY_VALUE = "KeyValue"
     WINDOW = "Window"
@@ -31,10 +31,10 @@ class StoreType(StrEnum):
 
 
 class Partitioner(StrEnum):
-    """Who chooses a row's partition."""
+    """How the partition of a row is chosen."""
 
     MURMUR2 = "Murmur2"  # Kafka's default partitioner over the serialized key.
-    EXPLICIT = "Explicit"  # The row and the request say it (KIP-67's custom StreamPartitioner).
+    EXPLICIT = "Explicit"  # The row and the request name it (KIP-67's custom StreamPartitioner).
 
 
 class Isolation(StrEnum):
@@ -45,7 +45,7 @@ class Isolation(StrEnum):
 
 
 class Role(StrEnum):
-    """What a replica is to its partition."""
+    """The role of a replica in its partition."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -53,11 +53,11 @@ class Role(StrEnum):
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A value that travels as JSON: camelCase members, nothing unknown, nothing missing."""
+    """A value encoded as JSON: camelCase members, no unknown and no missing ones."""
 
 
 class PartitionConfiguration(Wire, frozen=True, kw_only=True):
-    """Who serves one partition in one epoch.
+    """The pods that serve one partition in one epoch.
 
     Pods are ordinals. `active` is in `in_sync`, `in_sync` is in `replicas`.
     """
@@ -69,7 +69,7 @@ class PartitionConfiguration(Wire, frozen=True, kw_only=True):
     replicas: tuple[Ordinal, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what no planner may publish."""
+        """Raises MalformedRequestError for a configuration that no planner may publish."""
         if self.epoch < 1 or self.partition < 0:
             raise MalformedRequestError("an epoch counts from 1 and a partition from 0")
         if self.active not in self.in_sync or not set(self.in_sync) <= set(self.replicas):
@@ -78,7 +78,7 @@ class PartitionConfiguration(Wire, frozen=True, kw_only=True):
             )
 
     def role_of(self, pod: Ordinal) -> Role | None:
-        """The role of a pod, or None where it holds no replica."""
+        """The role of a pod; None if it has no replica of the partition."""
         if pod == self.active:
             return Role.ACTIVE
         if pod in self.in_sync:
@@ -87,7 +87,7 @@ class PartitionConfiguration(Wire, frozen=True, kw_only=True):
 
 
 class StoreDefinition(Wire, frozen=True, kw_only=True):
-    """What a store is: the immutable half of its resource, and its format."""
+    """The definition of a store: the immutable part of its resource, and its format."""
 
     name: StoreName
     store_id: StoreId
@@ -98,23 +98,23 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
     partitioner: Partitioner
     partitions: int
     isolation: Isolation = Isolation.READ_COMMITTED
-    # Of stores whose rows have times, in milliseconds; retention counts in stream time.
+    # For rows with times, in milliseconds; retention is measured in stream time.
     retention_ms: int | None = None
     window_size_ms: int | None = None
     session_gap_ms: int | None = None
     retain_duplicates: bool = False
     history_retention_ms: int | None = None
-    # Of stores of a type of a user's own: its name, and what it was given, by name.
+    # For a custom store type: its name and its options.
     custom_name: str | None = None
     custom_options: tuple[tuple[str, str], ...] = ()
 
     @property
     def row_type(self) -> StoreType:
-        """What its rows are like: those of a user's own type are a KeyValue store's."""
+        """The type of the rows: rows of a custom type are like those of a KeyValue store."""
         return StoreType.KEY_VALUE if self.type is StoreType.CUSTOM else self.type
 
     def __post_init__(self) -> None:
-        """Refuse a store that does not say what its type needs to be told."""
+        """Raises MalformedRequestError if a member that the type needs is missing."""
         length = {
             StoreType.WINDOW: self.window_size_ms,
             StoreType.SESSION: self.session_gap_ms,
@@ -133,7 +133,7 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
 
 
 class StoreSettings(Wire, frozen=True, kw_only=True):
-    """Limits of a store that its resource sets; bytes and milliseconds."""
+    """Limits that a store's resource sets, in bytes and milliseconds."""
 
     uncommitted_bytes_max: int = 64 * 1024 * 1024  # -1: no limit.
     staged_bytes_max: int | None = None  # None: half of the volume's free space.
@@ -142,7 +142,7 @@ class StoreSettings(Wire, frozen=True, kw_only=True):
 
 
 class PodAddress(Wire, frozen=True, kw_only=True):
-    """Where one pod listens: base URLs without a trailing slash."""
+    """The addresses of one pod: base URLs without a trailing slash."""
 
     ordinal: Ordinal
     name: PodName
@@ -151,7 +151,7 @@ class PodAddress(Wire, frozen=True, kw_only=True):
 
 
 class StoreAssignment(Wire, frozen=True, kw_only=True):
-    """The whole of a store's placement, as the operator gives it to every pod."""
+    """The placement of a store, which the operator sends to every pod."""
 
     definition: StoreDefinition
     settings: StoreSettings
@@ -159,7 +159,7 @@ class StoreAssignment(Wire, frozen=True, kw_only=True):
     partitions: tuple[PartitionConfiguration, ...]
 
     def __post_init__(self) -> None:
-        """Refuse an assignment that does not place every partition on a known pod."""
+        """Raises MalformedRequestError unless every partition is placed on known pods."""
         if [entry.partition for entry in self.partitions] != list(
             range(self.definition.partitions)
         ):

@@ -1,8 +1,8 @@
-"""Which partition a key belongs to: Kafka's default partitioner, bit for bit.
+"""The partition of a key: Kafka's default partitioner, bit for bit.
 
-Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`.
-A windowed key is partitioned by its inner key alone. Spark's own hash partitioning is another
-function: rows are placed with this one.
+Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`. A
+windowed key is partitioned by its inner key only. Spark's hash partitioning is a different
+function, which stores do not use.
 """
 
 import struct
@@ -29,7 +29,6 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a serialized key in a store of `partitions` partitions."""
     assert partitions > 0, "a store has at least one partition"
     if partitions == 1:
         return 0

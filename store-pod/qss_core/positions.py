@@ -1,10 +1,10 @@
-"""How far a job had read its inputs, as bytes, token and JSON, and which bounds it meets (KIP-796).
+"""Positions: how far a job has read its inputs; as bytes, token and JSON; bounds (KIP-796).
 
-Bytes: 00, topics (4), per topic: name length (4), name, pairs (4), per pair: partition (4),
-offset (8); all big-endian. Topics and partitions are written in order, so that equal positions are
-equal bytes; Kafka writes them in hash order, and trailing zeros after them. A token is the unpadded
-base64url of these bytes; of more than 6000, of 01 and what zlib (RFC 1950) makes of them: names of
-topics are much alike, and a token has to fit into a line of a request.
+Bytes: 00, topics (4), per topic: name length (4), name, pairs (4), per pair: partition (4), offset
+(8); all big-endian. Topics and partitions are sorted, so equal positions have equal bytes; Kafka
+writes them in hash order, with trailing zeros. A token is the unpadded base64url of these bytes. If
+they exceed 6000, it is that of 01 and their zlib compression (RFC 1950): topic names are much
+alike, and a token must fit into a line of a request.
 
 A topic without partitions is a declared input of which nothing has been read yet.
 """
@@ -21,15 +21,15 @@ from qss_core.errors import MalformedBytesError, MalformedRequestError, StoreErr
 from qss_core.text import decode_base64url, encode_base64url
 
 COMPONENTS_MAX = 1024
-BATCH_TOPICS = "@batch."  # A writer's: its generation is the partition, its batch the offset.
+BATCH_TOPICS = "@batch."  # `@batch.<writer>`: its partition is a generation, its offset a batch.
 TOKEN_BYTES_MAX = 24 * 1024  # A header may have 32 KiB.
-POSITION_BYTES_MAX = 512 * 1024  # A token of a few KiB must not claim more.
+POSITION_BYTES_MAX = 512 * 1024  # A token of a few KiB must not decompress to more.
 
 _PARTITION_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1
 _VERSION = b"\x00"
 _COMPRESSED = b"\x01"
-_PLAIN_BYTES_MAX = 6000  # As a token below 8 KiB, which everybody takes for a header.
+_PLAIN_BYTES_MAX = 6000  # As a token below 8 KiB, which every server accepts in a header.
 _GROWN_OFFSETS = 2**40
 _COUNT = struct.Struct(">i")
 _PAIR = struct.Struct(">iq")
@@ -37,13 +37,13 @@ _DECIMAL = re.compile("0|[1-9][0-9]{0,9}")
 
 Offsets = tuple[tuple[int, int], ...]
 PositionJson = dict[str, dict[str, int]]
-Component = tuple[str, int]  # A topic and a partition; -1 for a topic that has none.
+Component = tuple[str, int]  # A topic and a partition; -1 for a topic without partitions.
 _NO_PARTITION = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Topic -> partition -> offset, sorted: immutable, hashable, equal when it says the same."""
+    """Topic -> partition -> offset, sorted: immutable and hashable."""
 
     topics: tuple[tuple[str, Offsets], ...] = ()
 
@@ -54,7 +54,6 @@ class Position:
 
     @classmethod
     def of(cls, offsets: Mapping[str, Mapping[int, int]]) -> Self:
-        """The position that holds exactly these offsets."""
         return cls(tuple((topic, _sorted(offsets[topic])) for topic in sorted(offsets)))
 
     @classmethod
@@ -75,17 +74,17 @@ class Position:
         }
 
     def offsets(self) -> dict[str, dict[int, int]]:
-        """A fresh mapping topic -> partition -> offset."""
+        """A new mapping topic -> partition -> offset."""
         return {topic: dict(pairs) for topic, pairs in self.topics}
 
     @property
     def component_count(self) -> int:
-        """What the limit counts: the offsets, and the topics that have none."""
+        """The number of offsets and of topics without partitions, which the limit applies to."""
         return sum(len(pairs) or 1 for _, pairs in self.topics)
 
     @property
     def components(self) -> frozenset[Component]:
-        """Topic and partition of each; topics that have none by themselves."""
+        """The topic and partition of each component; topics without partitions by themselves."""
         return frozenset(
             (topic, partition)
             for topic, pairs in self.topics
@@ -96,7 +95,7 @@ class Position:
         )
 
     def without(self, components: Collection[Component]) -> Self:
-        """Without these components; a topic of which none is left goes too."""
+        """Without these components; a topic whose last component goes is removed, too."""
         if not components:
             return self
         kept = []
@@ -107,15 +106,15 @@ class Position:
         return type(self)(tuple(kept))
 
     def offset_of(self, topic: str, partition: int) -> int | None:
-        """The offset of one component; None when it has not been read."""
+        """The offset of one component; None if it is unread."""
         return self.offsets().get(topic, {}).get(partition)
 
     def with_component(self, topic: str, partition: int, offset: int) -> Self:
-        """With at least this offset: a smaller one changes nothing."""
+        """With this offset as a minimum: a smaller one changes nothing."""
         return self.merge(type(self)(((topic, ((partition, offset),)),)))
 
     def merge(self, other: "Position") -> Self:
-        """The largest offset of each component, and the topics of both."""
+        """The larger offset of each component, and the topics of both."""
         if self == other:
             return self
         merged = self.offsets()
@@ -127,7 +126,7 @@ class Position:
 
 
 class UnmetComponent(NamedTuple):
-    """A component of a bound that a store has not reached; `seen` is None when it saw nothing."""
+    """A component of a bound that a store has not reached; `seen` is None if it has no offset."""
 
     topic: str
     partition: int
@@ -136,11 +135,11 @@ class UnmetComponent(NamedTuple):
 
 
 def unmet_components(position: Position | None, bound: Position) -> list[UnmetComponent]:
-    """What a store partition at `position` still lacks for `bound`.
+    """The components of `bound` that a store partition at `position` has not reached.
 
-    Every component is checked against the whole vector. Topics that are no input of the store are
-    ignored, as KIP-796 intends (Kafka fails them for ever); a store without a commit (None or
-    empty) does not know its inputs yet and meets no component.
+    Every component is checked against the whole position. Topics that are not inputs of the store
+    are ignored, as KIP-796 intends (Kafka never meets such a bound). A store without a commit (None
+    or empty) does not know its inputs yet, and meets no component.
     """
     if not bound.topics:
         return []
@@ -155,7 +154,7 @@ def unmet_components(position: Position | None, bound: Position) -> list[UnmetCo
 
 
 def encode_position(position: Position) -> bytes:
-    """The KIP-796 bytes. Raises MalformedRequestError when it holds what they cannot."""
+    """The KIP-796 bytes. Raises MalformedRequestError if the position cannot be encoded."""
     if position.component_count > COMPONENTS_MAX:
         raise MalformedRequestError(_over_limit(position.component_count))
     parts = [_VERSION, _COUNT.pack(len(position.topics))]
@@ -170,7 +169,7 @@ def encode_position(position: Position) -> bytes:
 
 
 def decode_position(data: bytes) -> Position:
-    """The position of KIP-796 bytes, in any order, with any trailing zeros.
+    """Decodes KIP-796 bytes, in any order, with any trailing zeros.
 
     Raises MalformedBytesError for all other bytes.
     """
@@ -192,13 +191,13 @@ def decode_position(data: bytes) -> Position:
 
 
 def encode_token(position: Position) -> str:
-    """The position token of answers and requests: a text of its own each time."""
+    """The position token of answers and requests; each call makes a new str object."""
     data = encode_position(position)
     return encode_base64url(_compressed(data) if len(data) > _PLAIN_BYTES_MAX else data)
 
 
 def grown_token_bytes(position: Position) -> int:
-    """How long its token can become while its offsets grow, to 2**40 each, and nothing is added.
+    """The maximum length of the token if all offsets grow up to 2**40 and none is added.
 
     Raises MalformedRequestError as `encode_position`.
     """
@@ -212,17 +211,17 @@ def grown_token_bytes(position: Position) -> int:
 
 
 def _grown(topic: str, partition: int) -> int:
-    """An offset like no other: digits that zlib cannot make shorter."""
+    """An offset with digits that zlib cannot compress."""
     return zlib.crc32(f"{partition} of {topic}".encode()) * 2_654_435_761 % _GROWN_OFFSETS
 
 
 def decode_token(token: str) -> Position:
-    """Raises MalformedRequestError for no base64url, MalformedBytesError for no position."""
+    """Decodes a token. Raises MalformedRequestError or MalformedBytesError."""
     data = decode_base64url(token)
     return decode_position(_decompressed(data) if data[:1] == _COMPRESSED else data)
 
 
-@lru_cache(maxsize=16)  # A commit makes the same of all partitions.
+@lru_cache(maxsize=16)  # All partitions have the same position after a commit.
 def _compressed(data: bytes) -> bytes:
     return _COMPRESSED + zlib.compress(data)
 
@@ -239,7 +238,7 @@ def _decompressed(data: bytes) -> bytes:
 
 
 def parse_bound(obj: object) -> Position:
-    """A request's position bound, as token or as JSON object. Raises MalformedRequestError."""
+    """A request's position bound, a token or a JSON object. Raises MalformedRequestError."""
     try:
         if isinstance(obj, str):
             return decode_token(obj)
@@ -308,7 +307,7 @@ def _offsets(topic: str, obj: object) -> dict[int, int]:
 
 
 def _partition(topic: str, text: object) -> int:
-    # One spelling for each number, so that no partition is named twice.
+    # Each number has one spelling, so that no partition is named twice.
     if isinstance(text, str) and _DECIMAL.fullmatch(text) and int(text) <= _PARTITION_MAX:
         return int(text)
     raise MalformedRequestError(f"topic {topic!r}: {text!r} is not a partition number")

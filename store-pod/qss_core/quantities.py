@@ -1,4 +1,4 @@
-"""Durations and quantities of bytes as a resource writes them: `1h30m`, `64Mi`."""
+"""Durations and quantities in a resource: `1h30m`, `64Mi`."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
@@ -7,7 +7,7 @@ from qss_core.errors import MalformedRequestError
 
 DURATION_PATTERN = "^([0-9]+(ms|s|m|h))+$"
 QUANTITY_PATTERN = "^[0-9]{1,15}([.][0-9]{1,3})?(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-# Of any resource of a container, as Kubernetes takes them, but for a sign.
+# For container resources: all quantities of Kubernetes, without a sign.
 RESOURCE_QUANTITY_PATTERN = (
     "^([0-9]+([.][0-9]*)?|[.][0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
 )
@@ -43,7 +43,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_quantity_bytes(quantity: int | str) -> int:
-    """The bytes of a quantity such as `64Mi`, `1.5Gi` or a plain number; a part counts as one."""
+    """The bytes of a quantity such as `64Mi`, `1.5Gi` or a plain number, rounded up."""
     if isinstance(quantity, int):
         return quantity
     match = re.fullmatch(QUANTITY_PATTERN, quantity)
@@ -56,15 +56,15 @@ def parse_quantity_bytes(quantity: int | str) -> int:
 
 
 def shown_bytes(count: int) -> str:
-    """Bytes as a person reads them: `64 MiB`, `1.5 GiB`, `0 MiB`."""
+    """Bytes for a person: `64 MiB`, `1.5 GiB`, `0 MiB`."""
     unit, name = (1024**3, "GiB") if count >= 1024**3 else (1024**2, "MiB")
     return f"{count / unit:.1f}".removesuffix(".0") + f" {name}"
 
 
 def parse_kubernetes_bytes(quantity: int | str) -> int:
-    """The bytes of a quantity as an API server writes it back; a part counts as one.
+    """The bytes of a quantity that an API server has normalized, rounded up.
 
-    It has more ways than people use: `1.1Gi` comes back as `1181116006400m`. Raises
+    It uses more forms than people do: `1.1Gi` becomes `1181116006400m`. Raises
     MalformedRequestError.
     """
     amount = Decimal(quantity) if isinstance(quantity, int) else kubernetes_amount(quantity)
@@ -74,7 +74,7 @@ def parse_kubernetes_bytes(quantity: int | str) -> int:
 
 
 def kubernetes_amount(quantity: str) -> Decimal | None:
-    """What a quantity of Kubernetes stands for, exactly; None where the text is none."""
+    """The exact value of a Kubernetes quantity; None if the text is not one."""
     match = _KUBERNETES_QUANTITY.fullmatch(quantity)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Text as Kafka's Java writes and reads it, and the base64url form of bytes in paths and tokens."""
+"""Text encoded like Kafka's Java encodes it, and base64url for bytes in paths and tokens."""
 
 import binascii
 import re
@@ -9,13 +9,13 @@ import msgspec
 
 from qss_core.errors import MalformedRequestError
 
-# Java reads a surrogate that was encoded on its own as one bad character, Python byte by byte.
+# Java reads an encoded lone surrogate as one bad character, Python byte by byte.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
 
 
 def listed(names: Sequence[str], names_max: int = 8) -> str:
-    """Names with commas between, at most so many, and how many more there are."""
+    """At most `names_max` names with commas between them, and the number of further names."""
     more = len(names) - names_max
     first = ", ".join(names[:names_max])
     return f"{first} and {more} more" if more > 0 else first
@@ -26,13 +26,13 @@ def encode_text(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Two halves of a pair that stand next to each other are one character in Java.
+        # In Java two adjacent halves of a surrogate pair are one character.
         joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         return joined.encode(errors="replace")
 
 
 def is_whole(text: str) -> bool:
-    """Whether no half of a surrogate pair stands alone: another text would have the same bytes."""
+    """Whether the text has no lone surrogate, whose bytes another text would have, too."""
     try:
         text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
@@ -41,7 +41,7 @@ def is_whole(text: str) -> bool:
 
 
 def allowed_members(kind: type, error: Exception) -> str:
-    """What to say behind msgspec's refusal of a member that a struct does not have; else ""."""
+    """The end of an error text: the members of a struct, if msgspec met an unknown one; else ""."""
     said = str(error)
     if "unknown field" not in said or " - at `$" in said or not issubclass(kind, msgspec.Struct):
         return ""
@@ -50,7 +50,7 @@ def allowed_members(kind: type, error: Exception) -> str:
 
 
 def decode_text(data: bytes) -> str:
-    """The text of UTF-8 bytes; what is not UTF-8 becomes U+FFFD, as in Kafka's deserializers."""
+    """Decodes UTF-8; other bytes become U+FFFD, as in Kafka's deserializers."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -62,16 +62,16 @@ def encode_base64url(data: bytes) -> str:
 
 
 def decode_base64url(text: str) -> bytes:
-    """The bytes of base64url text, padded or not.
+    """Decodes base64url, padded or not.
 
-    Raises MalformedRequestError for any text that `encode_base64url` would not have written.
+    Raises MalformedRequestError for any text that `encode_base64url` would not write.
     """
     digits = text.rstrip("=")
     try:
         data = urlsafe_b64decode(digits + "=" * (-len(digits) % 4))
     except (ValueError, binascii.Error) as error:
         raise MalformedRequestError(f"not base64url: {text[:40]!r}") from error
-    # The decoder skips foreign characters and spare bits: two texts would name one key.
+    # The decoder ignores foreign characters and spare bits, so two texts could name one key.
     if encode_base64url(data) != digits:
         raise MalformedRequestError(f"not base64url: {text[:40]!r}")
     return data

@@ -1,6 +1,6 @@
-"""Times as people and programs write them: milliseconds since the epoch, RFC 3339, or a date.
+"""Times in texts and JSON: milliseconds since 1970, RFC 3339, or a date.
 
-Inside, a time is always a whole number of milliseconds since 1970 in UTC.
+Programs use a whole number of milliseconds since 1970 in UTC.
 """
 
 import re
@@ -14,7 +14,7 @@ from qss_core.formats.timed_keys import TIME_MAX
 
 TIME_MIN = -(2**63)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_SHOWN = 253_402_300_799_999  # The end of the year 9999: RFC 3339 has no later one.
+_LAST_SHOWN = 253_402_300_799_999  # The end of the year 9999, the last that RFC 3339 has.
 _MILLIS = re.compile(r"-?[0-9]{1,19}")
 _RFC3339 = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:[Tt ](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
@@ -25,17 +25,17 @@ TimeWriter = Callable[[int], bytes]
 
 
 class Times(StrEnum):
-    """How an answer shows its times."""
+    """How an answer writes its times."""
 
     MILLIS = "millis"
     RFC3339 = "rfc3339"
 
 
 def time_of_text(name: str, text: str) -> int:
-    """The time in a parameter, in milliseconds; parts of one are cut off. A date is its midnight.
+    """The time in a parameter, in whole milliseconds. A date stands for its midnight.
 
-    Raises MalformedRequestError, which says `name`, for what is neither a number of milliseconds
-    nor RFC 3339 nor a date.
+    Raises MalformedRequestError with `name` for a text that is neither a number of milliseconds nor
+    RFC 3339 nor a date.
     """
     if _MILLIS.fullmatch(text):
         return _checked(name, int(text))
@@ -52,7 +52,7 @@ def time_of_text(name: str, text: str) -> int:
 
 
 def time_of_json(name: str, obj: object) -> int:
-    """The time in a member of a body: a number of milliseconds, or a text. As `time_of_text`."""
+    """The time in a member of a body, a number of milliseconds or a text; as `time_of_text`."""
     if isinstance(obj, int) and not isinstance(obj, bool):
         return _checked(name, obj)
     if isinstance(obj, str):
@@ -62,7 +62,7 @@ def time_of_json(name: str, obj: object) -> int:
 
 @lru_cache(maxsize=4096)
 def time_text(time: int) -> str | None:
-    """The time by RFC 3339 in UTC; None for what it cannot say, as -1 (unknown) and far futures."""
+    """The time by RFC 3339 in UTC; None for -1 (unknown) and times that RFC 3339 lacks."""
     if not 0 <= time <= _LAST_SHOWN:
         return None
     moment = _EPOCH + timedelta(milliseconds=time)
@@ -71,7 +71,7 @@ def time_text(time: int) -> str | None:
 
 
 def time_writer(times: Times) -> TimeWriter:
-    """The function (milliseconds) -> JSON; what RFC 3339 cannot say stays a number."""
+    """The function (milliseconds) -> JSON; times that RFC 3339 lacks stay numbers."""
     return _write_millis if times is Times.MILLIS else _write_rfc3339
 
 

@@ -8,7 +8,7 @@ from qss_core.errors import MalformedBytesError, MalformedRequestError
 _INT32_MIN = -(2**31)
 _INT32_MAX = 2**31 - 1
 _LAST_SHIFT = 28
-# 32 bits leave four for the fifth byte.
+# Of 32 bits four are left for the fifth byte.
 _LAST_BYTE_MAX = 0x0F
 
 
@@ -28,10 +28,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(data: bytes, offset: int = 0) -> tuple[int, int]:
-    """The value at `offset` and the offset of the byte after it.
+    """The value at `offset`, and the offset of the byte after it.
 
-    Raises MalformedBytesError when the bytes end too early, are more than the value needs (Kafka
-    never writes such, and reads them), or hold more than 32 bits.
+    Raises MalformedBytesError if the bytes end too early, are more than the value needs (Kafka
+    never writes such bytes, but reads them), or have more than 32 bits.
     """
     rest = 0
     shift = 0

@@ -1,3 +1,3 @@
-"""The version of all that is in this tree; an image has no metadata of a package."""
+"""The version of this tree; images have no package metadata."""
 
 VERSION = "0.1.0"

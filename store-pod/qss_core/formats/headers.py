@@ -18,7 +18,7 @@ _HEADER_BYTES_MIN = 2
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """The block, order and duplicates kept; a lone surrogate in a key is written as '?'."""
+    """Encodes headers in order, with duplicates; a lone surrogate in a key becomes '?'."""
     if not headers:
         return b""
     parts = [encode_varint(len(headers))]
@@ -33,7 +33,7 @@ def encode_headers(headers: Headers) -> bytes:
 
 
 def decode_headers(block: bytes) -> Headers:
-    """The headers of a whole block. Raises MalformedBytesError for anything Kafka never writes."""
+    """Decodes a whole block. Raises MalformedBytesError for bytes that Kafka never writes."""
     if not block:
         return ()
     count, offset = decode_varint(block)

@@ -1,8 +1,7 @@
-"""The time rules of stores whose rows expire: segments, what retention hides and what it drops.
+"""Segments, and the rules by which retention hides and drops rows with times.
 
 A row's time is its window's start, its session's end, or the end of a replaced version. Stream time
-is the largest time applied in a partition. All times are milliseconds since the epoch, never
-negative.
+is the largest time applied in a partition. All times are milliseconds since 1970, never negative.
 """
 
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ TIME_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """How the rows of one store are cut into segments.
+    """The segments of one store.
 
-    `time_in_key` is where a row key has its time: eight bytes, big-endian, so that the order of
-    the bytes is the order of the times.
+    `time_in_key` is the place of the time in a row key: eight bytes, big-endian, so byte order is
+    time order.
     """
 
     retention_ms: int
@@ -32,28 +31,26 @@ class Segments:
 
     @property
     def interval_ms(self) -> int:
-        """The length of a segment: Kafka's default."""
+        """The length of a segment, by Kafka's default."""
         return max(self.retention_ms // 2, INTERVAL_MS_MIN)
 
     def time_of(self, row_key: bytes) -> int:
-        """The time in a row key."""
         return int.from_bytes(row_key[self.time_in_key], "big")
 
     def segment_of(self, time: int) -> int:
-        """The segment of a row with that time."""
         return time // self.interval_ms
 
     def first_live(self, stream_time: int) -> int:
-        """The first segment that takes rows; those before it are expired."""
+        """The first segment that is not expired."""
         return max(0, (stream_time - self.retention_ms) // self.interval_ms)
 
     def earliest_visible(self, stream_time: int) -> int:
-        """The first time that readers see: at stream time - retention a row is hidden."""
+        """The earliest time that readers see: a row at stream time - retention is hidden."""
         return max(0, stream_time - self.retention_ms + 1)
 
 
 def segments_of(definition: StoreDefinition) -> Segments | None:
-    """The time rules of a store; None where its rows have no time."""
+    """The segments of a store; None if its rows have no time."""
     retention_ms = definition.retention_ms
     match definition.type:
         case StoreType.WINDOW:
@@ -70,5 +67,5 @@ def segments_of(definition: StoreDefinition) -> Segments | None:
 
 
 def encode_time(time: int) -> bytes:
-    """A time as row keys have it; times beyond what they can have become the nearest one."""
+    """The bytes of a time in row keys; times out of range become the nearest valid time."""
     return min(max(time, 0), TIME_MAX).to_bytes(TIME_BYTES, "big")

@@ -1,9 +1,9 @@
-"""The row keys of stores whose rows have times; of windows and sessions byte for byte Kafka's.
+"""The row keys of rows with times; those of windows and sessions equal Kafka's bytes.
 
-A Window row's key: key | start (8) | sequence (4), the sequence 0 unless the store retains
-duplicates. A Session row's key: key | end (8) | start (8). A replaced version's, of a Versioned
-store: key | valid to (8) | valid from (8). All integers big-endian. Rows of keys of different
-lengths may lie between the rows of one key: a reader compares the decoded key.
+A Window row's key: key | start (8) | sequence (4); the sequence is 0 unless the store retains
+duplicates. A Session row's key: key | end (8) | start (8). The key of a replaced version in a
+Versioned store: key | valid to (8) | valid from (8). All integers are big-endian. Rows of keys of
+different lengths may lie between the rows of one key: a reader compares the decoded key.
 """
 
 import struct
@@ -19,7 +19,7 @@ _SESSION = struct.Struct(">qq")
 WINDOW_SUFFIX_BYTES = _WINDOW.size
 SESSION_SUFFIX_BYTES = _SESSION.size
 VERSION_SUFFIX_BYTES = _SESSION.size
-STILL_VALID = TIME_MAX  # Where the end of the latest version would be; no put has this time.
+STILL_VALID = TIME_MAX  # The end of the latest version; no put has this time.
 
 
 class WindowKey(NamedTuple):
@@ -39,9 +39,9 @@ class SessionKey(NamedTuple):
 
 
 class VersionKey(NamedTuple):
-    """A version: of value from `valid_from` on, until before `valid_to`; milliseconds.
+    """A version, valid from `valid_from` until just before `valid_to`, in milliseconds.
 
-    A version that is valid from and to the same time is the mark of a tombstone.
+    If both times are equal, it is the mark of a tombstone.
     """
 
     key: bytes
@@ -57,7 +57,7 @@ def encode_window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
 
 
 def decode_window_key(row_key: bytes) -> WindowKey:
-    """The parts of a row key. Raises MalformedBytesError."""
+    """Decodes a row key. Raises MalformedBytesError."""
     at = len(row_key) - WINDOW_SUFFIX_BYTES
     if at < 0:
         raise MalformedBytesError(f"a window's row key has {len(row_key)} bytes, 12 at least")
@@ -66,12 +66,12 @@ def decode_window_key(row_key: bytes) -> WindowKey:
 
 
 def window_end(start: int, size_ms: int) -> int:
-    """The end of a window, exclusive; TIME_MAX where it would lie beyond."""
+    """The end of a window, exclusive; at most TIME_MAX."""
     return min(start + size_ms, TIME_MAX)
 
 
 def encode_session_key(key: bytes, start: int, end: int) -> bytes:
-    """The row key of a session. Raises MalformedRequestError for times that none has."""
+    """The row key of a session. Raises MalformedRequestError for invalid times."""
     if not 0 <= start <= TIME_MAX:
         raise _time_refused("a session starts", start)
     if not start <= end <= TIME_MAX:
@@ -80,7 +80,7 @@ def encode_session_key(key: bytes, start: int, end: int) -> bytes:
 
 
 def decode_session_key(row_key: bytes) -> SessionKey:
-    """The parts of a row key. Raises MalformedBytesError."""
+    """Decodes a row key. Raises MalformedBytesError."""
     at = len(row_key) - SESSION_SUFFIX_BYTES
     if at < 0:
         raise MalformedBytesError(f"a session's row key has {len(row_key)} bytes, 16 at least")
@@ -89,12 +89,11 @@ def decode_session_key(row_key: bytes) -> SessionKey:
 
 
 def encode_version_key(key: bytes, valid_from: int, valid_to: int) -> bytes:
-    """The row key of a version."""
     return key + _SESSION.pack(valid_to, valid_from)
 
 
 def decode_version_key(row_key: bytes) -> VersionKey:
-    """The parts of a row key. Raises MalformedBytesError."""
+    """Decodes a row key. Raises MalformedBytesError."""
     at = len(row_key) - VERSION_SUFFIX_BYTES
     if at < 0:
         raise MalformedBytesError(f"a version's row key has {len(row_key)} bytes, 16 at least")

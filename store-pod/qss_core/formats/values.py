@@ -1,12 +1,12 @@
-"""The value bytes of a row in each store format, and the way from one format to another.
+"""The value bytes of a row in each store format, and the conversion between formats.
 
 `Plain`: value. `Timestamped` (KIP-258): timestamp (8), value. `TimestampedWithHeaders` (KIP-1271):
 size, headers block, timestamp (8), value. `PlainWithHeaders` (KIP-1300, the same bytes as
 KIP-1271's aggregations): size, headers block, value. The size is the block's length in bytes as a
-varint, the timestamp a big-endian signed number of milliseconds since the epoch.
+varint, the timestamp a big-endian signed number of milliseconds since 1970.
 
-Every reader, also one that wants only a part, refuses a malformed row: Kafka's readers that only
-strip return wrong bytes for a negative size.
+Every reader refuses a malformed row, even if it needs only a part: Kafka's readers that only strip
+return wrong bytes for a negative size.
 """
 
 import struct
@@ -23,7 +23,7 @@ from qss_core.varint import decode_varint, encode_varint
 TIMESTAMP_UNKNOWN = -1
 
 _TIMESTAMP = struct.Struct(">q")
-# No headers: the size 0, then the timestamp.
+# The size 0 (no headers), then the timestamp.
 _TIMESTAMP_WITHOUT_HEADERS = struct.Struct(">xq")
 TIMESTAMP_BYTES = 8
 _NO_HEADERS = b"\x00"
@@ -31,7 +31,7 @@ _UNKNOWN = _TIMESTAMP.pack(TIMESTAMP_UNKNOWN)
 
 
 class Format(StrEnum):
-    """What a row's value bytes hold: `spec.store.format`."""
+    """The layout of a row's value bytes: `spec.store.format`."""
 
     Plain = "Plain"
     Timestamped = "Timestamped"
@@ -41,7 +41,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row's value with what its format keeps beside it."""
+    """A row's value, with the other members that its format keeps."""
 
     value: bytes
     timestamp: int | None = None  # Milliseconds since the epoch; -1: unknown; None: not kept.
@@ -49,38 +49,38 @@ class Record:
 
 
 RowEncoder = Callable[[bytes, int, Headers], bytes]
-# A row's headers block (not looked into), timestamp in milliseconds (None: not kept) and value.
+# A row's encoded headers block, timestamp in milliseconds (None: not kept) and value.
 RowSplitter = Callable[[bytes], tuple[bytes, int | None, bytes]]
 RowConverter = Callable[[bytes], bytes]
 
 
 def encoder_of(row_format: Format) -> RowEncoder:
-    """The function (value, timestamp in ms, headers) -> row bytes, made for ingest's inner loop.
+    """The function (value, timestamp in ms, headers) -> row bytes, for many rows.
 
-    It drops what the format does not keep, and raises MalformedRequestError for a timestamp beyond
-    64 bits.
+    It drops members that the format does not keep, and raises MalformedRequestError for a timestamp
+    beyond 64 bits.
     """
     return _ENCODERS[row_format]
 
 
 def splitter_of(row_format: Format) -> RowSplitter:
-    """The function that takes a row apart, made for the inner loop of scans.
+    """The function that splits a row, for many rows.
 
-    It raises MalformedBytesError, and leaves the headers block to `decode_headers`.
+    It raises MalformedBytesError, and does not decode the headers block.
     """
     return _SPLITTERS[row_format]
 
 
 def decode_row(row_format: Format, row: bytes) -> Record:
-    """All that a row holds. Raises MalformedBytesError."""
+    """Decodes a row. Raises MalformedBytesError."""
     block, timestamp, value = _SPLITTERS[row_format](row)
     return Record(value, timestamp, decode_headers(block))
 
 
 def decode_value(row_format: Format, row: bytes) -> bytes:
-    """The value alone. Raises MalformedBytesError for what `decode_row` refuses."""
+    """The value only. Raises MalformedBytesError for the same rows as `decode_row`."""
     if row_format is Format.Timestamped:
-        # The path of almost every point read, without the timestamp's decoding.
+        # Almost every point read comes here, and needs no timestamp.
         if len(row) < TIMESTAMP_BYTES:
             raise _too_short(row)
         return row[TIMESTAMP_BYTES:]
@@ -91,9 +91,9 @@ def decode_value(row_format: Format, row: bytes) -> bytes:
 
 
 def convert_row(row: bytes, source: Format, target: Format) -> bytes:
-    """The row in another format: an unknown timestamp is -1, unknown headers are none.
+    """Converts a row; an unknown timestamp is -1, unknown headers are empty.
 
-    What the target does not keep is lost. Raises MalformedBytesError for a malformed row.
+    Members that the target does not keep are lost. Raises MalformedBytesError for a malformed row.
     """
     block, timestamp, value = _SPLITTERS[source](row)
     if block:
@@ -114,7 +114,7 @@ def convert_row(row: bytes, source: Format, target: Format) -> bytes:
 
 
 def converter_of(source: Format, target: Format) -> RowConverter:
-    """The function that does what `convert_row` does, made for the inner loop of scans."""
+    """The function that converts rows like `convert_row`, for many rows."""
     match source, target:
         case Format.Plain, Format.Timestamped:
             return _UNKNOWN.__add__
@@ -130,7 +130,7 @@ def converter_of(source: Format, target: Format) -> RowConverter:
 
 
 def lost_between(source: Format, target: Format) -> tuple[str, ...]:
-    """What rows of one format hold and those of another cannot: headers, timestamps."""
+    """The members (timestamps, headers) that the source format keeps and the target does not."""
     return tuple(
         what
         for what, formats in (("timestamps", _WITH_TIMESTAMP), ("headers", _WITH_HEADERS))
@@ -185,7 +185,7 @@ _ENCODERS: dict[Format, RowEncoder] = {
 }
 
 
-# Headers block (not looked into), timestamp and value of a row.
+# The encoded headers block, timestamp and value of a row.
 _Parts = tuple[bytes, int | None, bytes]
 
 

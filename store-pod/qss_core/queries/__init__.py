@@ -1,3 +1,5 @@
-"""Queries as they travel: `types` are those of IQv2 with Kafka's names, `requests` the bodies of
-requests and answers, `parameters` and `timed_parameters` what a GET may say.
+"""Queries and their answers.
+
+`types` has the types of IQv2, with Kafka's names, `requests` the bodies of requests and answers,
+`parameters` and `timed_parameters` the parameters of a GET.
 """

@@ -1,6 +1,6 @@
-"""The parameters of a GET under `/state`: which there are, and what a request may say with them.
+"""The parameters of a GET under `/state`: their table, and how they are parsed.
 
-The OpenAPI document is made from the same table that requests are checked against.
+The OpenAPI document is made from the table that requests are checked against.
 """
 
 import math
@@ -33,7 +33,7 @@ Default = TypeVar("Default", float, None)
 
 
 class Scope(StrEnum):
-    """Whether a pod may ask others."""
+    """Whether a pod may ask other pods."""
 
     ALL = "all"
     LOCAL = "local"
@@ -41,7 +41,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter: what it says, and its JSON schema."""
+    """One parameter: its description and its JSON schema."""
 
     description: str
     schema: dict[str, Any]
@@ -141,7 +141,7 @@ KEY_METADATA_PARAMETERS = ("partition",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What every read may be told."""
+    """The options of every read."""
 
     bound: Position = UNBOUNDED
     require_active: bool = False
@@ -150,11 +150,11 @@ class ReadOptions:
     max_staleness_s: float | None = None
     execution_info: bool = False
     scope: Scope = Scope.ALL
-    partitions: tuple[PartitionId, ...] | None = None  # In order, each once.
+    partitions: tuple[PartitionId, ...] | None = None  # In order, without repeats.
     partition: PartitionId | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no read may ask."""
+        """Raises MalformedRequestError for options out of range."""
         if not 0 < self.timeout_s <= TIMEOUT_S_MAX:
             raise MalformedRequestError(f"timeout: above 0 and up to {TIMEOUT_S_MAX:g} seconds")
         if self.max_staleness_s is not None and not 0 <= self.max_staleness_s < math.inf:
@@ -170,8 +170,8 @@ _DEFAULTS = ReadOptions()
 def parse_parameters(query_string: str, allowed: tuple[str, ...]) -> dict[str, str]:
     """The parameters of a query string, decoded once: `+` is a space.
 
-    Raises UnknownParameterError for a name that is not allowed and MalformedRequestError for one
-    that comes twice or is no text.
+    Raises UnknownParameterError for a name that is not allowed, and MalformedRequestError for one
+    that comes twice or is not UTF-8.
     """
     if not query_string:
         return {}
@@ -202,7 +202,7 @@ def _unquote(text: str, what: str) -> str:
 
 
 def options_of(parameters: dict[str, str]) -> ReadOptions:
-    """The options that parameters ask for. Raises MalformedRequestError."""
+    """The options in the parameters. Raises MalformedRequestError."""
     if not parameters:
         return _DEFAULTS
     return ReadOptions(
@@ -221,17 +221,16 @@ def options_of(parameters: dict[str, str]) -> ReadOptions:
 
 
 def order_of(parameters: dict[str, str]) -> Order:
-    """The order that parameters ask for."""
     return one_of(Order, "order", parameters) or Order.ANY
 
 
 def is_exact(parameters: dict[str, str]) -> bool:
-    """Whether parameters ask for an exact count."""
+    """Whether the parameters ask for an exact count."""
     return _truth("exact", parameters)
 
 
 def limit_of(parameters: dict[str, str]) -> int | None:
-    """The limit that parameters ask for; its bounds are the pod's to check."""
+    """The limit in the parameters, unchecked."""
     return _whole("limit", parameters["limit"]) if "limit" in parameters else None
 
 
@@ -243,7 +242,7 @@ def _truth(name: str, parameters: dict[str, str]) -> bool:
 
 
 def one_of(kind: type[Choice], name: str, parameters: dict[str, str]) -> Choice | None:
-    """The choice that a parameter names; None where it is not given."""
+    """The choice that a parameter names; None if it is absent."""
     text = parameters.get(name)
     if text is None:
         return None
@@ -283,7 +282,7 @@ def _partitions(text: str) -> tuple[PartitionId, ...]:
 
 
 def options_of_body(request: QueryRequest | BatchRequest, scope: Scope) -> ReadOptions:
-    """The options that a body asks for. Raises MalformedRequestError."""
+    """The options in a body. Raises MalformedRequestError."""
     partitions = request.partitions if isinstance(request, QueryRequest) else None
     if request.partition is not None and request.partition < 0:
         raise MalformedRequestError("partition: a number from 0")
@@ -301,12 +300,11 @@ def options_of_body(request: QueryRequest | BatchRequest, scope: Scope) -> ReadO
 
 
 def scope_of(parameters: dict[str, str]) -> Scope:
-    """The scope that parameters ask for."""
     return one_of(Scope, "scope", parameters) or Scope.ALL
 
 
 def partitions_of(numbers: Iterable[int]) -> tuple[PartitionId, ...]:
-    """Partition numbers in order, each once; whether a store has them is for the store to say."""
+    """Partition numbers in order, each once; they may exceed those of the store."""
     distinct = sorted(set(numbers))
     if distinct and (distinct[0] < 0 or len(distinct) > PARTITIONS_MAX):
         raise MalformedRequestError(f"partitions: up to {PARTITIONS_MAX} numbers from 0")

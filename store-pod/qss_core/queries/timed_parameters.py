@@ -1,7 +1,7 @@
 """The parameters of a GET under `/state/windows`, `/state/sessions` and `/state/versions`.
 
-Those that have another meaning than for keys alone (`from` and `to` are times here) are described
-apart; the rest is parameters.py's.
+This module has the parameters that differ from those for keys (`from` and `to` are times here); all
+others are those of parameters.py.
 """
 
 from enum import StrEnum
@@ -17,7 +17,7 @@ from qss_core.times import Times, time_of_text
 
 
 class OrderBy(StrEnum):
-    """By what a scan of many keys is ordered."""
+    """The order of a scan of many keys."""
 
     KEY = "key"
     TIME = "time"
@@ -92,20 +92,20 @@ WINDOW_PARAMETERS = (*PARTITIONS_PARAMETERS, "from", "to", *_MANY_KEYS)
 WINDOW_KEY_PARAMETERS = (*POINT_PARAMETERS, "from", "to", "start", *_PAGED)
 SESSION_PARAMETERS = (*PARTITIONS_PARAMETERS, "endFrom", "startTo", *_MANY_KEYS)
 SESSION_KEY_PARAMETERS = (*POINT_PARAMETERS, "endFrom", "startTo", "start", "end", *_PAGED)
-HISTORY = ("from", "to", "order", "limit", "cursor")  # Each asks for a history, not for a version.
+HISTORY = ("from", "to", "order", "limit", "cursor")  # Each asks for a history, not one version.
 VERSION_PARAMETERS = (*POINT_PARAMETERS, "asOf", *HISTORY, "times")
 
 
 def time_parameter(name: str, parameters: dict[str, str]) -> int | None:
-    """A time in milliseconds; None where it is not given. Raises MalformedRequestError."""
+    """A time in milliseconds; None if it is absent. Raises MalformedRequestError."""
     return time_of_text(name, parameters[name]) if name in parameters else None
 
 
 def times_of(parameters: dict[str, str]) -> Times:
-    """How the answer shows its times."""
+    """How the answer writes its times."""
     return one_of(Times, "times", parameters) or Times.MILLIS
 
 
 def order_by_of(parameters: dict[str, str]) -> OrderBy:
-    """By what the rows are ordered."""
+    """The order of the rows."""
     return one_of(OrderBy, "orderBy", parameters) or OrderBy.KEY

@@ -1,6 +1,6 @@
-"""The query types of IQv2, with Kafka's names and Kafka's members (KIP-796 and those after it).
+"""The query types of IQv2, with Kafka's names and members (KIP-796 and later ones).
 
-What is unknown is refused by its name; a type that is unknown is told from one that is malformed.
+Unknown members are refused; an unknown type has another error than a malformed query.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from qss_core.text import allowed_members
 
 
 class Order(StrEnum):
-    """The order of a scan, by serialized key; ANY is ascending, of versions descending."""
+    """The order of a scan, by serialized key; ANY is ascending, for versions descending."""
 
     ANY = "ANY"
     ASCENDING = "ASCENDING"
@@ -21,7 +21,7 @@ class Order(StrEnum):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """JSON with camelCase members and nothing unknown."""
+    """JSON with camelCase members, without unknown ones."""
 
 
 # --- Query types. Keys are JSON of the store's key serde.
@@ -29,7 +29,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 class _KeyMembers(Member, frozen=True):
     key: Any = None
-    skip_cache: bool = False  # Taken, and changes nothing: there is no cache to skip.
+    skip_cache: bool = False  # Accepted without effect: there is no cache.
 
 
 class KeyQuery(_KeyMembers, frozen=True, tag_field="type", tag="KeyQuery"):
@@ -69,20 +69,20 @@ class TimestampedRangeWithHeadersQuery(
 
 
 class PrefixQuery(Member, frozen=True, tag_field="type", tag="PrefixQuery"):
-    """All that the store keeps of the keys that start with a prefix (IQv1's prefixScan)."""
+    """The whole rows of keys that start with a prefix (IQv1's prefixScan)."""
 
     prefix: Any = None
     order: Order = Order.ANY
 
 
 class CountQuery(Member, frozen=True, tag_field="type", tag="CountQuery"):
-    """About how many keys there are (IQv1's approximateNumEntries); `exact`: all are counted."""
+    """The estimated number of keys (IQv1's approximateNumEntries); with `exact` the exact one."""
 
     exact: bool = False
 
 
 class IndexQuery(Member, frozen=True, tag_field="type", tag="IndexQuery"):
-    """The rows that an index of a store's own type names, by index key and then key."""
+    """The rows that an index of a custom store type names, by index key and then key."""
 
     index: str
     lower: Any = None  # Both bounds are index keys, inclusive; null is open.
@@ -106,23 +106,24 @@ class WindowKeyQuery(_WindowKeyMembers, frozen=True, tag_field="type", tag="Wind
 class TimestampedWindowKeyWithHeadersQuery(
     _WindowKeyMembers, frozen=True, tag_field="type", tag="TimestampedWindowKeyWithHeadersQuery"
 ):
-    """The same, with timestamps and headers."""
+    """As WindowKeyQuery, with timestamps and headers."""
 
 
 class WindowRangeQuery(_WindowKeyMembers, frozen=True, tag_field="type", tag="WindowRangeQuery"):
-    """In two forms: the windows of all keys by `timeFrom` and `timeTo`, or a `key`'s sessions."""
+    """Either the windows of all keys by `timeFrom` and `timeTo`, or the sessions of a `key`."""
 
 
 class TimestampedWindowRangeWithHeadersQuery(
     _WindowKeyMembers, frozen=True, tag_field="type", tag="TimestampedWindowRangeWithHeadersQuery"
 ):
-    """The same two forms, with timestamps and headers."""
+    """As WindowRangeQuery, with timestamps and headers."""
 
 
 class SessionQuery(Member, frozen=True, tag_field="type", tag="SessionQuery"):
-    """Sessions (IQv1's findSessions and fetchSession, which IQv2 lacks): of a key, or of keys.
+    """Sessions of a key or of keys (IQv1's findSessions and fetchSession, which IQv2 lacks).
 
-    Those with end >= `endFrom` and start <= `startTo`, or the one of exactly `start` and `end`.
+    The sessions with end >= `endFrom` and start <= `startTo`, or the session of exactly `start` and
+    `end`.
     """
 
     key: Any = None
@@ -204,7 +205,7 @@ def query_type(raw: msgspec.Raw) -> str:
 
 
 def decode_query(raw: msgspec.Raw) -> Query:
-    """The query. Raises UnknownQueryTypeError before anything else in it is looked at."""
+    """The query. An unknown type raises UnknownQueryTypeError before its members are checked."""
     name = query_type(raw)
     if name not in QUERY_TYPES:
         raise UnknownQueryTypeError(

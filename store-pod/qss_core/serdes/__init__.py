@@ -1,3 +1,5 @@
-"""Kafka's serdes, byte for byte: `registry` finds one by name, `contract` says what each can do,
-`scalars`, `numbers`, `lists` and `json` implement them.
+"""Kafka's serdes, byte for byte.
+
+`registry` finds a serde by its name, `contract` has the protocol of serdes; `scalars`, `numbers`,
+`lists` and `json` implement it.
 """

@@ -1,4 +1,4 @@
-"""What every serde can do, and the refusals that all of them share."""
+"""The protocol of serdes, and the errors that all of them raise."""
 
 from typing import Any, Protocol
 
@@ -6,10 +6,10 @@ from qss_core.errors import MalformedBytesError, MalformedRequestError
 
 
 class Serde(Protocol):
-    """Between a typed value, its stored bytes, its JSON and its text as a key in a path.
+    """Converts between a value, its stored bytes, its JSON and its text as a key in a path.
 
-    Everything that decodes raises MalformedBytesError for bytes of another type; everything that
-    takes a value or a text raises MalformedRequestError for one that the type does not have.
+    Decoding raises MalformedBytesError for bytes of another type; values and texts that the type
+    does not have raise MalformedRequestError.
     """
 
     @property
@@ -19,7 +19,7 @@ class Serde(Protocol):
 
     @property
     def item_bytes(self) -> int | None:
-        """The size of every item when Kafka stores lists of this type without lengths."""
+        """The size of every item, if Kafka stores lists of this type without lengths; else None."""
         ...
 
     def encode(self, value: Any) -> bytes:
@@ -35,11 +35,11 @@ class Serde(Protocol):
         ...
 
     def from_json(self, obj: object) -> Any:
-        """The value of a parsed JSON object, strict about its type and range."""
+        """The value of a parsed JSON object; it checks type and range strictly."""
         ...
 
     def json_bytes(self, data: bytes) -> bytes:
-        """The UTF-8 JSON text of stored bytes, in one line, to be spliced into an answer."""
+        """The UTF-8 JSON text of stored bytes, in one line, for copying into an answer."""
         ...
 
     def key_to_text(self, data: bytes) -> str:
@@ -52,17 +52,17 @@ class Serde(Protocol):
 
 
 def wrong_json(expected: str, obj: object) -> MalformedRequestError:
-    """The refusal of a JSON value of another type."""
+    """The error for a JSON value of another type."""
     return MalformedRequestError(f"{expected} expected, got {_json_type(obj)}")
 
 
 def wrong_value(name: str, value: object) -> MalformedRequestError:
-    """The refusal of a value that has no bytes in this type."""
+    """The error for a value that this type cannot encode."""
     return MalformedRequestError(f"{repr(value)[:60]} is no {name}")
 
 
 def wrong_bytes(name: str, data: bytes) -> MalformedBytesError:
-    """The refusal of bytes that another type wrote."""
+    """The error for bytes of another type."""
     return MalformedBytesError(f"{len(data)} bytes that are no {name}", bytes=data[:20].hex())
 
 

@@ -1,6 +1,6 @@
-"""The `json` serde, which Kafka does not have: UTF-8 JSON text, stored and answered as written.
+"""The `json` serde, which Kafka does not have: UTF-8 JSON text, stored and answered unchanged.
 
-JSON is what RFC 8259 calls so, without surrogates that stand alone in an escape (RFC 7493): no NaN.
+JSON is that of RFC 8259, so without NaN, and without escapes of lone surrogates (RFC 7493).
 """
 
 import json
@@ -13,12 +13,12 @@ from qss_core.errors import MalformedRequestError
 from qss_core.serdes.contract import wrong_bytes, wrong_value
 from qss_core.text import encode_text
 
-# Checks without building anything, some ten times faster than the standard library.
-# Of what is UTF-8: it raises one of JSON_REFUSALS.
+# Checks UTF-8 JSON without building objects, ten times faster than the standard library. It raises
+# one of JSON_REFUSALS.
 check_json_syntax = msgspec.json.Decoder(msgspec.Raw).decode
 JSON_REFUSALS = (msgspec.DecodeError, ValueError, RecursionError)
 _WRITER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-# Outside of its strings, which cannot hold one raw, a line break in JSON is only a space.
+# A line break in JSON is white space: a string cannot contain one unescaped.
 _LINE_BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -32,7 +32,7 @@ def parse_json(text: str) -> Any:
 
 
 def json_or_text(text: str) -> Any:
-    """What a person wrote where no serde says more: the object of a JSON, or the text itself."""
+    """The object of a JSON text, or the text itself if it is not JSON; for a person's input."""
     try:
         return parse_json(text)
     except MalformedRequestError:
@@ -41,7 +41,7 @@ def json_or_text(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class JsonSerde:
-    """A value given as an object is written compactly; a key's text is stored as it is."""
+    """Encodes objects compactly; a key's text is stored unchanged."""
 
     name: str = "json"
     item_bytes: int | None = None
@@ -68,7 +68,7 @@ class JsonSerde:
     def json_bytes(self, data: bytes) -> bytes:
         self._check(data)
         if b"\n" in data or b"\r" in data:
-            # An answer may be a stream of lines.
+            # The answer may be a stream of lines.
             return data.translate(_LINE_BREAKS_TO_SPACES)
         return data
 
@@ -80,7 +80,7 @@ class JsonSerde:
         return encode_text(text)
 
     def _check(self, data: bytes) -> str:
-        """The text of the stored bytes. A number may be larger than Python would read."""
+        """The text of the stored bytes. A number in it may be too large for Python."""
         try:
             check_json_syntax(data)
             return data.decode()

@@ -1,9 +1,9 @@
 """Kafka's list serde (KIP-466), byte for byte.
 
-Items of a fixed size (int16, int32, int64, float32, float64, uuid; not boolean): 00, null
-count (4), the index of each null (4), size (4) with the nulls, then the items that are not null.
-All others: 01, size (4), then for each item its length (4, -1: null) and bytes. Kafka's own reader
-refuses a list that ends in an empty item; this one reads it.
+Items of a fixed size (int16, int32, int64, float32, float64, uuid; not boolean): 00, null count
+(4), the index of each null (4), size (4) including nulls, then the items that are not null. All
+other items: 01, size (4), then for each item its length (4, -1: null) and bytes. Kafka's own reader
+refuses a list that ends with an empty item; this one reads it.
 """
 
 import struct
@@ -64,7 +64,7 @@ class ListSerde:
         return self.encode(self.from_json(parse_json(text)))
 
     def _items(self, data: bytes) -> Items:
-        """The bytes of each item; either layout is read, as in Kafka, where the type has it."""
+        """The bytes of each item; both layouts are read if the type has both, as in Kafka."""
         items: Items | None = None
         if data[:1] == _VARIABLE:
             items = _decode_variable(data)
@@ -82,7 +82,7 @@ def _encode_fixed(items: Items) -> bytes:
 
 
 def _decode_fixed(data: bytes, item_bytes: int) -> Items | None:
-    """None for bytes that are no such list."""
+    """None for bytes that are not such a list."""
     null_count = _decode_count(data, 1)
     items_start = 9 + 4 * null_count
     if null_count < 0 or len(data) < items_start:
@@ -90,7 +90,7 @@ def _decode_fixed(data: bytes, item_bytes: int) -> Items | None:
     *nulls, size = struct.unpack_from(f">{null_count}ii", data, 5)
     if len(data) - items_start != (size - null_count) * item_bytes:
         return None
-    # Ascending, each once, each inside the list.
+    # The indexes ascend, and are inside the list.
     if any(low >= high for low, high in zip([-1, *nulls], [*nulls, size], strict=True)):
         return None
     absent = set(nulls)
@@ -109,7 +109,7 @@ def _encode_variable(items: Items) -> bytes:
 
 
 def _decode_variable(data: bytes) -> Items | None:
-    """None for bytes that are no such list."""
+    """None for bytes that are not such a list."""
     size = _decode_count(data, 1)
     offset = 5
     if not 0 <= size <= (len(data) - offset) // _COUNT.size:
@@ -127,7 +127,7 @@ def _decode_variable(data: bytes) -> Items | None:
 
 
 def _decode_count(data: bytes, offset: int) -> int:
-    """A four-byte number; below every legal one where the bytes end too early."""
+    """A four-byte number; -2, which is never valid, if the bytes end too early."""
     if offset + _COUNT.size > len(data):
         return -2
     count: int = _COUNT.unpack_from(data, offset)[0]

@@ -23,7 +23,7 @@ _NAN64 = 0x7FF << 52
 _WHOLE_NUMBER = re.compile("-?[0-9]{1,20}")
 _NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][-+]?[0-9]{1,4})?")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-# Six digits may name a float32, nine always do.
+# Six digits may identify a float32, nine always do.
 _FLOAT32_DIGITS = range(6, 10)
 
 
@@ -66,7 +66,7 @@ class IntegerSerde:
 
 @dataclass(frozen=True, slots=True)
 class FloatSerde:
-    """An IEEE number, big-endian; the payload bits of a NaN are kept."""
+    """An IEEE number, big-endian; a NaN keeps its payload bits."""
 
     name: str
     item_bytes: int
@@ -103,9 +103,9 @@ class FloatSerde:
         except OverflowError as error:
             raise wrong_value(self.name, obj) from error
         if not math.isfinite(value):
-            # JSON has no infinite numbers: the parser met one too large for a double.
+            # JSON has no infinite numbers: this one was too large for a double.
             raise wrong_value(self.name, obj)
-        # A float32 is rounded here, so that the value is the one that will be read.
+        # Round a float32 now, so that the value equals the value that is read later.
         return self.decode(self.encode(value))
 
     def json_bytes(self, data: bytes) -> bytes:
@@ -123,13 +123,13 @@ class FloatSerde:
 
 
 def _shorten_float32(value: float) -> float:
-    """The shortest decimal that is read back as the same float32: 0.1, not 0.10000000149011612."""
+    """The shortest decimal with the same float32: 0.1, not 0.10000000149011612."""
     data = _FLOAT.pack(value)
     shorter = (float(f"{value:.{digits}g}") for digits in _FLOAT32_DIGITS)
     return next(short for short in shorter if _FLOAT.pack(short) == data)
 
 
-# The processor's own conversion between float and double makes every NaN a quiet one.
+# The processor's conversion between float and double changes signalling NaNs.
 def _decode_nan32(data: bytes) -> float:
     bits: int = _FLOAT_BITS.unpack(data)[0]
     sign, fraction = bits >> 31, bits & _FRACTION_MASK

@@ -1,4 +1,4 @@
-"""Which serdes there are, by the names of a store's definition."""
+"""The serdes by the names in a store's definition."""
 
 from qss_core.errors import MalformedRequestError
 from qss_core.serdes.contract import Serde

@@ -17,7 +17,7 @@ from qss_core.text import (
     is_whole,
 )
 
-# Java's UUID.fromString also takes upper case and groups without their leading zeros.
+# Java's UUID.fromString accepts upper case, and groups without leading zeros.
 _UUID_GROUP_DIGITS = (8, 4, 4, 4, 12)
 _UUID_TEXT = re.compile("-".join(f"([0-9A-Fa-f]{{1,{digits}}})" for digits in _UUID_GROUP_DIGITS))
 _UUID_TEXT_BYTES = 36
@@ -92,7 +92,7 @@ class StringSerde:
 
 @dataclass(frozen=True, slots=True)
 class BooleanSerde:
-    """One byte, 00 or 01. Kafka gives each item of a list of booleans a length."""
+    """One byte, 00 or 01. In a list each boolean has a length, as in Kafka."""
 
     name: str = "boolean"
     item_bytes: int | None = None
@@ -129,7 +129,7 @@ class BooleanSerde:
 
 @dataclass(frozen=True, slots=True)
 class UuidSerde:
-    """The 36 characters of the text form, not 16 bytes; read leniently, written in lower case."""
+    """The 36 characters of the text form, not 16 bytes; accepts Java's forms, writes lower case."""
 
     name: str = "uuid"
     item_bytes: int | None = _UUID_TEXT_BYTES

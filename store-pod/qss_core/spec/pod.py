@@ -1,4 +1,4 @@
-"""`spec.pod` of the resource: what is added to the pods."""
+"""`spec.pod` of the resource: additions to the pods."""
 
 from typing import Annotated, Any, Literal
 
@@ -42,13 +42,13 @@ class EnvSpec(Wire, frozen=True, kw_only=True):
 
 
 class SecretNameSpec(Wire, frozen=True, kw_only=True):
-    """A Secret of the store's namespace."""
+    """A Secret in the store's namespace."""
 
     name: Name253
 
 
 class SpreadSpec(Wire, frozen=True, kw_only=True):
-    """How the store's pods are spread over one kind of place."""
+    """How the store's pods are spread over places of one kind."""
 
     max_skew: Annotated[int, msgspec.Meta(ge=1, le=512)]
     topology_key: LabelKey
@@ -59,7 +59,7 @@ class SpreadSpec(Wire, frozen=True, kw_only=True):
 
 
 class SecurityContextSpec(Wire, frozen=True, kw_only=True):
-    """As whom the pods run; what is absent is the cluster's choice."""
+    """The user and groups of the pods; the cluster decides about absent members."""
 
     run_as_user: Id | None = None
     run_as_group: Id | None = None

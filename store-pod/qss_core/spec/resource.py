@@ -1,6 +1,6 @@
-"""The spec of a QueryableStateStore: the same fields, defaults and bounds as the CRD file has.
+"""The spec of a QueryableStateStore, with the fields, defaults and bounds of the CRD file.
 
-A resource is validated against the CRD; here it becomes values. A test compares the two.
+A resource is validated against the CRD; this module converts it to values. A test compares the two.
 """
 
 from enum import StrEnum
@@ -46,21 +46,21 @@ POD_ORDINALS_MAX = 512
 
 
 class Authentication(StrEnum):
-    """Who may call a store."""
+    """Which callers a store admits."""
 
     SERVICE_ACCOUNT = "ServiceAccount"
     NONE = "None"
 
 
 class WhenDeleted(StrEnum):
-    """What becomes of the volumes of a deleted store."""
+    """What happens to the volumes of a deleted store."""
 
     RETAIN = "Retain"
     DELETE = "Delete"
 
 
 class SerdeSpec(Wire, frozen=True, kw_only=True):
-    """How keys, or values, are written."""
+    """The serde of keys or values."""
 
     serde: Serde
 
@@ -88,7 +88,7 @@ class CustomSpec(Wire, frozen=True, kw_only=True):
 
 
 class RowsSpec(Wire, frozen=True, kw_only=True):
-    """`spec.store`: what the rows are."""
+    """`spec.store`: the type and encoding of the rows."""
 
     type: StoreType
     key: SerdeSpec
@@ -103,14 +103,14 @@ class RowsSpec(Wire, frozen=True, kw_only=True):
 
 
 class ChangelogSpec(Wire, frozen=True, kw_only=True):
-    """How much of the changelog a replica keeps."""
+    """The part of the changelog that a replica keeps."""
 
     retention: Duration = "24h"
     retention_bytes: Size = "256Mi"
 
 
 class RebalanceSpec(Wire, frozen=True, kw_only=True):
-    """How failures are noticed and how replicas move."""
+    """How failures are detected and replicas moved."""
 
     acceptable_recovery_lag_bytes: Size = "64Mi"
     max_warmup_replicas: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2
@@ -122,7 +122,7 @@ class RebalanceSpec(Wire, frozen=True, kw_only=True):
 
 
 class TopologySpec(Wire, frozen=True, kw_only=True):
-    """How replicas of a partition are kept apart."""
+    """How the replicas of a partition are separated."""
 
     spread_key: LabelKey = "topology.kubernetes.io/zone"
 
@@ -136,7 +136,7 @@ class StorageSpec(Wire, frozen=True, kw_only=True):
 
 
 class LabelRequirementSpec(Wire, frozen=True, kw_only=True):
-    """One condition on labels, as in any selector of Kubernetes."""
+    """One condition on labels, as in Kubernetes selectors."""
 
     key: LabelKey
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
@@ -144,7 +144,7 @@ class LabelRequirementSpec(Wire, frozen=True, kw_only=True):
 
 
 class LabelSelectorSpec(Wire, frozen=True, kw_only=True):
-    """Objects by their labels; an empty one means all."""
+    """Selects objects by labels; an empty selector selects all."""
 
     match_labels: LabelValues | None = None
     match_expressions: (
@@ -160,7 +160,7 @@ class IpBlockSpec(Wire, frozen=True, kw_only=True):
 
 
 class PeerSpec(Wire, frozen=True, kw_only=True):
-    """Who is let in, as in a NetworkPolicy's `from`."""
+    """Admitted callers, as in a NetworkPolicy's `from`."""
 
     pod_selector: LabelSelectorSpec | None = None
     namespace_selector: LabelSelectorSpec | None = None
@@ -171,7 +171,7 @@ Peers = Annotated[tuple[PeerSpec, ...], msgspec.Meta(max_length=16)]
 
 
 class AccessSpec(Wire, frozen=True, kw_only=True):
-    """Who may query and write; no peers means every pod."""
+    """The callers that may query and write; without peers every pod may."""
 
     authentication: Authentication = Authentication.SERVICE_ACCOUNT
     common_audience: bool = False
@@ -182,7 +182,7 @@ class AccessSpec(Wire, frozen=True, kw_only=True):
 
     @property
     def checks_callers(self) -> bool:
-        """Whether the pods want to know who asks."""
+        """Whether the pods ask callers for tokens."""
         return self.authentication is Authentication.SERVICE_ACCOUNT
 
 
@@ -203,12 +203,12 @@ class StoreSpec(Wire, frozen=True, kw_only=True):
 
     @property
     def effective_standbys(self) -> int:
-        """The standbys that fit: every replica of a partition needs a pod of its own."""
+        """The number of standbys that fit: every replica of a partition needs its own pod."""
         return max(0, min(self.standbys, self.replicas - 1))
 
     @property
     def format(self) -> Format:
-        """The format that rows are stored in."""
+        """The format of stored rows."""
         return self.store.format or default_format(self.store.type)
 
 
@@ -223,7 +223,6 @@ _FORMATS: dict[StoreType, tuple[Format, ...]] = {
 
 
 def formats_of(store_type: StoreType) -> tuple[Format, ...]:
-    """The formats that a store type has."""
     return _FORMATS[store_type]
 
 
@@ -234,7 +233,7 @@ def default_format(store_type: StoreType) -> Format:
 
 
 def decode_spec(spec: dict[str, Any]) -> StoreSpec:
-    """The spec of a resource that was validated already; defaults are filled in."""
+    """Decodes the spec of a validated resource, and fills in defaults."""
     try:
         return msgspec.convert(spec, StoreSpec)
     except msgspec.ValidationError as error:
@@ -242,9 +241,9 @@ def decode_spec(spec: dict[str, Any]) -> StoreSpec:
 
 
 def definition_of(name: StoreName, store_id: StoreId, spec: StoreSpec) -> StoreDefinition:
-    """What the pods are told that the store is.
+    """The definition of the store for its pods.
 
-    Raises MalformedRequestError for a type without its block, as the CRD's rule does.
+    Raises MalformedRequestError if the block of the store's type is missing, like the CRD's rule.
     """
     return StoreDefinition(
         name=name,
@@ -262,7 +261,7 @@ def definition_of(name: StoreName, store_id: StoreId, spec: StoreSpec) -> StoreD
 
 
 def _custom_of(rows: RowsSpec) -> dict[str, Any]:
-    """The members of a definition that name a user's own type, and what it is given."""
+    """The members of a definition that describe a custom type."""
     match rows.type, rows.custom:
         case StoreType.CUSTOM, CustomSpec() as custom:
             options = tuple(sorted(custom.options.items()))
@@ -273,7 +272,7 @@ def _custom_of(rows: RowsSpec) -> dict[str, Any]:
 
 
 def _times_of(rows: RowsSpec) -> dict[str, Any]:
-    """The members of a definition that say how long rows with times are, and are kept."""
+    """The members of a definition that describe times and retention."""
     match rows.type, rows.window, rows.session, rows.versioned:
         case StoreType.WINDOW, WindowSpec() as window, _, _:
             return {
@@ -295,7 +294,6 @@ def _times_of(rows: RowsSpec) -> dict[str, Any]:
 
 
 def settings_of(spec: StoreSpec) -> StoreSettings:
-    """The limits that the pods are told."""
     uncommitted, staged = spec.uncommitted_max_bytes, spec.staged_bytes_max
     return StoreSettings(
         uncommitted_bytes_max=UNLIMITED

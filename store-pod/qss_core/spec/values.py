@@ -1,4 +1,4 @@
-"""The kinds of values that a spec has: texts with a form, sizes, labels, with their bounds."""
+"""The types of field values in a spec: texts with a form, sizes and labels, with their bounds."""
 
 from typing import Annotated
 
