@@ -1,4 +1,4 @@
-"""How any program talks to a store: pure routing and retries, one sync and one async shell."""
+"""The client of stores: pure routing and retries, with a sync and an async shell."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`AsyncStore`, imported when first asked for: its HTTP library is half of all imports."""
+    """Imports `AsyncStore` at its first use: its HTTP library takes half of the import time."""
     if name != "AsyncStore":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from qss_client.async_store import AsyncStore

@@ -1,7 +1,7 @@
-"""Where a store is: the URLs that are given, those of the environment, or a local cluster's.
+"""Finds the URLs of a store: given ones, those of the environment, or a local cluster's.
 
-Without a URL the environment's QSS_URL is taken, and without that the local cluster in the
-directory QSS_STATE_DIR, by default `.qss`, as `qss up` makes it.
+Without a given URL it takes QSS_URL from the environment. Without QSS_URL it takes the local
+cluster in the directory QSS_STATE_DIR, by default `.qss`, as `qss up` makes it.
 """
 
 import os
@@ -23,9 +23,9 @@ def find_urls(
     state_dir: Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> tuple[str, ...]:
-    """The base URLs of a store's pods, the best one first.
+    """The base URLs of a store's pods, the preferred one first.
 
-    Raises MalformedRequestError for what is no URL, StoreNotFoundError where there is none, and
+    Raises MalformedRequestError for an invalid URL, StoreNotFoundError if there is no URL, and
     UnreachableError for a store of a local cluster that was stopped.
     """
     found = (environment.get("QSS_URL") or None) if given is None else given
@@ -35,7 +35,7 @@ def find_urls(
 
 
 def checked_name(store: object) -> str:
-    """The name of a store. Raises MalformedRequestError for what is none."""
+    """The name of a store. Raises MalformedRequestError."""
     if not isinstance(store, str) or not store:
         raise MalformedRequestError(
             f'the store\'s name is needed, as store="words" or behind its URL, not {store!r}'
@@ -44,7 +44,7 @@ def checked_name(store: object) -> str:
 
 
 def checked_urls(given: Urls) -> tuple[str, ...]:
-    """Base URLs without a trailing slash, each once: of a list, or of a text with commas."""
+    """Base URLs without a trailing slash, each once, from a list or a text with commas."""
     texts = given.split(",") if isinstance(given, str) else given
     if not texts or isinstance(texts, bytes):
         raise MalformedRequestError(f"url: one URL or more, not {given!r}")

@@ -1,4 +1,4 @@
-"""`AsyncStore`: asks one store from a program with an event loop."""
+"""`AsyncStore`: queries one store from a program with an event loop."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -89,7 +89,7 @@ class AsyncStore:
         return f"AsyncStore({','.join(self._conversation.urls)!r}, {self._conversation.store!r})"
 
     async def __aenter__(self) -> Self:
-        """Closes itself at the end of the block."""
+        """Enters the block; its end closes the client."""
         return self
 
     async def __aexit__(
@@ -105,22 +105,22 @@ class AsyncStore:
 
     @property
     def position(self) -> Position:
-        """The newest position seen; another client's reads are bounded by `position_bound`."""
+        """The newest position seen; pass it to another client as `position_bound`."""
         return self._conversation.position
 
     async def metadata(self) -> StoreMetadata:
-        """The store's pods and partitions, as discovered when they were last needed."""
+        """The store's pods and partitions, as of the last discovery."""
         return await self._session.metadata()
 
     # --- Queries
 
     async def get(self, key: Any, options: ReadOptions = DEFAULTS) -> Row | None:
-        """The key's row; None where there is none."""
+        """The key's row; None if there is none."""
         definition = await self._session.definition()
         return await self._session.run(operations.get(self._conversation, definition, key, options))
 
     async def get_many(self, keys: Iterable[Any], options: ReadOptions = DEFAULTS) -> AsyncFound:
-        """The rows of many keys, in their order: a list, with None where there is none."""
+        """The rows of many keys in their order, with None for a missing row."""
         asked = self._conversation, await self._session.definition(), keys_of(keys), options
         rows = await self._session.run(operations.get_many(*asked))
         return AsyncFound(rows, lambda: self._session.run(operations.many_table(*asked)))
@@ -193,7 +193,7 @@ class AsyncStore:
     async def window(
         self, key: Any, start: Time, options: ReadOptions = DEFAULTS
     ) -> WindowRow | None:
-        """The window of a key that starts then; None where there is none."""
+        """The window of a key that starts at `start`; None if there is none."""
         definition = await self._session.definition()
         return await self._session.run(
             operations.window(self._conversation, definition, key, start, options)
@@ -213,7 +213,7 @@ class AsyncStore:
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
     ) -> AsyncScanned[SessionRow]:
-        """Sessions with end >= end_from and start <= start_to, as `windows` finds windows."""
+        """Sessions with end >= end_from and start <= start_to; otherwise as `windows`."""
         timed = Timed(
             times={"endFrom": end_from, "startTo": start_to},
             key=key,
@@ -229,7 +229,7 @@ class AsyncStore:
     async def session(
         self, key: Any, start: Time, end: Time, options: ReadOptions = DEFAULTS
     ) -> SessionRow | None:
-        """The session of a key with exactly these bounds; None where there is none."""
+        """The session of a key with exactly these bounds; None if there is none."""
         definition = await self._session.definition()
         bounds = start, end
         return await self._session.run(
@@ -252,7 +252,7 @@ class AsyncStore:
     async def version(
         self, key: Any, as_of: Time | None = None, options: ReadOptions = DEFAULTS
     ) -> VersionRow | None:
-        """The version of a key that was valid at a time; without one the latest."""
+        """The version of a key that was valid at `as_of`; without it the latest."""
         definition = await self._session.definition()
         return await self._session.run(
             operations.version(self._conversation, definition, key, as_of, options)
@@ -319,6 +319,6 @@ class AsyncStore:
         options: ReadOptions = DEFAULTS,
         **fields: Any,
     ) -> PartitionResult | None:
-        """The one result of a query that is not null; raises a partition's failure."""
+        """The only result that is not null; raises a partition's failure."""
         result = await self.query(type, options=options, **fields)
         return result.get_only_partition_result()

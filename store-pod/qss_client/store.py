@@ -1,5 +1,5 @@
 # `make sync-client` writes this module from async_store.py.
-"""`Store`: asks one store from a program without an event loop."""
+"""`Store`: queries one store from a program without an event loop."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -90,7 +90,7 @@ class Store:
         return f"Store({','.join(self._conversation.urls)!r}, {self._conversation.store!r})"
 
     def __enter__(self) -> Self:
-        """Closes itself at the end of the block."""
+        """Enters the block; its end closes the client."""
         return self
 
     def __exit__(
@@ -106,22 +106,22 @@ class Store:
 
     @property
     def position(self) -> Position:
-        """The newest position seen; another client's reads are bounded by `position_bound`."""
+        """The newest position seen; pass it to another client as `position_bound`."""
         return self._conversation.position
 
     def metadata(self) -> StoreMetadata:
-        """The store's pods and partitions, as discovered when they were last needed."""
+        """The store's pods and partitions, as of the last discovery."""
         return self._session.metadata()
 
     # --- Queries
 
     def get(self, key: Any, options: ReadOptions = DEFAULTS) -> Row | None:
-        """The key's row; None where there is none."""
+        """The key's row; None if there is none."""
         definition = self._session.definition()
         return self._session.run(operations.get(self._conversation, definition, key, options))
 
     def get_many(self, keys: Iterable[Any], options: ReadOptions = DEFAULTS) -> Found:
-        """The rows of many keys, in their order: a list, with None where there is none."""
+        """The rows of many keys in their order, with None for a missing row."""
         asked = self._conversation, self._session.definition(), keys_of(keys), options
         rows = self._session.run(operations.get_many(*asked))
         return Found(rows, lambda: self._session.run(operations.many_table(*asked)))
@@ -192,7 +192,7 @@ class Store:
         return self._session.scanned(scan_windows(timed), limit)
 
     def window(self, key: Any, start: Time, options: ReadOptions = DEFAULTS) -> WindowRow | None:
-        """The window of a key that starts then; None where there is none."""
+        """The window of a key that starts at `start`; None if there is none."""
         definition = self._session.definition()
         return self._session.run(
             operations.window(self._conversation, definition, key, start, options)
@@ -212,7 +212,7 @@ class Store:
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
     ) -> Scanned[SessionRow]:
-        """Sessions with end >= end_from and start <= start_to, as `windows` finds windows."""
+        """Sessions with end >= end_from and start <= start_to; otherwise as `windows`."""
         timed = Timed(
             times={"endFrom": end_from, "startTo": start_to},
             key=key,
@@ -228,7 +228,7 @@ class Store:
     def session(
         self, key: Any, start: Time, end: Time, options: ReadOptions = DEFAULTS
     ) -> SessionRow | None:
-        """The session of a key with exactly these bounds; None where there is none."""
+        """The session of a key with exactly these bounds; None if there is none."""
         definition = self._session.definition()
         bounds = start, end
         return self._session.run(
@@ -251,7 +251,7 @@ class Store:
     def version(
         self, key: Any, as_of: Time | None = None, options: ReadOptions = DEFAULTS
     ) -> VersionRow | None:
-        """The version of a key that was valid at a time; without one the latest."""
+        """The version of a key that was valid at `as_of`; without it the latest."""
         definition = self._session.definition()
         return self._session.run(
             operations.version(self._conversation, definition, key, as_of, options)
@@ -318,6 +318,6 @@ class Store:
         options: ReadOptions = DEFAULTS,
         **fields: Any,
     ) -> PartitionResult | None:
-        """The one result of a query that is not null; raises a partition's failure."""
+        """The only result that is not null; raises a partition's failure."""
         result = self.query(type, options=options, **fields)
         return result.get_only_partition_result()

@@ -10,7 +10,7 @@ from qss_core.errors import MalformedBytesError
 from qss_core.wire.messages import CommitRequest, decode, encode
 
 BATCH_MEDIA = "application/vnd.queryablestate.batch"
-CARRIED_BYTES_MAX = 512 * 1024  # Of a whole body: every pod's log and memory hold it for a while.
+CARRIED_BYTES_MAX = 512 * 1024  # The whole body. Every pod's log and memory hold it for a while.
 CARRIED_ROWS_BYTES_MAX = CARRIED_BYTES_MAX - 64 * 1024
 _LENGTH_BYTES = 4
 
@@ -23,9 +23,9 @@ def encode_batch(request: CommitRequest, rows: Sequence[Slice]) -> bytes:
 
 
 def decode_batch(body: bytes) -> tuple[CommitRequest, bytes]:
-    """What the commit says, and the chunk, unchecked.
+    """The commit, and the chunk, which is not checked.
 
-    Raises MalformedBytesError, and MalformedRequestError for what is no CommitRequest.
+    Raises MalformedBytesError, and MalformedRequestError for an invalid CommitRequest.
     """
     end = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
     if len(body) < _LENGTH_BYTES or len(body) < end:

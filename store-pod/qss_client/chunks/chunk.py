@@ -1,12 +1,12 @@
 """A chunk on the wire: the rows of one stage request, as Arrow IPC.
 
-A chunk is one Arrow IPC stream per partition, one after the other, each complete with its end
-mark. The partition number is in the stream's schema metadata as `partition`. These very bytes are
-what the partition's changelog keeps, and their CRC-32 is the slice's checksum: a slice that is sent
-again, also to another pod, is the same bytes. Its columns: `qss_client.chunks.chunk_schema`.
+A chunk has one complete Arrow IPC stream per partition, one after the other, each with its end
+mark. The partition number is in the stream's schema metadata as `partition`. The partition's
+changelog keeps exactly these bytes, and their CRC-32 is the slice's checksum: a repeated slice,
+also to another pod, has the same bytes. `qss_client.chunks.chunk_schema` describes the columns.
 
-Arrow's buffer compression and dictionaries are refused: with them a few bytes could claim any
-amount of memory.
+Arrow's buffer compression and dictionaries are refused: a few bytes could expand to any amount of
+memory.
 """
 
 import struct
@@ -50,13 +50,13 @@ class Slice:
     checksum: str
     data: bytes | memoryview  # The Arrow IPC stream.
     deletes: int = 0  # Rows without a value.
-    latest: int | None = None  # The largest time of its rows, where rows have one.
-    undated: int = 0  # Versions that have the time of their batch.
+    latest: int | None = None  # The largest time of its rows, if rows have times.
+    undated: int = 0  # Versions without a timestamp, which get the time of their batch.
     batches: tuple[pa.RecordBatch, ...] = field(default=(), repr=False, compare=False)  # Decoded.
 
 
 def encode_slice(partition: int, rows: pa.Table | pa.RecordBatch) -> Slice:
-    """The slice of rows (columns as above) for a partition."""
+    """The slice of rows for a partition, with the columns of `chunk_schema`."""
     schema, head = _head_of(partition, tuple(rows.schema.names))
     batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.combine_chunks().to_batches()
     messages = [batch.cast(schema).serialize() for batch in batches]
@@ -66,7 +66,7 @@ def encode_slice(partition: int, rows: pa.Table | pa.RecordBatch) -> Slice:
 
 @lru_cache(maxsize=2 * SLICES_MAX)
 def _head_of(partition: int, names: tuple[str, ...]) -> tuple[pa.Schema, bytes]:
-    """The schema of a slice and the message that a stream begins with: the same in each batch."""
+    """The schema of a slice and the first message of its stream, equal for each batch."""
     schema = schema_of(partition, names)
     return schema, schema.serialize().to_pybytes()
 
@@ -79,11 +79,11 @@ def checksum_of(data: bytes | memoryview) -> str:
 def decode_chunk(
     body: bytes, partitions: int | None, layout: ChunkSchema = KEY_VALUE
 ) -> list[Slice]:
-    """The slices of a chunk, wholly checked.
+    """The slices of a chunk, completely checked.
 
-    `partitions` is the store's count where keys must hash to their slice's partition, and None
-    where the writer chooses (partitioner Explicit). `layout` says which columns the store takes.
-    Raises MalformedBytesError, NullKeyError, TooLargeError and MalformedRequestError.
+    `partitions` is the store's count if keys must hash to their slice's partition, and None if the
+    writer chooses (partitioner Explicit). `layout` has the columns of the store. Raises
+    MalformedBytesError, NullKeyError, TooLargeError and MalformedRequestError.
     """
     slices: list[Slice] = []
     placed: list[tuple[int, pa.BinaryArray]] = []
@@ -103,7 +103,7 @@ def decode_chunk(
 def _read_slice(
     data: memoryview, layout: ChunkSchema, placed: list[tuple[int, pa.BinaryArray]]
 ) -> tuple[Slice, memoryview]:
-    """The first slice and what is behind it; its keys are put into `placed`."""
+    """The first slice and the bytes after it; adds the slice's keys to `placed`."""
     source = pa.BufferReader(pa.py_buffer(data))
     try:
         with pa.ipc.open_stream(source) as reader:
@@ -128,7 +128,7 @@ def _read_slice(
     end = source.tell()
     data, rest = data[:end], data[end:]
     if data[-len(_END_OF_STREAM) :] != _END_OF_STREAM:
-        # Arrow takes a stream that stops between two messages for a whole one.
+        # Arrow accepts a stream that stops between two messages as complete.
         raise MalformedBytesError("a slice of the chunk is cut off: it has no end mark")
     checksum = checksum_of(data)
     return Slice(
@@ -154,7 +154,7 @@ def _check_rows(batch: pa.RecordBatch) -> None:
 
 
 def _check_places(placed: list[tuple[int, pa.BinaryArray]], partitions: int) -> None:
-    """Refuses keys of other partitions; of all slices at once, since a pass costs for itself."""
+    """Raises for keys of other partitions; one pass checks all slices."""
     counts = [len(keys) for _, keys in placed]
     said = np.repeat(np.array([partition for partition, _ in placed]), counts)
     elsewhere = partitions_of(pa.concat_arrays([keys for _, keys in placed]), partitions) != said
@@ -168,7 +168,7 @@ def _check_places(placed: list[tuple[int, pa.BinaryArray]], partitions: int) -> 
 
 def _check_length(column: pa.Array, what: str, limit: int) -> None:
     if column.nbytes <= limit:
-        return  # Not even all of them together.
+        return  # All values together are within the limit of one.
     longest = pc.max(pc.binary_length(column)).as_py() or 0
     if longest > limit:
         raise TooLargeError(f"{what} has {longest} bytes, at most {limit} are allowed")
@@ -191,7 +191,7 @@ def _check_headers(column: pa.ListArray) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRows:
-    """Some rows of a slice, column by column."""
+    """Rows of a slice, column by column."""
 
     keys: list[bytes]
     values: list[bytes | None]
@@ -200,13 +200,13 @@ class ChunkRows:
 
 
 def read_batches(data: bytes | memoryview, rows_max: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a checked slice, at most `rows_max` at a time; nothing is copied."""
+    """The rows of a checked slice, at most `rows_max` at a time, without copies."""
     with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(data))) as reader:
         yield from split_batches(reader, rows_max)
 
 
 def split_batches(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
-    """The same rows, at most `rows_max` at a time; nothing is copied."""
+    """The same rows, at most `rows_max` at a time, without copies."""
     for batch in batches:
         for start in range(0, batch.num_rows, rows_max):
             yield batch.slice(start, rows_max)
@@ -234,10 +234,10 @@ def _headers_of(column: pa.ListArray) -> list[tuple[tuple[str, bytes | None], ..
     ]
 
 
-# --- The flatbuffers of Arrow's messages, as far as needed to see compression before decoding it.
-# Message: table {version, header_type, header, bodyLength}; RecordBatch: table {length, nodes,
-# buffers, compression}. A table starts with a signed offset back to its vtable, whose entries
-# (after two lengths, 2 bytes each) are the fields' offsets from the table, 0 for an absent one.
+# --- The flatbuffers of Arrow's messages, parsed only far enough to refuse compression. Message:
+# table {version, header_type, header, bodyLength}; RecordBatch: table {length, nodes, buffers,
+# compression}. A table starts with a signed offset back to its vtable. After two lengths of 2
+# bytes, the vtable has the fields' offsets from the table, 0 for an absent field.
 
 _CONTINUATION = 0xFFFFFFFF
 _RECORD_BATCH = 3
@@ -277,7 +277,7 @@ def _check_message(metadata: memoryview) -> int:
 
 
 def _field(data: memoryview, table: int, index: int) -> int:
-    """Where a table's field lies, or 0 where the table does not have it."""
+    """The position of a table's field; 0 if the table does not have it."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     size = struct.unpack_from("<H", data, vtable)[0]
     entry = 4 + 2 * index

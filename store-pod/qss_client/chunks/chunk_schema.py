@@ -47,14 +47,14 @@ _PARTITION = b"partition"
 
 @dataclass(frozen=True, slots=True)
 class ChunkSchema:
-    """What the chunks of a store look like, and which of their rows count."""
+    """The columns of a store's chunks, and which of their rows count."""
 
     store_type: StoreType = StoreType.KEY_VALUE
-    ignores_deletes: bool = False  # A store that retains duplicates has nothing to delete.
+    ignores_deletes: bool = False  # A store that retains duplicates ignores deletes.
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The columns of a row's times; the last one is its time."""
+        """The columns of a row's times; the last column is the row's time."""
         return TIME_COLUMNS.get(self.store_type, ())
 
     @property
@@ -67,7 +67,6 @@ KEY_VALUE = ChunkSchema()
 
 
 def layout_of(definition: StoreDefinition) -> ChunkSchema:
-    """The layout of a store's chunks."""
     return ChunkSchema(definition.row_type, definition.retain_duplicates)
 
 
@@ -78,14 +77,13 @@ def _names_of(store_type: StoreType) -> frozenset[tuple[str, ...]]:
 
 
 def schema_of(partition: int, names: tuple[str, ...]) -> pa.Schema:
-    """The schema of a slice with these columns."""
     assert any(names in _names_of(store_type) for store_type in StoreType), names
     fields = [pa.field(name, _FIELDS[name], nullable=name in _NULLABLE) for name in names]
     return pa.schema(fields, metadata={_PARTITION: str(partition).encode()})
 
 
 def check_schema(schema: pa.Schema, layout: ChunkSchema) -> int:
-    """The partition of a slice with this schema; MalformedRequestError for another layout."""
+    """The partition of a slice with this schema. Raises MalformedRequestError."""
     names = tuple(schema.names)
     known = names in _names_of(layout.store_type)
     if not known or any(schema.field(name).type != _FIELDS[name] for name in names):
@@ -104,7 +102,7 @@ def check_schema(schema: pa.Schema, layout: ChunkSchema) -> int:
 
 
 def check_times(batch: pa.RecordBatch, layout: ChunkSchema) -> None:
-    """Refuses rows whose times no window, session or version has, by MalformedRequestError."""
+    """Raises MalformedRequestError for times that no window, session or version can have."""
     if layout.is_versioned:
         _check_versions(batch)
     for name in layout.times:
@@ -135,7 +133,7 @@ def _check_versions(batch: pa.RecordBatch) -> None:
 
 
 def undated_of(batch: pa.RecordBatch, layout: ChunkSchema) -> int:
-    """How many versions have the time of their batch, which is not known yet."""
+    """The number of versions without a timestamp, which get the time of their batch."""
     if not layout.is_versioned:
         return 0
     if "timestamp" not in batch.schema.names:
@@ -146,9 +144,9 @@ def undated_of(batch: pa.RecordBatch, layout: ChunkSchema) -> int:
 
 
 def latest_of(batch: pa.RecordBatch | pa.Table, layout: ChunkSchema) -> int | None:
-    """The largest time of the rows that count; None where there is none.
+    """The largest time of the rows; None if there is none.
 
-    A delete counts, as Kafka's does, unless the store ignores it.
+    A delete counts, as in Kafka, unless the store ignores deletes.
     """
     names = ("timestamp",) if layout.is_versioned else layout.times
     if not names or names[-1] not in batch.schema.names:

@@ -1,7 +1,7 @@
-"""Kafka's murmur2 over a whole Arrow column of keys at once, with numpy.
+"""Kafka's murmur2 over a whole Arrow column of keys with numpy.
 
-Equal to `qss_core.partitioning` for every key (a test holds them together), some hundred times
-faster: one pass over the words of all keys instead of one call a key.
+It equals `qss_core.partitioning` for every key (a test compares them), and is about a hundred times
+faster: one pass over the words of all keys instead of a call for each key.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ from qss_core.partitioning import murmur2 as murmur2_of_key
 _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)
 _POSITIVE = np.int32(0x7FFFFFFF)
-# Past so many words so few keys are hashed one by one: a pass costs the same for one as for many.
+# A pass over a word costs the same for one key as for many. After so many words, when so few keys
+# are left, each key is hashed by itself.
 _LONG_WORDS = 64
 _FEW_ROWS = 8
 
@@ -27,13 +28,13 @@ I64 = npt.NDArray[np.int64]
 def partitions_of(keys: pa.BinaryArray, partitions: int) -> npt.NDArray[np.int32]:
     """The partition of each key: shape (len(keys),), values 0..partitions-1.
 
-    `keys` is a binary or string array; NullKeyError where one of them is null.
+    `keys` is a binary or string array. Raises NullKeyError if a key is null.
     """
     return _partitions(murmur2(keys), partitions)
 
 
 def partitions_of_list(keys: Sequence[bytes], partitions: int) -> npt.NDArray[np.int32]:
-    """As `partitions_of`, for keys in a list: making an Arrow array of it would import pandas."""
+    """As `partitions_of`, for keys in a list: making an Arrow array of it imports pandas."""
     length = len(keys[0]) if keys else 0
     if length and length % 4 == 0 and set(map(len, keys)) == {length}:
         hashes = np.full(len(keys), _SEED ^ np.uint32(length))
@@ -110,7 +111,7 @@ def _finished(hashes: U32) -> U32:
 
 
 def _mix_matrix(hashes: U32, data: npt.NDArray[np.uint8], length: int) -> None:
-    """Keys of one length, whole words, one after the other: a matrix of words, mixed at once."""
+    """Mixes keys of one length in whole words, stored one after the other, as a matrix."""
     words = np.frombuffer(data, dtype="<u4", count=len(hashes) * length // 4)
     ks = words.reshape(len(hashes), length // 4) * _M
     ks ^= ks >> np.uint32(24)
@@ -121,7 +122,7 @@ def _mix_matrix(hashes: U32, data: npt.NDArray[np.uint8], length: int) -> None:
 
 
 def _grams(data: npt.NDArray[np.uint8]) -> U32:
-    """The data as words that may start anywhere: a u32 view with a stride of one byte."""
+    """The data as words at any offset: a u32 view with a stride of one byte."""
     if len(data) < 4:
         return np.zeros(0, dtype=np.uint32)
     return np.ndarray((len(data) - 3,), dtype="<u4", buffer=data, strides=(1,))

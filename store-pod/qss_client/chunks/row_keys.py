@@ -1,4 +1,4 @@
-"""Row keys of whole columns at once; byte for byte those of `qss_core.formats.timed_keys`."""
+"""Row keys of whole columns; equal to the bytes of `qss_core.formats.timed_keys`."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def window_row_keys(rows: pa.RecordBatch, sequences: Numbers | None = None) -> pa.BinaryArray:
-    """The row keys of windows; `sequences` where the store retains duplicates, else all 0."""
+    """The row keys of windows; `sequences` if the store retains duplicates, else all 0."""
     suffixes = np.zeros(rows.num_rows, _WINDOW)
     suffixes["start"] = rows.column(WINDOW_START).to_numpy()
     if sequences is not None:
@@ -24,7 +24,6 @@ def window_row_keys(rows: pa.RecordBatch, sequences: Numbers | None = None) -> p
 
 
 def session_row_keys(rows: pa.RecordBatch) -> pa.BinaryArray:
-    """The row keys of sessions."""
     suffixes = np.empty(rows.num_rows, _SESSION)
     suffixes["end"] = rows.column(SESSION_END).to_numpy()
     suffixes["start"] = rows.column(SESSION_START).to_numpy()
@@ -32,7 +31,7 @@ def session_row_keys(rows: pa.RecordBatch) -> pa.BinaryArray:
 
 
 def sequences_after(last: int, count: int) -> Numbers:
-    """The next sequence numbers after `last`; as Kafka's, they go on at 0 after the largest."""
+    """The next sequence numbers after `last`; as in Kafka they continue at 0 after the largest."""
     return (last + 1 + np.arange(count, dtype=np.int64)) & SEQUENCE_MAX
 
 

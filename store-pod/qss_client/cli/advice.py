@@ -1,4 +1,4 @@
-"""Failures of a store in the words of the commands: its options, and the command to use instead."""
+"""Rewrites a store's errors with the names of commands and options."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ Given = tuple[str, str | None]  # An option, and its text.
 
 @contextmanager
 def advising(client: Store) -> Iterator[None]:
-    """Names the command for stores of this type, where another one was used."""
+    """Names the right command, if the store has another type."""
     try:
         yield
     except UnknownQueryTypeError as error:
@@ -33,7 +33,7 @@ def advising(client: Store) -> Iterator[None]:
 
 @contextmanager
 def advising_of_times(client: Store, first: Given, last: Given) -> Iterator[None]:
-    """The same; names the options, as they were given, whose range is reversed."""
+    """As `advising`; for a reversed range it names the given options, too."""
     with advising(client):
         try:
             yield

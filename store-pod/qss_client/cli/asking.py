@@ -1,4 +1,4 @@
-"""The options that commands share, written once: where a store is, and how it is asked."""
+"""The options that several commands share: how to reach a store, and how to read from it."""
 
 import inspect
 from collections.abc import Callable
@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Reaching:
-    """Where a store is, how long it may take, and how its answer is printed."""
+    """How to reach a store, the timeout, and the format of the output."""
 
     place: Place
     timeout_s: float
@@ -44,25 +44,24 @@ class Reaching:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How a store is found, asked, and its answer printed."""
+    """How to reach a store, how to read from it, and the format of the output."""
 
     reached: Reaching
     options: ReadOptions
 
     @property
     def output(self) -> Output:
-        """How the answer is printed."""
+        """The format of the printed answer."""
         return self.reached.output
 
     def store(self, name: str) -> AbstractContextManager[Store]:
-        """A client of the store."""
         return open_store(name, self.reached.place, self.reached.timeout_s)
 
 
 def _taking(
     make: Callable[..., Any], name: str
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Decorates a command with the options of `make`; it gets what that makes as `name`, last."""
+    """Adds the options of `make` to a command, which gets the result of `make` as `name`."""
     shared = inspect.signature(make).parameters
 
     def decorate(command: Callable[..., Result]) -> Callable[..., Result]:
@@ -74,7 +73,7 @@ def _taking(
         own = inspect.signature(command)
         kept = (one for one in own.parameters.values() if one.name != name)
         parameters = [*kept, *shared.values()]
-        # What typer reads: the signature, and the annotations by name.
+        # Typer reads the signature, and the annotations by name.
         run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         return run

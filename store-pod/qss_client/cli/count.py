@@ -1,4 +1,4 @@
-"""`qss count`: how many rows a store has."""
+"""The command `qss count`, which prints the number of rows."""
 
 from typing import Annotated
 

@@ -16,7 +16,7 @@ from qss_core.errors import Retry, StoreError
 
 _GROUP = "qss.commands"
 _BAD_INPUT = frozenset({400, 413, 422})
-# The commands of each part, and the extra that they need; for parts that are not installed.
+# The commands of each part, and the extra that the part needs, for parts that are not installed.
 _KNOWN_COMMANDS = {
     "cluster": ("operator", ("up", "down", "status")),
     "spark": ("spark", ("demo",)),
@@ -24,13 +24,13 @@ _KNOWN_COMMANDS = {
 
 
 class MissingExtraError(StoreError):
-    """A command whose part of the project is not installed."""
+    """The part of the project that has the command is not installed."""
 
     code = "MISSING_EXTRA"
 
 
 def exit_code_of(error: StoreError) -> int:
-    """What the shell is told of an error."""
+    """The exit code of the command for an error."""
     if error.http_status in _BAD_INPUT:
         return 2
     if error.http_status == 404:
@@ -39,7 +39,7 @@ def exit_code_of(error: StoreError) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs `qss`, by default with the arguments of this process; ends it with an exit code."""
+    """Runs `qss`, by default with the arguments of this process; ends the process."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     write_what_cannot_be_shown_as_escapes(sys.stdout, sys.stderr)
     try:
@@ -55,15 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:
-        # The reader of a pipe has seen enough.
+        # The reader of the pipe has closed it.
         sys.stderr.close()
         raise SystemExit(1) from None
     except OSError as error:
-        _fail(str(error), 1)  # A file or the output that cannot be written.
+        _fail(str(error), 1)  # A file or the output cannot be written.
 
 
 def write_what_cannot_be_shown_as_escapes(*outputs: Any) -> None:
-    """In a locale without a letter, JSON's escape of it is written: JSON stays JSON."""
+    """Writes characters that the locale lacks as JSON escapes, so that JSON stays valid."""
     codecs.register_error("qss-escape", _escape)
     for output in outputs:
         if isinstance(output, io.TextIOWrapper):
@@ -76,9 +76,10 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 
 def make_app(wanted: Sequence[str] = ()) -> Any:
-    """The typer app with every command that is installed.
+    """The typer app with all installed commands.
 
-    When the wanted command's part is known, the other parts are not imported: some take seconds.
+    If the part of the wanted command is known, the other parts are not imported: importing some
+    takes seconds.
     """
     import typer
 
@@ -111,7 +112,7 @@ def make_app(wanted: Sequence[str] = ()) -> Any:
             ),
         ] = False,
     ) -> None:
-        """Make `qss` a group of commands even while it has only one."""
+        """Makes `qss` a group of commands even if it has only one."""
 
     cli_queries.register(app)
     cli_timed.register(app)

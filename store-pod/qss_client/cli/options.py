@@ -1,4 +1,4 @@
-"""What the commands that ask a store have in common: their options, and how they find it."""
+"""The options of commands that query a store, and how they find the store."""
 
 import json
 import os
@@ -74,7 +74,7 @@ Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the store is, and what it is shown and checked by; the environment fills gaps."""
+    """The store's address and the credentials for it; the environment fills in absent ones."""
 
     url: str | None
     state_dir: Path
@@ -87,7 +87,7 @@ class Place:
 
 @contextmanager
 def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
-    """A client of the store; keys and values are the JSON that it sent, to be printed as it is."""
+    """A client of the store; keys and values are the store's JSON, for printing unchanged."""
     limits = RetryLimits(deadline_s=timeout_s)
     with way_of(store, place) as way, way.client(limits, raw=True) as client:
         yield client
@@ -95,9 +95,9 @@ def open_store(store: str, place: Place, timeout_s: float) -> Iterator[Store]:
 
 @contextmanager
 def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[ConnectionOptions]:
-    """How the store is reached, for as long as the block runs.
+    """The way to the store, valid inside the block.
 
-    writes: on Kubernetes by its internal port, where writers are.
+    writes: on Kubernetes the internal port, which writers use.
     """
     environment = os.environ
     token_file = place.token_file or environment.get("QSS_TOKEN_FILE") or None
@@ -116,12 +116,12 @@ def way_of(store: str, place: Place, *, writes: bool = False) -> Iterator[Connec
 
 
 def key_serde(client: Store) -> Serde:
-    """The type of the store's keys."""
+    """The serde of the store's keys."""
     return serde_of(client.metadata().definition.key_serde)
 
 
 def key_of(serde: Serde, text: str) -> Any:
-    """A key as it is written on a command line. Raises MalformedRequestError for no UTF-8."""
+    """A key from a command line. Raises MalformedRequestError if it is not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -130,7 +130,7 @@ def key_of(serde: Serde, text: str) -> Any:
 
 
 def numbers(text: str | None) -> list[int] | None:
-    """Partitions as they are written on a command line."""
+    """Partition numbers from a command line."""
     if text is None:
         return None
     try:
@@ -140,7 +140,7 @@ def numbers(text: str | None) -> list[int] | None:
 
 
 def rows_to_ask(limit: int | None) -> int:
-    """How many rows are asked for: where nobody says, one more than is printed, to know of it."""
+    """The number of rows to ask for; without a limit one more than is printed, to detect it."""
     return ROWS_SHOWN + 1 if limit is None else limit
 
 
@@ -152,7 +152,6 @@ def read_options(
     require_active: bool = False,
     max_staleness_s: float | None = None,
 ) -> ReadOptions:
-    """What a read is told."""
     bound = None
     if position_bound is not None:
         is_json = position_bound.lstrip().startswith("{")

@@ -1,4 +1,4 @@
-"""How answers are printed: as a table, as JSON, or as JSON a line."""
+"""Prints answers as a table, as JSON, or as one JSON a line."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from qss_client.reads.responses import (
 )
 from qss_core.times import Times, time_text
 
-ROWS_SHOWN = 1000  # Where nobody says how many.
+ROWS_SHOWN = 1000  # If no limit is given.
 AnyRow = TypeVar("AnyRow")
 _BESIDE = ("indexKey", "sequence", "timestamp", "headers")
 
@@ -33,9 +33,9 @@ class Output(StrEnum):
 
 
 def print_rows(documents: Iterable[Mapping[str, Any]], output: Output, names: list[str]) -> None:
-    """Prints rows; a table has the columns `names` that any row has.
+    """Prints rows; a table has those columns of `names` that any row has.
 
-    Without rows it has those that each row would have.
+    Without rows it has the columns that every row would have.
     """
     if output is Output.NDJSON:
         for document in documents:
@@ -61,7 +61,7 @@ def print_document(document: Mapping[str, Any], output: Output) -> None:
 
 
 def told_of_more(rows: Iterable[AnyRow], limit: int | None) -> Iterator[AnyRow]:
-    """The rows to print: where no limit was said, so many, and a word where there are more."""
+    """The rows to print; without a limit at most ROWS_SHOWN, and a note if there are more."""
     rows = iter(rows)
     if limit is not None:
         yield from rows
@@ -72,7 +72,7 @@ def told_of_more(rows: Iterable[AnyRow], limit: int | None) -> Iterator[AnyRow]:
 
 
 def tell_of_cut(rows: int, cursor: str | None) -> None:
-    """Says, beside the rows of a query, that these are not all that were asked for."""
+    """Notes on stderr that a query's rows are not all that the query selects."""
     typer.echo(
         f"these are {rows} rows, and there are more: say --limit N (an answer has a largest size), "
         f"or go on with --cursor {cursor}",
@@ -85,7 +85,7 @@ def heading_of(name: str) -> str:
     return "".join(f" {letter}" if letter.isupper() else letter for letter in name).upper()
 
 
-# What is cut cannot be copied.
+# These columns are never cut, so that they can be copied.
 _WHOLE = frozenset(
     heading_of(name)
     for name in (
@@ -96,14 +96,14 @@ _WHOLE = frozenset(
 
 
 def times_shown(given: Times | None, output: Output) -> Times:
-    """How times are printed where nobody says: a table is for people."""
+    """The format of printed times; by default RFC 3339 in a table, else milliseconds."""
     if given is not None:
         return given
     return Times.RFC3339 if output is Output.TABLE else Times.MILLIS
 
 
 def shown_time(time: int, times: Times) -> int | str:
-    """A time in milliseconds as it is printed."""
+    """A time in milliseconds, converted for printing."""
     text = time_text(time) if times is Times.RFC3339 else None
     return time if text is None else text
 
@@ -138,7 +138,7 @@ def session_document(row: SessionRow, times: Times) -> dict[str, Any]:
 
 
 def version_document(row: VersionRow, times: Times) -> dict[str, Any]:
-    """A version; one that is still valid has no end."""
+    """A version; the end of a valid version is null."""
     return {
         "key": row.key,
         "validFrom": shown_time(row.valid_from, times),
@@ -155,7 +155,7 @@ def _beside(timestamp: int | str | None, headers: Headers | None) -> dict[str, A
 
 
 def print_results(results: list[PartitionResult], output: Output) -> None:
-    """Prints what each partition answered."""
+    """Prints the answer of each partition."""
     documents = [_result_document(result) for result in results]
     if output is Output.NDJSON:
         for document in documents:
@@ -197,17 +197,17 @@ def _result_document(result: PartitionResult) -> dict[str, Any]:
 
 
 def _line(document: Any) -> str:
-    """JSON in one line; what the store sent is in it as it came."""
+    """JSON in one line, with the store's JSON unchanged."""
     return msgspec.json.encode(document).decode()
 
 
 def _indented(document: Any) -> str:
-    """The same, indented: only the space between its parts is another one."""
+    """As `_line`, indented; only white space differs."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 def _cell(value: Any) -> str:
-    """A text as it is, unless a terminal would take it for something else."""
+    """A printable text without quotes; any other value as JSON."""
     if isinstance(value, msgspec.Raw) and bytes(value).startswith(b'"'):
         value = json.loads(bytes(value))
     return value if isinstance(value, str) and value.isprintable() else _line(value)

@@ -1,4 +1,4 @@
-"""`qss get`, `qss scan`, `qss query`: asks a store from a terminal."""
+"""The commands `qss get`, `qss scan` and `qss query`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -97,7 +97,7 @@ def scan(
     most = rows_to_ask(limit)
     with asked.store(store) as client, advising(client):
         serde = key_serde(client)
-        own = None if index else serde  # Of the bounds.
+        own = None if index else serde  # The serde of the bounds; None for an index.
 
         def scanned(chosen: Sequence[int] | None) -> Iterator[Row]:
             if prefix is not None:
@@ -189,7 +189,7 @@ def _fields(serde: Serde | None, texts: list[str]) -> dict[str, Any]:
 
 
 def _field(serde: Serde | None, text: str) -> tuple[str, Any]:
-    """A field of a query; `serde` is of the keys that it may name, None: they are of an index."""
+    """A field of a query; `serde` is that of keys in it, None: they are keys of an index."""
     name, separator, value = text.partition("=")
     if not separator:
         raise MalformedRequestError(f"a field is written name=value, not {text!r}")
@@ -197,5 +197,5 @@ def _field(serde: Serde | None, text: str) -> tuple[str, Any]:
 
 
 def _key(serde: Serde | None, text: str) -> Any:
-    """A key, or without a serde what stands for itself: JSON, or text."""
+    """A key; without a serde JSON, or else text."""
     return json_or_text(text) if serde is None else key_of(serde, text)

@@ -1,4 +1,4 @@
-"""Tables as text: a line a row, aligned; whole in a pipe, cut with an ellipsis on a terminal."""
+"""Formats tables as aligned text; on a terminal it cuts cells with an ellipsis."""
 
 import shutil
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from rich.cells import cell_len
 
 _BETWEEN = "  "
-_WIDTH_MIN = 6  # Of a column that is cut.
+_WIDTH_MIN = 6  # Of a column whose cells are cut.
 _ELLIPSIS = "…"
 
 
@@ -20,8 +20,8 @@ def table_lines(
 ) -> list[str]:
     """The lines of a table, the headings first.
 
-    width: that of the terminal, where cells are cut to fit; None: they are not. `whole` are the
-    headings of columns that are never cut, as names and times, which a person copies.
+    width: the terminal's; cells are cut to fit it. None: cells are not cut. `whole` has the
+    headings of columns that are never cut, like names and times, which a person copies.
     """
     everything = [headings, *rows]
     widths = [max(cell_len(row[column]) for row in everything) for column in range(len(headings))]
@@ -34,14 +34,14 @@ def table_lines(
 
 
 def terminal_width() -> int | None:
-    """How wide the terminal is that is written to; None where it is none."""
+    """The width of the terminal; None if the output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _fitted(
     headings: Sequence[str], widths: Sequence[int], width: int, whole: Collection[str]
 ) -> list[int]:
-    """The widths with one bound for all that may be cut, the largest that fits."""
+    """The column widths after cutting, all with the same, largest possible bound."""
     kept = [heading in whole for heading in headings]
     gaps = len(_BETWEEN) * (len(widths) - 1)
 

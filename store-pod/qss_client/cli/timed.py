@@ -1,4 +1,4 @@
-"""`qss windows`, `qss sessions`, `qss versions`: asks a store whose rows have times."""
+"""The commands `qss windows`, `qss sessions` and `qss versions`."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -168,7 +168,7 @@ def versions(
 
 
 def _order(given: Order | None, *, descending: bool) -> Order:
-    """The order that --order and --descending say; forward where neither is given."""
+    """The order that --order and --descending give; ascending without them."""
     if not descending:
         return given or Order.ASCENDING
     if given not in (None, Order.DESCENDING):
@@ -179,7 +179,7 @@ def _order(given: Order | None, *, descending: bool) -> Order:
 def _keys(
     client: Store, key: str | None, key_from: str | None, key_to: str | None
 ) -> dict[str, Any]:
-    """The keys that are given, as the client takes them."""
+    """The given keys, decoded for the client."""
     serde = key_serde(client)
     given = {"key": key, "key_from": key_from, "key_to": key_to}
     return {name: None if text is None else key_of(serde, text) for name, text in given.items()}

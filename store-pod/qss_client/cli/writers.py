@@ -1,4 +1,4 @@
-"""`qss writers`: who writes a store, and forgetting who will not come back."""
+"""The command `qss writers`, which lists a store's writers and deletes one."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -70,12 +70,11 @@ def _print(found: Sequence[WriterReport], output: Output, times: Times, *, every
 
 
 def _is_done(one: WriterReport) -> bool:
-    """Whether it is a batch job that will not write again: it has one batch."""
+    """Whether it is a batch job that has written its only batch, or ended without it."""
     return one.one_off and (one.last_batch is not None or one.silent_s is None)
 
 
 def _document(one: WriterReport, times: Times) -> dict[str, Any]:
-    """A writer as it is shown."""
     return {
         "name": one.name,
         "state": _state(one),

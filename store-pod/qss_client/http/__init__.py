@@ -1,9 +1,8 @@
-"""HTTP with typed errors, deadlines and bounded answers: `sync_http` for programs without an event
-loop, `async_http` for programs with one.
+"""HTTP with typed errors, deadlines and limits for answers.
 
-`retries` says whether and when a failed request is sent again, `first_contact` tells within
-seconds that a store is not there, `wait_warnings` and `slow_answers` tell long waits,
-`unreachable` puts a missing answer in plain words. `credentials` reads tokens and certificate
-authorities again from time to time. `answer` is an HTTP answer as a value, `bounded` reads a body
-up to a limit.
+`sync_http` is for programs without an event loop, `async_http` for programs with one. `retries`
+decides whether and when a failed request is sent again. `first_contact` reports within seconds that
+a store cannot be reached, `wait_warnings` and `slow_answers` warn of long waits, and `unreachable`
+words a missing answer. `credentials` reads tokens and certificate authorities, also after they have
+changed. `answer` has the type of an answer, `bounded` reads a body up to a limit.
 """

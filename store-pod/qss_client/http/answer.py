@@ -1,4 +1,4 @@
-"""An HTTP answer as a value, and the failure that another one stands for. Pure."""
+"""An HTTP answer as a value, and the error of a failed one. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,21 +10,21 @@ ANSWER_BYTES_MAX = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer that was no failure."""
+    """An answer without a failure."""
 
     status: int
-    headers: dict[str, str]  # Names in lower case.
+    headers: dict[str, str]  # Names are in lower case.
     body: bytes
 
 
 def check_status(status: int, body: bytes) -> None:
-    """Raises the failure of an answer that is one; a redirect is, since nobody follows it."""
+    """Raises the error of a failed answer; a redirect is one, since redirects are not followed."""
     if status >= 300 and status != 304:
         raise failure_of(status, body)
 
 
 def failure_of(status: int, body: bytes) -> StoreError:
-    """The error that an answer with a failing status stands for."""
+    """The error of an answer with a failing status."""
     try:
         return error_of(decode(body, Problem))
     except StoreError:
@@ -34,5 +34,5 @@ def failure_of(status: int, body: bytes) -> StoreError:
 
 
 def too_large() -> StoreError:
-    """The error of an answer that is not read to its end."""
+    """The error of an answer that exceeds the limit."""
     return StoreError(f"the answer has more than {ANSWER_BYTES_MAX} bytes: ask for less")

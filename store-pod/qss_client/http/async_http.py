@@ -1,4 +1,4 @@
-"""HTTP for programs with an event loop: pooled connections, typed errors, bounded answers."""
+"""HTTP for programs with an event loop: pooled connections, typed errors, limited answers."""
 
 import asyncio
 import logging
@@ -35,14 +35,14 @@ class AsyncHttp:
         ca_file: str | Path | None = None,
         server_hostname: str | None = None,
     ) -> None:
-        """As `SyncHttp`'s. Made inside a running loop."""
+        """As `SyncHttp`. Make it inside a running event loop."""
         self._server_hostname = server_hostname
         self._credentials = Credentials(token, token_file)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=trusted_by(ca_file) or True),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-            # A position of many topics is a long header.
+            # A position of many topics makes a long header.
             max_line_size=_HEADER_BYTES_MAX,
             max_field_size=_HEADER_BYTES_MAX,
         )
@@ -60,7 +60,7 @@ class AsyncHttp:
         timeout_s: float = 30.0,
         telling: WaitWarnings | None = None,
     ) -> HttpAnswer:
-        """One exchange. Raises, and warns, as `SyncHttp.request`."""
+        """One exchange; raises and warns as `SyncHttp.request`."""
         shown = self._credentials.headers()
         with _watched(url, timeout_s, telling):
             try:
@@ -100,7 +100,7 @@ class AsyncHttp:
 
 @contextmanager
 def _watched(url: str, timeout_s: float, telling: WaitWarnings | None) -> Iterator[None]:
-    """Warns while the block runs, if it runs for long; telling: of its operation."""
+    """Warns if the block takes long; `telling` has the wait of the whole operation."""
     loop = asyncio.get_running_loop()
     awaited = WarnedWait(telling or WaitWarnings.begun(loop.time()), url, loop.time() + timeout_s)
 
@@ -119,12 +119,12 @@ def _watched(url: str, timeout_s: float, telling: WaitWarnings | None) -> Iterat
 
 
 def _as_given(url: str) -> URL:
-    """The URL with its escapes as they are: `%2F` in a key is not a slash."""
+    """The URL with its escapes unchanged: `%2F` in a key is not a slash."""
     return URL(url, encoded=True)
 
 
 class AsyncRetrier:
-    """Counts one request's attempts and waits between them."""
+    """Counts the attempts of one request, and waits between them."""
 
     def __init__(self, limits: RetryLimits) -> None:
         self._limits = limits

@@ -1,4 +1,4 @@
-"""The one reader of HTTP bodies that come in parts: never more of one than a limit says."""
+"""Reads HTTP bodies that come in parts, up to a limit."""
 
 from collections.abc import AsyncIterable, Callable
 
@@ -9,9 +9,9 @@ async def read_bounded(
     too_large: Callable[[], Exception],
     took: Callable[[int], None] | None = None,
 ) -> bytes:
-    """The whole body; raises what `too_large` makes where it is larger.
+    """The whole body; raises the error of `too_large` if the body is larger than the limit.
 
-    `took` is told the bytes of each part; it may refuse them by an error.
+    `took` is called with the bytes of each part, and may raise to refuse the part.
     """
     body = bytearray()
     async for part in parts:

@@ -1,4 +1,4 @@
-"""What a client shows and what it trusts: tokens that are read again, certificate authorities."""
+"""A client's tokens, which are read again, and the certificate authorities that it trusts."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from qss_core.errors import CertificateRefusedError, MalformedRequestError, UnauthenticatedError
 
-# Where a pod that may ask a store has its token: a projected volume with that store's audience.
+# The token of a pod that may query a store: a projected volume with that store's audience.
 POD_TOKEN_FILE = Path("/var/run/secrets/queryablestate.dev/token")
 Token = str | Callable[[], str]
 _TOKEN_BYTES_MAX = 16 * 1024
@@ -23,14 +23,14 @@ class _Read:
 
 
 class TokenFile:
-    """A file with a token, which its maker replaces from time to time. Safe for threads."""
+    """A file with a token, which is replaced from time to time. Safe for threads."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._held: _Read | None = None
 
     def __call__(self) -> str:
-        """The token in the file now; the last one while the file cannot be read."""
+        """The token in the file; the last one read while the file cannot be read."""
         held = self._held
         try:
             seen = os.stat(self.path)
@@ -48,7 +48,7 @@ class TokenFile:
         return token
 
     def read_again(self) -> str:
-        """The token in the file, whether or not the file looks as before."""
+        """Reads the token again, even if the file looks unchanged."""
         self._held, held = None, self._held
         try:
             return self()
@@ -63,19 +63,19 @@ class TokenFile:
 
 
 def checked(token: str, where: str) -> str:
-    """The token; UnauthenticatedError for what cannot stand in a header, without quoting it."""
+    """The token; raises UnauthenticatedError, without quoting it, if a header cannot hold it."""
     if len(token) > _TOKEN_BYTES_MAX or not _VISIBLE.fullmatch(token):
         raise UnauthenticatedError(f"{where} holds no token: one line of visible ASCII is needed")
     return token
 
 
 class Credentials:
-    """The Authorization header of requests, made for each anew."""
+    """Makes the Authorization header of each request."""
 
     def __init__(self, token: Token | None = None, token_file: str | Path | None = None) -> None:
-        """One of the two; by default the token file of a pod, where there is one.
+        """Takes one of the two; by default the token file of a pod, if there is one.
 
-        token: a token, or a function that gives one and is asked before each request.
+        token: a token, or a function that returns one and is called before each request.
         """
         if token is not None and token_file is not None:
             raise MalformedRequestError("give a token or a token file, not both")
@@ -87,7 +87,7 @@ class Credentials:
             self._file = TokenFile(POD_TOKEN_FILE)
 
     def headers(self) -> dict[str, str]:
-        """For the next request; none where there is no token."""
+        """The headers for the next request; empty without a token."""
         if self._file is not None:
             return _header(self._file())
         if callable(self._token):
@@ -95,7 +95,7 @@ class Credentials:
         return _header(checked(self._token, "the text that was given")) if self._token else {}
 
     def headers_after(self, refused: dict[str, str]) -> dict[str, str] | None:
-        """After a 401: those of a newer token; None where there is no other."""
+        """The headers with a newer token after a 401; None if there is none."""
         newer = _header(self._file.read_again()) if self._file is not None else self.headers()
         return newer if newer != refused else None
 
@@ -108,9 +108,9 @@ def _header(token: str) -> dict[str, str]:
 
 
 def trusted_by(ca_file: str | Path | None) -> ssl.SSLContext | None:
-    """Checks servers by the authorities of a file; None, the system's, where none is given."""
+    """The context that checks servers by a CA file; None without a file: the system's."""
     if ca_file is None:
-        return None  # Reading the system's takes 20 ms, which clients of plain HTTP need not pay.
+        return None  # Loading the system's authorities takes 20 ms.
     try:
         return ssl.create_default_context(cafile=str(ca_file))
     except OSError as error:
@@ -119,7 +119,7 @@ def trusted_by(ca_file: str | Path | None) -> ssl.SSLContext | None:
 
 
 def certificate_refused(url: str, error: BaseException) -> CertificateRefusedError | None:
-    """The error of a handshake that no repeat will mend; None for another failure."""
+    """The error of a failed TLS handshake; None for other failures."""
     failure = _ssl_error(error)
     if isinstance(failure, ssl.SSLCertVerificationError):
         return CertificateRefusedError(
@@ -139,7 +139,7 @@ def _ssl_error(error: BaseException) -> ssl.SSLError | None:
             return None
         one = waiting.pop()
         if isinstance(one, ssl.SSLError) and isinstance(getattr(one, "reason", None), str):
-            return one  # aiohttp's own errors are SSLErrors as well, and tell nothing.
+            return one  # aiohttp's own errors are SSLErrors as well, without the cause.
         others = (one.__cause__, one.__context__, *one.args, getattr(one, "reason", None))
         waiting += [other for other in others if isinstance(other, BaseException)]
     return None

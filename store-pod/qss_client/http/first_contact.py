@@ -1,4 +1,4 @@
-"""The first request of a run or a command: a store that is not there is told within seconds."""
+"""The first request of a run or a command: a missing store is reported within seconds."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -9,14 +9,14 @@ from qss_client.http.wait_warnings import WaitWarnings
 from qss_core.errors import StoreError, StoreNotFoundError
 
 Answer = TypeVar("Answer")
-# A base URL, the seconds that it may take, and when a long wait is told.
+# Called with a base URL, a timeout in seconds, and the warnings of a long wait.
 Ask = Callable[[str, float, WaitWarnings], Answer]
 
 
 def first_answer(ask: Ask[Answer], urls: Sequence[str], store: str, limits: RetryLimits) -> Answer:
-    """What the first of the addresses answers; asks again while none does.
+    """The first answer of any address; repeats the round while no address answers.
 
-    Raises UnreachableError after `limits.first_contact_s`, and what no repeat mends at once.
+    Raises UnreachableError after `limits.first_contact_s`, and errors that no repeat mends at once.
     """
     patience = Retrier(limits)
     while True:
@@ -28,7 +28,7 @@ def first_answer(ask: Ask[Answer], urls: Sequence[str], store: str, limits: Retr
                 return ask(url, timeout_s, patience.telling)
             except StoreError as error:
                 failures.append(error)
-        # Pods that serve other stores will not serve this one later.
+        # Pods of other stores will not serve this one later.
         if all(isinstance(one, StoreNotFoundError) for one in failures):
             raise failures[-1]
         patience.after(no_answer(store, failures), limits.of_first_contact(failures))

@@ -1,4 +1,4 @@
-"""Whether and when a request is sent again after a failure. Pure."""
+"""Decides whether and when a failed request is sent again. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from qss_client.http.wait_warnings import TELL_AFTER_S
 from qss_core.errors import Retry, StoreError, UnreachableError
 
-FIRST_CONTACT_S = 4.5  # A command that finds nobody has ended after 5 s.
+FIRST_CONTACT_S = 4.5  # A command that reaches no pod ends within 5 s.
 _SHARE_MIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLimits:
-    """How long and how often a request is repeated; seconds.
+    """The limits of repeating a request, in seconds.
 
-    first_contact_s: how long a store is looked for that has never answered. What had answered once
-        is asked again until `deadline_s`.
-    tell_after_s: when a warning says that an operation waits, or goes on; another one every 5 s.
+    first_contact_s: for a store that has never answered; after its first answer requests are
+    repeated until `deadline_s`. tell_after_s: the time until the first warning of a wait or a
+    retry; another warning follows every 5 s.
     """
 
     deadline_s: float = 30.0
@@ -26,18 +26,20 @@ class RetryLimits:
     tell_after_s: float = TELL_AFTER_S
 
     def within(self, timeout_s: float) -> "RetryLimits":
-        """The same, and over after `timeout_s` at the latest."""
+        """The same limits, with a deadline of at most `timeout_s`."""
         return replace(self, deadline_s=min(self.deadline_s, timeout_s))
 
     def of_first_contact(self, failures: Sequence[StoreError]) -> "RetryLimits":
-        """Those of a store that was not heard of yet: a pod that answers, if only that it is not
-        ready, is one."""
+        """The limits for a store without an answer so far.
+
+        A pod that answers that it is not ready counts as an answer.
+        """
         if any(one.code != UnreachableError.code for one in failures):
             return self
         return self.within(self.first_contact_s)
 
     def share_of_first_contact(self, elapsed_s: float, addresses: int) -> float:
-        """How long one of so many addresses may take that were not asked yet."""
+        """The time for one of `addresses` addresses that were not asked yet."""
         return max(_SHARE_MIN_S, self.first_contact_s - elapsed_s) / addresses
 
 
@@ -52,9 +54,9 @@ class RetryAt:
 def after_failure(
     error: StoreError, attempt: int, elapsed_s: float, jitter: float, limits: RetryLimits
 ) -> RetryAt | None:
-    """What to do after the failure of an attempt (0, 1, ...); None: give up and raise it.
+    """The action after a failed attempt (0, 1, ...); None: raise the error.
 
-    `jitter` is a random number in [0, 1): clients that failed together do not come back together.
+    `jitter` is a random number in [0, 1): clients that failed together repeat at different times.
     """
     if error.retry is Retry.NEVER:
         return None
@@ -65,19 +67,19 @@ def after_failure(
         wait_s = max(wait_s, asked / 1000)
     if elapsed_s + wait_s > limits.deadline_s:
         return None
-    # A pod that does not answer may be gone for good: its partitions may be elsewhere by now.
+    # A pod that does not answer may be gone for good, and its partitions elsewhere.
     refresh = error.retry is Retry.REFRESH_ROUTES or error.code == "UNREACHABLE"
     return RetryAt(wait_s, refresh)
 
 
 def still_trying(error: StoreError, elapsed_s: float, limits: RetryLimits) -> str:
-    """What is said of a failure that is not the end."""
+    """The warning about a failure after which the request is repeated."""
     left_s = max(0.0, limits.deadline_s - elapsed_s)
     return f"{error.message}; asked again for up to {left_s:.0f} s"
 
 
 def no_answer(store: str, failures: Sequence[StoreError]) -> StoreError:
-    """The failure of a first contact, in one sentence; other failures than silence tell more."""
+    """The error of a failed first contact; failures other than silence are more telling."""
     told = next((one for one in failures if one.code != UnreachableError.code), None)
     if told is not None:
         return told

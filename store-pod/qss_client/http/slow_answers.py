@@ -1,7 +1,7 @@
-"""Warns of requests of a client without an event loop that have no answer after some seconds.
+"""Warns of slow answers in a client without an event loop.
 
-One thread looks at all requests of a client, and ends when there was none for a while. A request
-costs two entries in a dictionary and no timer of its own.
+One thread watches all requests of a client, and ends after a while without requests. A request
+costs two entries in a dictionary, and no timer.
 """
 
 import logging
@@ -18,7 +18,7 @@ _IDLE_LOOKS_MAX = 20
 
 
 class SlowAnswers:
-    """The requests of one client that wait for their answers, at most one a thread."""
+    """The waiting requests of one client, at most one per thread."""
 
     def __init__(self) -> None:
         self._awaited: dict[int, WarnedWait] = {}
@@ -29,7 +29,7 @@ class SlowAnswers:
     def watched(
         self, whom: str, timeout_s: float, telling: WaitWarnings | None = None
     ) -> Iterator[None]:
-        """Warns while the block runs, if it runs for long; telling: of its operation."""
+        """Warns if the block takes long; `telling` has the wait of the whole operation."""
         now_s = time.monotonic()
         thread = threading.get_ident()
         self._awaited[thread] = WarnedWait(
@@ -63,9 +63,9 @@ class SlowAnswers:
                 return
 
     def _is_over(self) -> bool:
-        """Whether the watcher may end: a request that comes from here on starts another one."""
+        """Whether the watcher may end; a later request starts another one."""
         with self._lock:
             self._watcher = None
-            if self._awaited:  # It came before, and saw a watcher.
+            if self._awaited:  # A request came before, and saw the watcher.
                 self._watcher = threading.current_thread()
             return self._watcher is None

@@ -1,4 +1,4 @@
-"""HTTP for programs without an event loop: pooled connections, typed errors, bounded answers."""
+"""HTTP for programs without an event loop: pooled connections, typed errors, limited answers."""
 
 import logging
 import time
@@ -24,7 +24,7 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 class SyncHttp:
-    """A connection pool. Safe for threads; not for sharing over a fork."""
+    """A connection pool. Safe for threads, but not across a fork."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class SyncHttp:
         ca_file: str | Path | None = None,
         server_hostname: str | None = None,
     ) -> None:
-        """Shows the token as `Credentials` says; checks https by the authorities in `ca_file`.
+        """`Credentials` uses the tokens; `ca_file` has the authorities for https.
 
-        server_hostname: whom a certificate has to name, where that is not the URL's host.
+        server_hostname: the name in the certificate, if it is not the URL's host.
         """
         self._credentials = Credentials(token, token_file)
         self._slow = SlowAnswers()
@@ -64,12 +64,12 @@ class SyncHttp:
         timeout_s: float = 30.0,
         telling: WaitWarnings | None = None,
     ) -> HttpAnswer:
-        """One exchange, tried again once where a pooled connection had died or a token had.
+        """One exchange, repeated once if a pooled connection was closed or a token expired.
 
-        A warning says that it waits, first after 2 s or when `telling`, its operation's, is due.
+        It warns of a wait, first after 2 s or when `telling`, the operation's wait, is due.
 
-        Raises what the problem document of a failure says, UnreachableError without an answer.
-        Every request of ours may be repeated: that is what ids and fingerprints are for.
+        Raises the error in a failure's problem document, and UnreachableError without an answer.
+        Every request of this client may be repeated, since it carries ids or fingerprints.
         """
         shown = self._credentials.headers()
         with self._slow.watched(url, timeout_s, telling):
@@ -126,7 +126,7 @@ class SyncHttp:
     def post(
         self, url: str, message: object, kind: type[Answer], timeout_s: float = 30.0
     ) -> Answer:
-        """Sends a JSON message and reads one."""
+        """Sends a JSON message and decodes the JSON answer."""
         answer = self.request(
             "POST",
             url,
@@ -148,7 +148,7 @@ class SyncHttp:
 
 
 class Retrier:
-    """Counts one request's attempts and waits between them."""
+    """Counts the attempts of one request, and waits between them."""
 
     def __init__(self, limits: RetryLimits) -> None:
         self._limits = limits
@@ -161,9 +161,9 @@ class Retrier:
         return time.monotonic() - self._started
 
     def after(self, error: StoreError, limits: RetryLimits | None = None) -> RetryAt:
-        """Waits as the rules say; raises the error where they say to give up.
+        """Waits as `after_failure` decides; raises the error if it decides to stop.
 
-        Says that it goes on, where it takes longer. limits: those of a first contact.
+        It warns of a long wait. limits: those of a first contact.
         """
         elapsed_s = self.elapsed_s
         again = after_failure(error, self._attempt, elapsed_s, random(), limits or self._limits)

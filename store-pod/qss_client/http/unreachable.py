@@ -1,4 +1,4 @@
-"""Why a request had no answer, in the words of a person."""
+"""Words the reason why a request had no answer."""
 
 import socket
 from urllib.parse import urlsplit
@@ -9,13 +9,13 @@ _CAUSES_MAX = 20
 
 
 def unreachable(url: str, error: BaseException, timeout_s: float) -> UnreachableError:
-    """The failure of a request to `url`, which had `timeout_s` for what did not happen."""
+    """The error of a request to `url` that had `timeout_s` for an answer."""
     parts = urlsplit(url)
     return UnreachableError(f"{parts.scheme}://{parts.netloc}: {why_unreachable(error, timeout_s)}")
 
 
 def why_unreachable(error: BaseException, timeout_s: float) -> str:
-    """Libraries wrap the system's errors in different ways: the innermost one tells."""
+    """The reason, from the innermost error: libraries wrap the system's errors differently."""
     causes = _causes(error)
     for kind, words in (
         (socket.gaierror, "no such host"),

@@ -1,4 +1,4 @@
-"""When a wait for an answer is told, and in which words. Pure."""
+"""Decides when to warn of a wait for an answer, and words the warning. Pure."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -9,10 +9,10 @@ TELL_AGAIN_S = 5.0
 
 @dataclass(slots=True)
 class WaitWarnings:
-    """When an operation began to wait, and when that is told next; seconds of one clock.
+    """When an operation began to wait, and when the next warning is due; seconds of one clock.
 
-    All requests of an operation share it: a store of many pods that are all silent is told as soon
-    as a single one.
+    All requests of an operation share it, so a store of many silent pods is reported as soon as a
+    single pod.
     """
 
     began_s: float
@@ -20,11 +20,11 @@ class WaitWarnings:
 
     @classmethod
     def begun(cls, now_s: float, after_s: float = TELL_AFTER_S) -> "WaitWarnings":
-        """Of an operation that begins now."""
+        """The wait of an operation that begins now."""
         return cls(now_s, now_s + after_s)
 
     def take_if_due(self, now_s: float) -> bool:
-        """Whether it is to be told now; the next time is some seconds later."""
+        """Whether a warning is due; if so, the next one is due some seconds later."""
         if now_s < self.due_s:
             return False
         self.due_s = now_s + TELL_AGAIN_S
@@ -33,7 +33,7 @@ class WaitWarnings:
 
 @dataclass(frozen=True, slots=True)
 class WarnedWait:
-    """A request that has no answer yet; whom: its URL, or the name of a program."""
+    """A request without an answer yet; whom: its URL, or the name of a program."""
 
     telling: WaitWarnings
     whom: str

@@ -1,11 +1,11 @@
-"""Commands that do not outlive the program that runs them, not even when it is killed."""
+"""Child processes that end with their parent, even if the parent is killed."""
 
 import os
 import subprocess
 import sys
 from typing import Any
 
-# PR_SET_PDEATHSIG (1) with SIGTERM (15) outlives exec. A parent may have ended before it is set.
+# PR_SET_PDEATHSIG (1) with SIGTERM (15) survives exec. The parent may end before it is set.
 _LAUNCH = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
@@ -16,11 +16,11 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 def ending_with_its_parent(command: list[str]) -> list[str]:
-    """The command, ended by the kernel with the thread that starts it.
+    """The command, changed so that the kernel ends it with the thread that starts it.
 
-    A launcher asks for that, and becomes the command: what runs between fork and exec in a program
-    with threads may hang. It costs 20 ms. Without Linux, and in a program that does not know its
-    own Python, the command stays as it is.
+    A launcher makes that system call, and then executes the command: code between fork and exec may
+    hang in a program with threads. It costs 20 ms. Outside Linux, and in a program that does not
+    know its own Python, the command stays unchanged.
     """
     if not sys.platform.startswith("linux") or not sys.executable:
         return command
@@ -28,9 +28,9 @@ def ending_with_its_parent(command: list[str]) -> list[str]:
 
 
 def started(command: list[str], **options: Any) -> "subprocess.Popen[str]":
-    """Starts such a command; what it says, errors too, is read from its `stdout`.
+    """Starts such a command; its `stdout` has its output and its errors.
 
-    `options` are of Popen.
+    `options` are those of Popen.
     """
     return subprocess.Popen(
         ending_with_its_parent(command),

@@ -1,4 +1,4 @@
-"""A store by its name on Kubernetes: in a pod by its Service, elsewhere through `kubectl`."""
+"""Reaches a store on Kubernetes by its name: in a pod by its Service, else by `kubectl`."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -18,18 +18,18 @@ QUERY_PORT, INTERNAL_PORT = 8080, 8081
 
 
 def service_url(place: KubernetesPlace, *, tls: bool = False, port: int = QUERY_PORT) -> str:
-    """The store's address inside of its cluster."""
+    """The store's address inside its cluster."""
     return f"{'https' if tls else 'http'}://{place.host}:{port}"
 
 
 def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this runs in a pod."""
+    """Whether this process runs in a pod."""
     return "KUBERNETES_SERVICE_HOST" in environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialOptions:
-    """What a store is shown, and checked by; the members are those of `Store`."""
+    """The credentials for a store and its authorities; the members are those of `Store`."""
 
     token: Token | None = None
     token_file: str | Path | None = None
@@ -55,11 +55,11 @@ class ConnectionOptions:
     server_hostname: str | None = None
 
     def http(self) -> SyncHttp:
-        """Connections that are made that way."""
+        """A connection pool with these credentials."""
         return SyncHttp(server_hostname=self.server_hostname, **self.shown.members)
 
     def client(self, limits: RetryLimits, *, decimal: bool = False, raw: bool = False) -> Store:
-        """A client that asks that way; decimal, raw: as `Store` takes them."""
+        """A client with these credentials; decimal, raw: as in `Store`."""
         return Store(
             self.urls,
             self.store,
@@ -84,11 +84,11 @@ def store_on_kubernetes(
     decimal: bool = False,
     limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
 ) -> Iterator[Store]:
-    """The store NAMESPACE/STORE, for as long as the block runs.
+    """The store NAMESPACE/STORE, usable inside the block.
 
-    In a pod: by the Service, over https where `ca_file` is given, with the pod's own token.
-    Elsewhere: by `kubectl port-forward`, with a token of `service_account` where one is needed. A
-    `token` or a `token_file` that is given is shown instead. decimal: as `Store` takes it.
+    In a pod: by the Service, over https if `ca_file` is given, with the pod's own token. Elsewhere:
+    by `kubectl port-forward`, with a token of `service_account` if the store asks for one. A given
+    `token` or `token_file` is used instead. decimal: as in `Store`.
     """
     shown = CredentialOptions(token=token, token_file=token_file, ca_file=ca_file)
     with (
@@ -106,7 +106,7 @@ def way_to(
     shown: CredentialOptions,
     port: int = QUERY_PORT,
 ) -> Iterator[ConnectionOptions]:
-    """The way to a port of the store NAMESPACE/STORE, as `store_on_kubernetes` takes it."""
+    """The way to a port of the store NAMESPACE/STORE, as for `store_on_kubernetes`."""
     place = KubernetesPlace.parse(name, context)
     is_tls = shown.ca_file is not None
     if is_in_cluster() and context is None:

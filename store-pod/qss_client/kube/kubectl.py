@@ -1,8 +1,8 @@
-"""Stores of a Kubernetes cluster, from outside of it: by `kubectl`, which has the user's access.
+"""Reaches stores of a Kubernetes cluster from outside, by `kubectl` with the user's access.
 
-In a pod of the cluster none of this is needed: the store's Service is its address. From a laptop
-one port is forwarded to the Service, and whichever pod is behind it asks the others. (The API
-server's own proxy would drop the Authorization header.)
+A pod of the cluster does not need this: it uses the store's Service. From a laptop one port is
+forwarded to the Service, and the pod behind it asks the other pods. (The API server's own proxy
+would drop the Authorization header.)
 """
 
 import json
@@ -39,7 +39,7 @@ _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(?P<port>[0-9]+)")
 
 
 class KubectlError(StoreError):
-    """kubectl is missing, or did not do what it was asked for; the message has its own words."""
+    """kubectl is missing, or has failed; the message has kubectl's own words."""
 
     code, http_status = "KUBECTL", 502
 
@@ -61,22 +61,22 @@ class KubernetesPlace:
 
     @property
     def host(self) -> str:
-        """The Service's name in the cluster, which a certificate is made for."""
+        """The Service's name in the cluster, which the certificate has."""
         return f"{self.store}.{self.namespace}.svc"
 
     def command(self, *arguments: str) -> list[str]:
-        """kubectl, in the store's namespace."""
+        """A kubectl command in the store's namespace."""
         context = ["--context", self.context] if self.context else []
         return ["kubectl", *context, "--namespace", self.namespace, *arguments]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarded:
-    """A store behind a port of this machine, for as long as the block runs."""
+    """A store behind a port of this machine, inside the block."""
 
     url: str
-    token: Callable[[], str] | None  # None: the store asks nobody who calls.
-    server_hostname: str | None  # Whom the certificate has to name; None: no TLS.
+    token: Callable[[], str] | None  # None: the store asks for no tokens.
+    server_hostname: str | None  # The name in the certificate; None: no TLS.
 
 
 @contextmanager
@@ -85,8 +85,8 @@ def forwarded(
 ) -> Iterator[Forwarded]:
     """Forwards a port to one of the store's Service.
 
-    Where the store checks its callers, a token of `service_account` in the store's namespace is
-    asked for (TokenRequest): that account needs the right `query` on the store. None: the caller
+    If the store checks its callers, it requests a token of `service_account` in the store's
+    namespace (TokenRequest); that account needs the right `query` on the store. None: the caller
     has a token.
     """
     resource = _read(place)
@@ -105,10 +105,11 @@ def forwarded(
 
 
 class _PortForward:
-    """`kubectl port-forward` while the block runs; what it says is read, lest it wait for that.
+    """`kubectl port-forward` inside the block; reads its output, so that its pipe never fills.
 
-    One thread starts it and reads it: on Linux the kernel ends a process with the thread that
-    started it, so this one lives as long as its process, whoever opens and closes the block.
+    One thread starts and reads the process. On Linux the kernel ends a process with the thread that
+    started it, so this thread lives as long as the process, whichever thread enters and leaves the
+    block.
     """
 
     def __init__(self, command: list[str]) -> None:
@@ -165,7 +166,7 @@ class _PortForward:
 
 
 class _Tokens:
-    """Short-lived tokens of a service account, asked for again before they expire."""
+    """Short-lived tokens of a service account, renewed before they expire."""
 
     def __init__(self, place: KubernetesPlace, service_account: str) -> None:
         self._place = place

@@ -20,14 +20,14 @@ from qss_core.wire.messages import StoreMetadata, decode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ANSWER_MARGIN_S = 5.0  # The store ends a request by itself; the client waits a little longer.
+_ANSWER_MARGIN_S = 5.0  # The store ends a request itself; the client waits a little longer.
 
 
 class AsyncSession:
-    """Runs exchanges: sends their requests, repeats them as the rules say, finds the pods."""
+    """Runs exchanges: finds the pods, sends requests, and repeats them by the rules."""
 
     def __init__(self, conversation: Conversation, http: AsyncHttp, limits: RetryLimits) -> None:
-        """Asks nothing yet; closes `http` at its end."""
+        """Sends nothing yet; `close` closes `http`."""
         self.conversation = conversation
         self._http = http
         self._limits = limits
@@ -38,7 +38,7 @@ class AsyncSession:
         await self._http.close()
 
     async def metadata(self) -> StoreMetadata:
-        """The store's pods and partitions, as discovered when they were last needed."""
+        """The store's pods and partitions, as of the last discovery."""
         if self._is_closed:
             raise StoreError("this client of the store was closed: make another one")
         if self.conversation.metadata is None:
@@ -47,12 +47,12 @@ class AsyncSession:
         return self.conversation.metadata
 
     def scanned(self, scan: Scan[RowType], limit: int | None) -> AsyncScanned[RowType]:
-        """The rows of a scan, read as they are taken; `limit`: so many at most."""
+        """The rows of a scan, read as they are taken; at most `limit`."""
         check_limit(limit)
         return AsyncScanned(self.pages(scan, limit), lambda: self.tables(scan, limit))
 
     async def tables(self, scan: Scan[Any], limit: int | None) -> "AsyncIterator[pa.Table]":
-        """The same as tables, a page each."""
+        """The rows of a scan as tables, one for each page."""
         definition = await self.definition()
         cursor, left = None, limit
         while True:
@@ -125,7 +125,7 @@ class AsyncSession:
         return metadata.definition
 
     async def _discover(self, patience: AsyncRetrier) -> None:
-        """Asks the pods, one after the other, where the store is; again, while none tells."""
+        """Asks the pods for the store's metadata, one after the other, until one answers."""
         is_first = self.conversation.metadata is None
         while True:
             failures: list[StoreError] = []
@@ -144,7 +144,7 @@ class AsyncSession:
                 else:
                     self.conversation.metadata = decode(answer.body, StoreMetadata)
                     return
-            # Pods that serve other stores will not serve this one later.
+            # Pods of other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):
                 raise failures[-1]
             if is_first:

@@ -1,8 +1,8 @@
-"""What a client does, as exchanges: each yields a request, is sent its answer, and returns a value.
+"""The client's operations as exchanges: each yields requests and returns a value.
 
-A shell (sync or async) sends the requests, repeats them where the rules say so, and throws the
-failure into the exchange where they say to give up. An exchange that is answered with a failure
-inside yields the request once more, with that failure.
+A shell (sync or async) sends each request and passes the answer in. It repeats failed requests by
+the rules of `retries`, and throws the failure into the exchange when these rules stop. If an answer
+has a failure inside, the exchange yields the request again, with that failure.
 """
 
 import json
@@ -61,7 +61,7 @@ Exchange = Generator[HttpRequest, HttpAnswer, Result]
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[RowType]):
-    """Some rows of a scan, and the cursor that goes on after them; None at the end."""
+    """The rows of one page of a scan, and the cursor for the next page; None at the end."""
 
     rows: tuple[RowType, ...]
     cursor: str | None
@@ -70,9 +70,9 @@ class Page(Generic[RowType]):
 def get(
     conversation: Conversation, definition: StoreDefinition, key: Any, options: ReadOptions
 ) -> Exchange[Row | None]:
-    """The key's row; None where its partition answered that there is none."""
+    """The key's row; None if its partition answered that there is none."""
     request = get_request(definition, key, options)
-    if request.method == "POST":  # The key cannot stand in a path.
+    if request.method == "POST":  # The key cannot be in a path.
         rows = yield from _get_some(conversation, definition, [key], options)
         return rows[0]
     found = yield from _one(conversation, request)
@@ -123,7 +123,7 @@ def many_table(
 
 
 def failed_keys(document: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """The failures in a batch get's table, as members of a part."""
+    """The failures in a batch get's table, in the form of a JSON answer."""
     failures = document["table"].column("failure").drop_null().to_pylist()
     return ({"failure": json.loads(failure)} for failure in failures)
 
@@ -137,7 +137,7 @@ def page(
 ) -> Exchange[Page[RowType]]:
     """One page of a scan; raises a partition's failure."""
     request = scan.request(definition, limit, cursor)
-    if request.method == "POST":  # Its key cannot stand in a path.
+    if request.method == "POST":  # Its key cannot be in a path.
         results = yield from _results(conversation, request)
         parts = results["partitionResults"].values()
         document = {**results, "rows": [row for one in parts for row in one["result"]]}
@@ -158,7 +158,7 @@ def table_page(
 ) -> "Exchange[tuple[pa.Table, str | None]]":
     """One page of a scan as an Arrow table, and its cursor; raises a partition's failure.
 
-    Of no rows it still has the columns, which only a page tells.
+    A page without rows still has the columns, which are known only from a page.
     """
     request = replace(scan.request(definition, max(1, limit), cursor), accept=ARROW)
     document = yield from _whole(
@@ -177,7 +177,7 @@ def window(
     start: Time,
     options: ReadOptions,
 ) -> Exchange[WindowRow | None]:
-    """The window of a key that starts at a time; None where there is none."""
+    """The window of a key that starts at a time; None if there is none."""
     request = one_request("windows", definition, key, {"start": start}, options)
     if request is not None:
         found = yield from _one(conversation, request)
@@ -197,7 +197,7 @@ def session(
     bounds: tuple[Time, Time],
     options: ReadOptions,
 ) -> Exchange[SessionRow | None]:
-    """The session of a key with exactly this start and end; None where there is none."""
+    """The session of a key with exactly this start and end; None if there is none."""
     start, end = bounds
     request = one_request("sessions", definition, key, {"start": start, "end": end}, options)
     if request is not None:
@@ -205,7 +205,7 @@ def session(
         return None if found is None else session_row_of(found)
     timed = Timed(key=key, times={"endFrom": end, "startTo": start}, options=options)
     exact = time_of_json("start", start), time_of_json("end", end)
-    # In order of their ends: those that end with it come first.
+    # Sessions are ordered by their ends, so those with this end come first.
     scan = scan_sessions(timed)
     return (
         yield from _first(
@@ -221,7 +221,7 @@ def _first(
     rows_max: int,
     matches: Callable[[RowType], bool],
 ) -> Exchange[RowType | None]:
-    """The first row that matches; a page may end before it, by its size or its time."""
+    """The first row that matches; it may be on a later page."""
     cursor = None
     while True:
         some = yield from page(conversation, definition, scan, rows_max, cursor)
@@ -238,7 +238,7 @@ def version(
     as_of: Time | None,
     options: ReadOptions,
 ) -> Exchange[VersionRow | None]:
-    """The version of a key that was valid at a time, the latest without one; None: no value."""
+    """The version of a key that was valid at a time, or the latest; None: no value then."""
     exact = {} if as_of is None else {"asOf": as_of}
     request = one_request("versions", definition, key, exact, options)
     if request is not None:
@@ -251,7 +251,7 @@ def version(
 
 
 def _results(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[str, Any]]:
-    """The answer to a whole IQv2 request, without failures."""
+    """The answer to an IQv2 request, without failures."""
     document: Mapping[str, Any] = yield from _whole(
         conversation, request, lambda document: document["partitionResults"].values()
     )
@@ -270,7 +270,7 @@ def _one(conversation: Conversation, request: HttpRequest) -> Exchange[Mapping[s
 
 
 def query(conversation: Conversation, request: HttpRequest) -> Exchange[StateQueryResult]:
-    """Any query (`query_request`); each partition's failure is a value in the result."""
+    """Any query (`query_request`); a partition's failure is a value in the result."""
     answer = yield request
     result = read_query_answer(answer.body, request.body.get("limit"), conversation.read)
     conversation.saw(result.position)
@@ -285,7 +285,7 @@ def count(
     exact: bool = False,
     partitions: Sequence[int] | None = None,
 ) -> Exchange[int]:
-    """How many entries the store has: about, or exactly; raises the failure of a partition."""
+    """The number of rows, estimated or exact; raises a partition's failure."""
     request = count_request(definition, options, exact=exact, partitions=partitions)
     document = yield from _whole(
         conversation, request, lambda document: document["partitions"].values()
@@ -301,7 +301,7 @@ def _whole(
     parts: Callable[[Any], Iterable[Mapping[str, Any]]],
     read: JsonReader | None = None,
 ) -> Exchange[Any]:
-    """An answer without a failure in its parts: while they have one, it is asked for again."""
+    """An answer without a failure in its parts; repeats the request while a part has one."""
     while True:
         answer = yield request
         document = (read or conversation.read)(answer.body)

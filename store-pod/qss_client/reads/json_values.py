@@ -1,4 +1,4 @@
-"""How the JSON of an answer becomes values: plainly, with exact numbers, or as it came. Pure.
+"""Reads the JSON of an answer: as Python's types, with exact numbers, or unread. Pure.
 
 Python's own reading changes numbers: 12345678901234567890.123456789 becomes a float, and 1e400
 infinity. Values that must not change are read as Decimal, or not read at all.
@@ -15,7 +15,7 @@ from qss_core.errors import MalformedRequestError, StoreError
 
 JsonReader = Callable[[bytes], Any]
 
-_DIGITS_MAX = 4300  # Of a whole number: Python refuses to read a longer one.
+_DIGITS_MAX = 4300  # Python refuses to read whole numbers with more digits.
 _SMALL_DIGITS_MAX = 18
 _ROWS = frozenset(("rows", "results"))
 _PARTITIONS = "partitionResults"
@@ -26,14 +26,14 @@ _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def reader_of(*, decimal: bool, raw: bool) -> JsonReader:
-    """The reader that a client was asked for."""
+    """The reader for the options of a client."""
     if decimal and raw:
         raise MalformedRequestError("decimal and raw: give one of them")
     return read_raw if raw else read_decimals if decimal else read_json
 
 
 def read_json(body: bytes) -> Any:
-    """The JSON of an answer, in Python's types: a number with a point or an exponent is a float."""
+    """JSON as Python's types: a number with a point or an exponent is a float."""
     try:
         return json.loads(body)
     except json.JSONDecodeError as error:
@@ -48,7 +48,7 @@ def read_json(body: bytes) -> Any:
 
 
 def read_decimals(body: bytes) -> Any:
-    """The same with a Decimal, which is exact, for each number with a point or an exponent."""
+    """As `read_json`, with an exact Decimal for each number with a point or an exponent."""
     try:
         return json.loads(body, parse_float=Decimal, parse_int=_whole)
     except ValueError as error:
@@ -62,7 +62,7 @@ def _whole(text: str) -> int | Decimal:
 
 
 def read_raw(body: bytes) -> Any:
-    """The same, with keys, values and results as msgspec.Raw: the bytes that the store sent."""
+    """As `read_json`, with keys, values and results as msgspec.Raw: the store's bytes."""
     try:
         return _envelope(body)
     except (msgspec.DecodeError, ValueError) as error:
@@ -88,7 +88,7 @@ def _member(name: str, raw: msgspec.Raw) -> Any:
 
 
 def _result(raw: msgspec.Raw) -> Any:
-    """A row, rows, a count, or whatever a query of a user's own answers."""
+    """A row, rows, a count, or the result of a custom query type."""
     text = bytes(raw)
     if text.startswith(b"["):
         return [_result(one) for one in _items(raw)]
@@ -100,7 +100,7 @@ def _result(raw: msgspec.Raw) -> Any:
 
 
 def _kept(raw: msgspec.Raw) -> msgspec.Raw:
-    """A copy, so that a value does not keep its whole answer in memory."""
+    """A copy, so that a value does not keep the whole answer in memory."""
     return raw.copy()
 
 

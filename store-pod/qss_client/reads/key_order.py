@@ -1,4 +1,4 @@
-"""Rows of several partitions in one order of keys. Pure."""
+"""Merges rows of several partitions in the order of their keys. Pure."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from qss_core.serdes.registry import Serde
 
 
 def merge_by_key(parts: Iterable[Iterable[Row]], serde: Serde, *, reverse: bool) -> Iterator[Row]:
-    """Rows by their serialized keys, as each partition gives its own; `reverse`: backward."""
+    """Rows by serialized key; each part is in this order already. `reverse`: descending."""
     return heapq.merge(*parts, key=lambda row: _stored(row.key, serde), reverse=reverse)
 
 

@@ -1,4 +1,4 @@
-"""What a client asks for, as values: paths, parameters, bodies, and the partition that answers."""
+"""Builds requests: paths, parameters, bodies, and the partition that answers."""
 
 import json
 import math
@@ -15,11 +15,11 @@ from qss_core.positions import Position, decode_token, encode_token, parse_bound
 from qss_core.serdes.registry import serde_of
 
 PATH_KEY_BYTES_MAX = 2048
-LINE_KEYS_MAX = 4096  # Characters of keys and cursor: a bound has up to 24 KiB of 32.
+LINE_KEYS_MAX = 4096  # Characters of keys and cursor; a bound takes up to 24 KiB of 32.
 PAGE_ROWS = 10_000
-TABLE_ROWS = 100_000  # Of a page as an Arrow table.
+TABLE_ROWS = 100_000  # Rows of a page as an Arrow table.
 BATCH_KEYS_MAX = 1000
-# The range query that gives all that a row has; keys alone have no PlainWithHeaders.
+# The range queries for whole rows; PlainWithHeaders has none.
 _RANGE_OF_ALL = {
     Format.Plain: "RangeQuery",
     Format.Timestamped: "TimestampedRangeQuery",
@@ -51,7 +51,7 @@ class ReadOptions:
     max_staleness_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuses times that no request can name."""
+        """Raises MalformedRequestError for times that no request can have."""
         for name in ("timeout_s", "max_staleness_s"):
             value = getattr(self, name)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -78,9 +78,9 @@ DEFAULTS = ReadOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """One request; `partition` says whose active is asked first, None: any pod.
+    """One request; the active of `partition` is asked first, None: any pod.
 
-    after: this request was answered with a failure inside: it is asked again as the rules say.
+    after: the failure inside the answer to this request, which is therefore repeated.
     """
 
     method: str
@@ -90,7 +90,7 @@ class HttpRequest:
     partition: PartitionId | None = None
     timeout_s: float = DEFAULTS.timeout_s
     after: StoreError | None = None
-    accept: str | None = None  # None: what the store gives to everybody.
+    accept: str | None = None  # None: the default content type.
 
     @property
     def target(self) -> str:
@@ -103,14 +103,14 @@ class HttpRequest:
 
     @property
     def headers(self) -> dict[str, str] | None:
-        """What is sent beside the body."""
+        """The headers that the body and `accept` need."""
         headers = {} if self.body is None else {"Content-Type": "application/json"}
         if self.accept is not None:
             headers["Accept"] = self.accept
         return headers or None
 
     def bounded(self, position: Position | None) -> "HttpRequest":
-        """With a position bound, beside the one that it has."""
+        """The request with this position bound merged into its own."""
         if position is None or not position.topics:
             return self
         members: Mapping[str, Any] = self.parameters if self.body is None else self.body
@@ -121,7 +121,7 @@ class HttpRequest:
 
 
 def check_options(options: object) -> None:
-    """Refuses what is no ReadOptions."""
+    """Raises MalformedRequestError for any other type."""
     if not isinstance(options, ReadOptions):
         raise MalformedRequestError(
             f"options: a ReadOptions, as ReadOptions(timeout_s=3), not {options!r}"
@@ -129,20 +129,20 @@ def check_options(options: object) -> None:
 
 
 def check_limit(limit: object) -> None:
-    """Refuses what is no number of rows; None is no limit."""
+    """Raises MalformedRequestError for an invalid number of rows; None is no limit."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise MalformedRequestError(f"limit: a whole number of rows from 0, or None, not {limit!r}")
 
 
 def keys_of(keys: object) -> list[Any]:
-    """Many keys as a list; a text is one key and no list of its letters."""
+    """Many keys as a list. Raises MalformedRequestError for a single text."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise MalformedRequestError(f"keys: a list of keys, as [{keys!r}], not {keys!r}")
     return list(keys)
 
 
 def get_request(definition: StoreDefinition, key: Any, options: ReadOptions) -> HttpRequest:
-    """A point query; by `POST /state/get` where the key cannot stand in a path."""
+    """A point query; it uses `POST /state/get` if the key cannot be in a path."""
     check_options(options)
     encoded = encoded_key(definition, key)
     partition = partition_of_encoded(definition, encoded, options.partition)
@@ -187,7 +187,7 @@ def page_request(
 ) -> HttpRequest:
     """One page of a range (`from`, `to`), a prefix (`prefix`) or a scan.
 
-    By `POST /state/query`, which gives the same rows, where keys are too long for a line.
+    Keys that are too long for a line go to `POST /state/query`, which returns the same rows.
     """
     check_options(options)
     serde = serde_of(definition.key_serde)
@@ -277,7 +277,7 @@ def count_request(
     exact: bool = False,
     partitions: Sequence[int] | None = None,
 ) -> HttpRequest:
-    """How many entries the store has: about, or exactly."""
+    """A request for the number of rows, estimated or exact."""
     check_options(options)
     parameters = option_parameters(options)
     if exact:
@@ -300,7 +300,7 @@ def encoded_key(definition: StoreDefinition, key: Any) -> bytes:
 
 
 def path_text(definition: StoreDefinition, encoded: bytes) -> str | None:
-    """A key's text in a path, before percent-encoding; None where it cannot stand in one."""
+    """A key's text in a path, before percent-encoding; None if a path cannot hold it."""
     text = serde_of(definition.key_serde).key_to_text(encoded)
     if text in ("", ".", "..") or len(encoded) > PATH_KEY_BYTES_MAX:
         return None
@@ -310,9 +310,9 @@ def path_text(definition: StoreDefinition, encoded: bytes) -> str | None:
 def only_partition(
     definition: StoreDefinition, partitions: Sequence[int] | None
 ) -> PartitionId | None:
-    """The one partition that is asked, if the store has it: any pod tells that it has not.
+    """The only named partition; None for all, several or unknown ones, which any pod answers.
 
-    MalformedRequestError where none is named.
+    Raises MalformedRequestError if the list is empty.
     """
     if partitions is not None and not partitions:
         raise MalformedRequestError("partitions: name one at least, or leave it out for all")
@@ -325,7 +325,7 @@ def only_partition(
 
 
 def partition_of_encoded(definition: StoreDefinition, key: bytes, given: int | None) -> PartitionId:
-    """The partition of a key: its hash's, or the given one where the writer chooses."""
+    """The partition of a key: by its hash, or the given one if the writer chooses."""
     if definition.partitioner is Partitioner.MURMUR2:
         return PartitionId(partition_of(key, definition.partitions))
     if given is None:
@@ -343,7 +343,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return f"{value:.6f}".rstrip("0").rstrip(".")  # Never with an exponent.
+        return f"{value:.6f}".rstrip("0").rstrip(".")  # Without an exponent.
     return str(value)
 
 

@@ -1,4 +1,4 @@
-"""What a store answers, as values. Pure: bytes in, values out."""
+"""Parses a store's answers to values. Pure."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -10,18 +10,19 @@ from qss_core.errors import StoreError, TooLargeError
 from qss_core.positions import Position, parse_bound
 from qss_core.wire.messages import Problem, decode, error_of
 
-Headers = tuple[tuple[str, str | None], ...]  # Values as base64.
+Headers = tuple[tuple[str, str | None], ...]  # Values are base64.
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row: key and value as JSON of their types, bytes as base64.
 
-    A client with `decimal=True` has a Decimal for each number with a point or an exponent; one with
-    `raw=True` has a msgspec.Raw for a key and a value: `bytes(row.value)` is the JSON as it came.
+    With `decimal=True` the client returns a Decimal for each number with a point or an exponent.
+    With `raw=True` it returns msgspec.Raw for key and value: `bytes(row.value)` is the store's
+    JSON.
 
-    `timestamp` (milliseconds since 1970) and `headers` only where the store's format keeps them,
-    `index_key` only where an index was asked.
+    `timestamp` (milliseconds since 1970) and `headers` are set if the store's format keeps them,
+    `index_key` if an index was queried.
     """
 
     key: Any
@@ -35,7 +36,7 @@ class Row:
 class WindowRow:
     """One row of a window: `start <= t < end`, in milliseconds since 1970.
 
-    `sequence` only where the store retains duplicates: it tells the rows of a window apart.
+    `sequence` is set if the store retains duplicates; it distinguishes the rows of a window.
     """
 
     key: Any
@@ -62,7 +63,7 @@ class SessionRow:
 class VersionRow:
     """A version of a key: `valid_from <= t < valid_to`, in milliseconds since 1970.
 
-    `valid_to` is None while it is the latest.
+    `valid_to` is None for the latest version.
     """
 
     key: Any
@@ -85,7 +86,7 @@ class PartitionResult:
     epoch: int | None = None
     stream_time: int | None = None
     execution_info: tuple[str, ...] = ()
-    end: bool | None = None  # Of rows: whether they are all; False where a limit cut them off.
+    end: bool | None = None  # Set for rows: whether they are all; False if a limit cut them off.
 
     @property
     def is_success(self) -> bool:
@@ -93,7 +94,7 @@ class PartitionResult:
         return self.failure is None
 
     def get_result(self) -> Any:
-        """The result; raises the failure where there is one."""
+        """The result; raises the failure if there is one."""
         if self.failure is not None:
             raise self.failure
         return self.result
@@ -103,9 +104,9 @@ class PartitionResult:
 class StateQueryResult:
     """A query's answers by partition (KIP-796 StateQueryResult).
 
-    cursor: what goes on with the rows that are left, also those of partitions without a result
-        here; None where these are all. A query that says no limit gives up to 1000 rows.
-    limit: how many rows were asked for; None: nobody said.
+    cursor: continues with the rows that are left, also those of partitions without a result; None
+    if no rows are left. Without a limit a query returns up to 1000 rows. limit: the limit of the
+    query, or None.
     """
 
     partition_results: Mapping[int, PartitionResult]
@@ -114,7 +115,7 @@ class StateQueryResult:
     limit: int | None = None
 
     def get_only_partition_result(self) -> PartitionResult | None:
-        """The one result that is not null; None where all are.
+        """The only result that is not null; None if there is none.
 
         Raises the first failure, which Kafka hides, ValueError for more than one result, and
         TooLargeError as `rows` does.
@@ -129,7 +130,7 @@ class StateQueryResult:
 
     @property
     def failures(self) -> dict[int, StoreError]:
-        """Why partitions have no result."""
+        """The failures of partitions without a result."""
         return {
             number: one.failure
             for number, one in self.partition_results.items()
@@ -137,10 +138,10 @@ class StateQueryResult:
         }
 
     def first(self) -> Any:
-        """The first row, or the first result that is no list, by partition; None where none is.
+        """The first row, or the first result that is not a list; None if there is none.
 
-        Raises the first failure, and TooLargeError where these are a part of the rows and nobody
-        asked for so few, as `rows` and `count` do: a part is no answer.
+        Results are in order of their partitions. Raises the first failure, and TooLargeError if
+        rows are missing without a limit, as `rows` and `count` do.
         """
         return next(iter(self.rows()), None)
 
@@ -153,8 +154,8 @@ class StateQueryResult:
     ) -> list[Any]:
         """The rows of all partitions: one partition after the other, or sorted by `key`.
 
-        A result that is no list of rows (a point's row, a count) stands for itself.
-        `whole=False`: those that are here, for who goes on by `cursor`.
+        A result that is not a list (a point's row, a count) is one element. `whole=False` returns
+        the present rows, for a caller that continues with `cursor`.
         """
         found: list[Any] = []
         for result in self._results(whole=whole):
@@ -162,14 +163,14 @@ class StateQueryResult:
         return found if key is None else sorted(found, key=key, reverse=reverse)
 
     def count(self) -> int:
-        """How many there are in all partitions: the sum of counts, or the number of rows."""
+        """The number over all partitions: the sum of counts, or the number of rows."""
         return sum(
             one if isinstance(one, int) else len(one) if isinstance(one, list) else 1
             for one in self._results()
         )
 
     def _results(self, *, whole: bool = True) -> list[Any]:
-        """All that are not null, in the order of their partitions."""
+        """All results that are not null, in order of their partitions."""
         ordered = [self.partition_results[number] for number in sorted(self.partition_results)]
         results = [one.get_result() for one in ordered]
         if whole:
@@ -178,7 +179,7 @@ class StateQueryResult:
 
     @property
     def row_count(self) -> int:
-        """How many rows are here, of all partitions that have some."""
+        """The number of rows in all results."""
         return sum(
             len(one.result)
             for one in self.partition_results.values()
@@ -187,9 +188,9 @@ class StateQueryResult:
 
     @property
     def is_cut(self) -> bool:
-        """Whether rows are left that nobody left out: the answer ended by its size or its time.
+        """Whether rows are missing that the limit allows: the answer reached its size or its time.
 
-        Also where nobody said a limit, and there are more rows than a query gives then.
+        True also if the query has no limit and there are more rows than the default limit.
         """
         return self.cursor is not None and (self.limit is None or self.row_count < self.limit)
 
@@ -211,7 +212,7 @@ class StateQueryResult:
 
 
 def row_of(document: Mapping[str, Any]) -> Row:
-    """A row of a JSON or NDJSON answer."""
+    """A row in a JSON or NDJSON answer."""
     return Row(
         key=document["key"],
         value=document["value"],
@@ -222,7 +223,6 @@ def row_of(document: Mapping[str, Any]) -> Row:
 
 
 def window_row_of(document: Mapping[str, Any]) -> WindowRow:
-    """A window's row in an answer."""
     return WindowRow(
         key=document["key"],
         start=document["windowStart"],
@@ -235,7 +235,6 @@ def window_row_of(document: Mapping[str, Any]) -> WindowRow:
 
 
 def session_row_of(document: Mapping[str, Any]) -> SessionRow:
-    """A session in an answer."""
     return SessionRow(
         key=document["key"],
         start=document["sessionStart"],
@@ -246,7 +245,6 @@ def session_row_of(document: Mapping[str, Any]) -> SessionRow:
 
 
 def version_row_of(document: Mapping[str, Any]) -> VersionRow:
-    """A version in an answer."""
     return VersionRow(
         key=document["key"],
         value=document["value"],
@@ -263,7 +261,7 @@ def _headers_of(document: Mapping[str, Any]) -> Headers | None:
 def read_query_answer(
     body: bytes, limit: int | None = None, read: JsonReader = read_json
 ) -> StateQueryResult:
-    """The answer of `POST /state/query` to a query with that limit."""
+    """Parses the answer of `POST /state/query` to a query with that limit."""
     document = read(body)
     results = {
         int(partition): _partition_result(int(partition), one)
@@ -304,7 +302,6 @@ def failure_of(document: Mapping[str, Any]) -> StoreError:
 
 
 def merged(positions: Iterable[Position]) -> Position:
-    """The largest offset of every component."""
     merged_position = Position.empty()
     for position in positions:
         merged_position = merged_position.merge(position)

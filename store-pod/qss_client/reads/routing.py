@@ -1,4 +1,4 @@
-"""Which pod has a partition, and failures that name it. Pure."""
+"""Finds the pod of a partition, and adds the partition to its failures. Pure."""
 
 from qss_client.reads.requests import HttpRequest
 from qss_core.errors import StoreError, UnreachableError
@@ -7,7 +7,7 @@ from qss_core.wire.messages import Instance, StoreMetadata
 
 
 def named_by_partition(error: StoreError, request: HttpRequest) -> StoreError:
-    """A failure of the request; that of a pod which did not answer says for which partition."""
+    """The failure; UnreachableError gets the request's partition in its message."""
     if error.code != UnreachableError.code or request.partition is None:
         return error
     named = UnreachableError(f"partition {request.partition}: {error.message}", **error.details)

@@ -1,4 +1,4 @@
-"""What a client reads in pages, as values: ranges of keys, windows, sessions, versions. Pure."""
+"""The pages of scans: ranges of keys, windows, sessions, versions. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,23 +35,23 @@ from qss_core.serdes.registry import serde_of
 
 RowType = TypeVar("RowType")
 Time = int | str  # Milliseconds since 1970, RFC 3339, or a date.
-# A store, so many rows at most, and the cursor of the page before.
+# Makes the request of a page from the store, the most rows, and the cursor of the last page.
 MakePage = Callable[[StoreDefinition, int, str | None], HttpRequest]
 
 
 @dataclass(frozen=True, slots=True)
 class Scan(Generic[RowType]):
-    """How to ask for a page of something, and what its rows are."""
+    """Makes the requests for pages, and the rows of their answers."""
 
     request: MakePage
     row_of: Callable[[Mapping[str, Any]], RowType]
-    rows_max: int = TABLE_ROWS  # Of a page: those by time are merged in the pod's memory.
+    rows_max: int = TABLE_ROWS  # A page by time is merged in the pod's memory.
 
 
 def scan_keys(
     bounds: Mapping[str, Any], order: str, partitions: Sequence[int] | None, options: ReadOptions
 ) -> Scan[Row]:
-    """A range (`from`, `to`), a prefix (`prefix`) or everything; NullKeyError for no prefix."""
+    """A range (`from`, `to`), a prefix (`prefix`) or everything. Raises NullKeyError."""
     if bounds.get("prefix", "") is None:
         raise NullKeyError("prefix is None: without one, ask for a range that is open")
 
@@ -76,7 +76,7 @@ def scan_range(
     partitions: Sequence[int] | None,
     options: ReadOptions,
 ) -> Scan[Row]:
-    """Rows by key between two bounds, both inclusive, or by the keys of an index; None is open."""
+    """Rows between two inclusive bounds of the key, or of an index's keys; None is open."""
     lower, upper = bounds
     if index is None:
         return scan_keys({"from": lower, "to": upper}, order, partitions, options)
@@ -98,7 +98,7 @@ def scan_range(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """Windows or sessions: of a key, or of all keys between two; times by parameter.
+    """Windows or sessions of a key, or of all keys between two; times by parameter.
 
     `order_by` is "key" (partition by partition) or "time" (merged over all).
     """
@@ -113,7 +113,7 @@ class Timed:
     options: ReadOptions
 
     def __post_init__(self) -> None:
-        """Refuse what is for many keys beside one."""
+        """Raises MalformedRequestError for options of many keys beside a single key."""
         check_options(self.options)
         others = (self.key_from, self.key_to, self.partitions)
         if self.key is not None and (self.order_by != "key" or any(o is not None for o in others)):
@@ -124,17 +124,17 @@ class Timed:
 
     @property
     def rows_max(self) -> int:
-        """How many rows a page may have."""
+        """The most rows that a page may have."""
         return TABLE_ROWS if self.order_by == "key" else PAGE_ROWS
 
 
 def scan_windows(timed: Timed) -> Scan[WindowRow]:
-    """Windows by `from` and `to`, both window starts, inclusive."""
+    """Windows whose start is between `from` and `to`, inclusive."""
     return Scan(_timed_page("windows", timed), window_row_of, timed.rows_max)
 
 
 def scan_sessions(timed: Timed) -> Scan[SessionRow]:
-    """Sessions by `endFrom` (they end then or later) and `startTo` (they start then or earlier)."""
+    """Sessions by `endFrom` (end then or later) and `startTo` (start then or earlier)."""
     return Scan(_timed_page("sessions", timed), session_row_of, timed.rows_max)
 
 
@@ -163,7 +163,7 @@ def _of_key(
     partition = partition_of_encoded(definition, encoded, timed.options.partition)
     text = path_text(definition, encoded)
     path = f"/state/{what}/{definition.name}"
-    if text is None:  # It cannot stand in a path: it is a range of one key.
+    if text is None:  # A path cannot hold the key: it becomes a range of one key.
         shown = serde_of(definition.key_serde).key_to_text(encoded)
         parameters.pop("partition", None)
         parameters |= {"keyFrom": shown, "keyTo": shown, "partitions": str(partition)}
@@ -181,7 +181,7 @@ def _of_key(
 def scan_versions(
     key: Any, bounds: tuple[Time | None, Time | None], order: str, options: ReadOptions
 ) -> Scan[VersionRow]:
-    """The versions of a key that were valid between two times, both inclusive; None is open."""
+    """Versions of a key that were valid between two inclusive times; None is open."""
     first, last = bounds
 
     def request(definition: StoreDefinition, limit: int, cursor: str | None) -> HttpRequest:
@@ -211,7 +211,7 @@ def version_query(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> HttpRequest:
-    """A query of versions in a body, for a key that cannot stand in a path."""
+    """A query of versions in a body, for a key that a path cannot hold."""
     request = query_request(
         definition, query, None, options, execution_info=False, limit=limit, cursor=cursor
     )
@@ -247,9 +247,9 @@ def one_request(
     exact: Mapping[str, Time],
     options: ReadOptions,
 ) -> HttpRequest | None:
-    """One window (`start`) or session (`start`, `end`), or versions of one key.
+    """The request for one window (`start`), session (`start`, `end`), or versions of one key.
 
-    None where the key cannot be in a path.
+    None if a path cannot hold the key.
     """
     check_options(options)
     encoded = encoded_key(definition, key)

@@ -1,4 +1,4 @@
-"""What a client of one store remembers between requests. Pure: the shells do the talking."""
+"""The state of a client between requests: routes and position. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -13,12 +13,12 @@ _COMPONENTS_KEPT = 256
 
 @dataclass(slots=True)
 class Conversation:
-    """Routes, and the newest position seen: handing it on is what keeps reads from going back."""
+    """Routes, and the newest position seen, which bounds later reads from below."""
 
     urls: tuple[str, ...]
     store: str
     monotonic: bool
-    only_url: bool = False  # The pods' own addresses cannot be reached from here.
+    only_url: bool = False  # If the pods' own addresses cannot be reached from here.
     read: JsonReader = read_json
     metadata: StoreMetadata | None = None
     position: Position = field(default_factory=Position.empty)
@@ -26,7 +26,7 @@ class Conversation:
 
     @property
     def discovery_urls(self) -> list[str]:
-        """Where to discover: the pods that are known, then the addresses that were given."""
+        """The URLs for discovery: first the known pods, then the given addresses."""
         instances = self.metadata.instances if self.metadata and not self.only_url else ()
         known = [one.query for one in instances]
         return [
@@ -34,7 +34,7 @@ class Conversation:
         ]
 
     def target(self, request: HttpRequest) -> str:
-        """The URL to ask: the active of the request's partition, or the pods in turn."""
+        """The request's URL: at the active of its partition, or at the pods in turn."""
         assert self.metadata is not None, "routes are discovered before the first request"
         bounded = request.bounded(self.position if self.monotonic else None)
         return self._base(self.metadata, request) + bounded.target
@@ -52,9 +52,10 @@ class Conversation:
         return request.bounded(self.position if self.monotonic else None).data
 
     def saw(self, position: Position) -> None:
-        """Takes a position that an answer carried.
+        """Merges the position of an answer.
 
-        Where very many writers have come and gone, it lets go of those that the store forgot.
+        If it has very many components, it drops the batches of writers that the store has
+        forgotten.
         """
         merged = self.position.merge(position)
         if merged.component_count > _COMPONENTS_KEPT:
@@ -62,13 +63,13 @@ class Conversation:
         self.position = merged
 
     def saw_token(self, token: str | None) -> None:
-        """Takes a position token of an answer's header."""
+        """Merges the position token of an answer's header."""
         if token:
             self.saw(decode_token(token))
 
 
 def _without_forgotten(position: Position, newest: Position) -> Position:
-    """Without the batches of writers that are not in an answer any more."""
+    """The position without the batches of writers that are not in `newest`."""
     there = dict(newest.topics)
     kept = (
         one for one in position.topics if one[0] in there or not one[0].startswith(BATCH_TOPICS)

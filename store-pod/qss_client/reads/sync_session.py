@@ -21,14 +21,14 @@ from qss_core.wire.messages import StoreMetadata, decode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ANSWER_MARGIN_S = 5.0  # The store ends a request by itself; the client waits a little longer.
+_ANSWER_MARGIN_S = 5.0  # The store ends a request itself; the client waits a little longer.
 
 
 class Session:
-    """Runs exchanges: sends their requests, repeats them as the rules say, finds the pods."""
+    """Runs exchanges: finds the pods, sends requests, and repeats them by the rules."""
 
     def __init__(self, conversation: Conversation, http: SyncHttp, limits: RetryLimits) -> None:
-        """Asks nothing yet; closes `http` at its end."""
+        """Sends nothing yet; `close` closes `http`."""
         self.conversation = conversation
         self._http = http
         self._limits = limits
@@ -39,7 +39,7 @@ class Session:
         self._http.close()
 
     def metadata(self) -> StoreMetadata:
-        """The store's pods and partitions, as discovered when they were last needed."""
+        """The store's pods and partitions, as of the last discovery."""
         if self._is_closed:
             raise StoreError("this client of the store was closed: make another one")
         if self.conversation.metadata is None:
@@ -48,12 +48,12 @@ class Session:
         return self.conversation.metadata
 
     def scanned(self, scan: Scan[RowType], limit: int | None) -> Scanned[RowType]:
-        """The rows of a scan, read as they are taken; `limit`: so many at most."""
+        """The rows of a scan, read as they are taken; at most `limit`."""
         check_limit(limit)
         return Scanned(self.pages(scan, limit), lambda: self.tables(scan, limit))
 
     def tables(self, scan: Scan[Any], limit: int | None) -> "Iterator[pa.Table]":
-        """The same as tables, a page each."""
+        """The rows of a scan as tables, one for each page."""
         definition = self.definition()
         cursor, left = None, limit
         while True:
@@ -125,7 +125,7 @@ class Session:
         return metadata.definition
 
     def _discover(self, patience: Retrier) -> None:
-        """Asks the pods, one after the other, where the store is; again, while none tells."""
+        """Asks the pods for the store's metadata, one after the other, until one answers."""
         is_first = self.conversation.metadata is None
         while True:
             failures: list[StoreError] = []
@@ -144,7 +144,7 @@ class Session:
                 else:
                     self.conversation.metadata = decode(answer.body, StoreMetadata)
                     return
-            # Pods that serve other stores will not serve this one later.
+            # Pods of other stores will not serve this one later.
             if all(isinstance(one, StoreNotFoundError) for one in failures):
                 raise failures[-1]
             if is_first:

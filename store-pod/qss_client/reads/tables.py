@@ -1,4 +1,4 @@
-"""Answers as Arrow tables, and what a scan gives: rows one by one, or a table."""
+"""Answers as Arrow tables, and the results of scans: rows one by one, or a table."""
 
 import importlib
 import json
@@ -17,35 +17,35 @@ _MARK = b"mark"
 
 
 class _Tabled:
-    """What can be asked for as a table too."""
+    """A result that can be returned as a table."""
 
     _table: "Callable[[], pa.Table]"
 
     def to_arrow(self) -> "pa.Table":
-        """All of them as an Arrow table, whatever was taken one by one."""
+        """All rows as an Arrow table, whether or not some were taken one by one."""
         return self._table()
 
     def to_pandas(self) -> Any:
-        """All of them as a pandas DataFrame; needs pandas."""
+        """All rows as a pandas DataFrame; needs pandas."""
         _imported("pandas")
         return self._table().to_pandas()
 
     def to_polars(self) -> Any:
-        """All of them as a Polars DataFrame; needs polars."""
+        """All rows as a Polars DataFrame; needs polars."""
         return _imported("polars").from_arrow(self._table())
 
 
 class Scanned(_Tabled, Iterator[RowType], Generic[RowType]):
-    """The rows of a scan, page by page as they are taken; or, at once, a table of all of them."""
+    """The rows of a scan, read page by page; or a table of all rows."""
 
     def __init__(self, rows: Iterator[RowType], tables: "Callable[[], Iterator[pa.Table]]") -> None:
-        """`tables` reads the whole scan anew, page by page."""
+        """`tables` reads the whole scan again, page by page."""
         self._rows = rows
         self._tables = tables
         self._table = lambda: joined(list(tables()))
 
     def arrow_tables(self) -> "Iterator[pa.Table]":
-        """All of them as Arrow tables, a page each, as they are taken; at least one."""
+        """Arrow tables, one for each page as it is read; at least one."""
         return self._tables()
 
     def __iter__(self) -> Self:
@@ -57,14 +57,14 @@ class Scanned(_Tabled, Iterator[RowType], Generic[RowType]):
 
 
 class Found(_Tabled, list[Row | None]):
-    """The rows of many keys, in their order; or, asked for anew, a table with a row for each key.
+    """The rows of many keys in their order; or, from a new request, a table of them.
 
-    Its columns: `key`, `value`, what else the format keeps, `partition`, and `status`: FOUND or
-    ABSENT, where the value is null.
+    The table's columns are `key`, `value`, the other members of the format, `partition`, and
+    `status`: FOUND, or ABSENT with a null value.
     """
 
     def __init__(self, rows: Iterable[Row | None], table: "Callable[[], pa.Table]") -> None:
-        """`table` asks for the same keys anew."""
+        """`table` asks for the same keys again."""
         super().__init__(rows)
         self._table = table
 
@@ -73,16 +73,16 @@ class _AsyncTabled:
     _table: "Callable[[], Awaitable[pa.Table]]"
 
     async def to_arrow(self) -> "pa.Table":
-        """All of them as an Arrow table, whatever was taken one by one."""
+        """All rows as an Arrow table, whether or not some were taken one by one."""
         return await self._table()
 
     async def to_pandas(self) -> Any:
-        """All of them as a pandas DataFrame; needs pandas."""
+        """All rows as a pandas DataFrame; needs pandas."""
         _imported("pandas")
         return (await self._table()).to_pandas()
 
     async def to_polars(self) -> Any:
-        """All of them as a Polars DataFrame; needs polars."""
+        """All rows as a Polars DataFrame; needs polars."""
         return _imported("polars").from_arrow(await self._table())
 
 
@@ -90,13 +90,13 @@ class AsyncScanned(_AsyncTabled, AsyncIterator[RowType], Generic[RowType]):
     def __init__(
         self, rows: AsyncIterator[RowType], tables: "Callable[[], AsyncIterator[pa.Table]]"
     ) -> None:
-        """`tables` reads the whole scan anew, page by page."""
+        """`tables` reads the whole scan again, page by page."""
         self._rows = rows
         self._tables = tables
         self._table = self._whole
 
     def arrow_tables(self) -> "AsyncIterator[pa.Table]":
-        """All of them as Arrow tables, a page each, as they are taken; at least one."""
+        """Arrow tables, one for each page as it is read; at least one."""
         return self._tables()
 
     async def _whole(self) -> "pa.Table":
@@ -114,13 +114,13 @@ class AsyncFound(_AsyncTabled, list[Row | None]):
     def __init__(
         self, rows: Iterable[Row | None], table: "Callable[[], Awaitable[pa.Table]]"
     ) -> None:
-        """`table` asks for the same keys anew."""
+        """`table` asks for the same keys again."""
         super().__init__(rows)
         self._table = table
 
 
 def read_stream(body: bytes) -> dict[str, Any]:
-    """An Arrow answer: its `batches`, `partitions` (what each mark says) and the `cursor`.
+    """Parses an Arrow answer: its `batches`, `partitions` (the marks) and the `cursor`.
 
     Raises StoreError for a stream that was cut off.
     """
@@ -139,7 +139,7 @@ def read_stream(body: bytes) -> dict[str, Any]:
                     batches.append(batch)
                     continue
                 mark = json.loads(dict(metadata)[_MARK])
-                if "partitions" in mark:  # Of a batch get: of all at once.
+                if "partitions" in mark:  # The only mark of a batch get, with all partitions.
                     partitions = mark["partitions"]
                     continue
                 partitions[str(mark.pop("partition"))] = mark
@@ -156,10 +156,10 @@ def read_stream(body: bytes) -> dict[str, Any]:
 
 
 def joined(tables: "list[pa.Table]") -> "pa.Table":
-    """The pages of a scan as one table; null where a page lacks a column that others have.
+    """The pages of a scan as one table, with nulls for columns that a page lacks.
 
-    The store's format may change between two pages. Raises StoreError for columns whose types
-    differ: then the store was made anew.
+    The store's format may change between two pages. Raises StoreError for columns of different
+    types: then the store was deleted and made again.
     """
     pa = _imported("pyarrow")
     try:

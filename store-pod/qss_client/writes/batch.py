@@ -1,4 +1,4 @@
-"""The writer's half of a batch: open, stage, commit, abort, renew, with retries inside.
+"""The writer's half of a batch: open, stage, commit, abort, renew, with retries.
 
 The shell of `exchanges` for programs without an event loop. A request is repeated, and a lost
 answer asked for again, until the deadline of the limits.
@@ -40,10 +40,10 @@ WRITE_LIMITS = RetryLimits(deadline_s=120.0)
 
 
 def discover(http: SyncHttp, url: Urls, store: str, limits: RetryLimits) -> StoreMetadata:
-    """The store's pods and partitions; `url` is the query or the internal port of any pod, or many.
+    """The store's pods and partitions; `url` is the query or internal port of one or more pods.
 
-    Raises MalformedRequestError for what is no URL, and UnreachableError after
-    `limits.first_contact_s` where nobody answers.
+    Raises MalformedRequestError for an invalid URL, and UnreachableError if no pod answers within
+    `limits.first_contact_s`.
     """
     return first_answer(
         lambda base, timeout_s, telling: http.get(
@@ -68,7 +68,7 @@ def open_writer(
 ) -> Run:
     """Opens the writer for a run of its query.
 
-    Raises OtherCheckpointError, StaleWriterError, MalformedRequestError for a name that none has.
+    Raises OtherCheckpointError, StaleWriterError, and MalformedRequestError for an invalid name.
     """
     exchange = exchanges.open_writer(
         metadata,
@@ -92,8 +92,8 @@ def stage(
 ) -> list[Staged]:
     """Stages a task attempt's slices on the actives; `task` is unique among the run's attempts.
 
-    Returns when every slice is in the log of every in-sync replica. Raises BatchClosedError for a
-    batch that was applied: then ask the coordinator, by `commit`.
+    Returns when all in-sync replicas have logged every slice. Raises BatchClosedError for a batch
+    that was applied: `commit` then returns the coordinator's result.
     """
     return _run(http, exchanges.stage(run, batch, task, slices), limits)
 
@@ -127,10 +127,10 @@ def write_batch(
     replace: bool = False,
     limits: RetryLimits = WRITE_LIMITS,
 ) -> CommitAnswer:
-    """Commits a small batch with its rows, at most one slice a partition, in one request.
+    """Commits a small batch with its rows in one request, at most one slice a partition.
 
-    As `stage` and `commit` together, and no less exactly once: the decision carries the rows. They
-    may have `CARRIED_BYTES_MAX` bytes together, less 64 KiB; TooLargeError for more.
+    It is as exactly-once as `stage` and `commit`: the decision carries the rows. Raises
+    TooLargeError if they exceed `CARRIED_BYTES_MAX` less 64 KiB.
     """
     exchange = exchanges.write_batch(
         run, batch, rows, position=position, fingerprint=fingerprint, replace=replace

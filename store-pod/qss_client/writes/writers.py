@@ -1,4 +1,4 @@
-"""Who writes a store, and deleting a writer that will not come back. Sync, for operators."""
+"""Lists a store's writers, and deletes a writer that will not come back. Sync, for operators."""
 
 from urllib.parse import quote
 
@@ -22,10 +22,10 @@ def list_writers(
     *,
     direct: bool = True,
 ) -> tuple[WriterReport, ...]:
-    """All writers, by name; `url` is the query or the internal port of any pod, or of many.
+    """All writers, by name; `url` is the query or internal port of one or more pods.
 
-    Needs the right to write where the store checks its callers. Writers are told of on the internal
-    port alone; direct: it is the one that the pods name, else it is at `url`.
+    If the store checks its callers, the caller needs the right to write. Only the internal port
+    lists writers. direct: ask the internal ports that the pods name; else ask `url`.
     """
     path = _path(http, url, store, limits, direct=direct)
     patience = Retrier(limits)
@@ -48,12 +48,11 @@ def delete_writer(
     limits: RetryLimits = RetryLimits(),  # noqa: B008 it is frozen.
     direct: bool = True,
 ) -> WriterReport | None:
-    """Forgets a writer and its batches; no row goes. What it was; None where an answer was lost.
+    """Deletes a writer and its batches, and keeps its rows. Returns None if an answer was lost.
 
-    A query that writes under the name later begins anew: it takes no part of what the writer had
-    written for its own, also where its checkpoint says so, and rows of a batch that was applied
-    are then written once more. Raises UnknownWriterError, and WriterOpenError for a writer whose
-    run may be alive, unless it is forced.
+    A query that opens the name later begins anew, even if its checkpoint has applied batches: their
+    rows are then written again. Raises UnknownWriterError, and without `force` WriterOpenError for
+    a writer whose run may be alive.
     """
     path = _path(http, url, store, limits, direct=direct)
     patience = Retrier(limits)
@@ -64,7 +63,7 @@ def delete_writer(
             answer = http.request("DELETE", target, timeout_s=_TIMEOUT_S, telling=patience.telling)
         except UnknownWriterError:
             if is_repeated:
-                return None  # The request before did it.
+                return None  # An earlier request deleted the writer.
             raise
         except StoreError as error:
             patience.after(error)
@@ -74,7 +73,7 @@ def delete_writer(
 
 
 def _path(http: SyncHttp, url: Urls, store: str, limits: RetryLimits, *, direct: bool) -> str:
-    """Of the writers, at the first internal port that answers for the store."""
+    """The path of the writers, at the first internal port that answers for the store."""
     name = quote(store, safe="")
 
     def asked(base: str, timeout_s: float, telling: WaitWarnings) -> tuple[str, StoreMetadata]:
@@ -90,7 +89,7 @@ def _path(http: SyncHttp, url: Urls, store: str, limits: RetryLimits, *, direct:
 
 
 def internal_urls(metadata: StoreMetadata, base: str) -> list[str]:
-    """The internal ports of the pods: first that of the pod which has the address `base`."""
+    """The internal ports of the pods, first that of the pod with the address `base`."""
     return [
         instance.changelog
         for instance in sorted(
