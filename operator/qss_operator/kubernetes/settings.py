@@ -27,7 +27,7 @@ class OperatorSettings:
 def parse_settings(
     argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ
 ) -> OperatorSettings:
-    """The command line; what it does not say comes from `QSS_...` variables, as the chart sets."""
+    """Parses the command line; absent options come from the chart's `QSS_...` variables."""
     parser = argparse.ArgumentParser(
         prog="qss_operator", description="Brings QueryableStateStore resources to life."
     )

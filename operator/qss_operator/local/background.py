@@ -24,13 +24,13 @@ async def start_in_background(
     timeout_s: float,
     tell: Callable[[str], None] = lambda _: None,
 ) -> RunningStores:
-    """Start `qss up FILES` as a process of its own; returns when every store is Ready.
+    """Start `qss up FILES` in its own process; returns when every store is Ready.
 
-    tell: is given what it waits for, where that takes more than 2 s. Raises what a foreground
-    `qss up` would raise, and StartFailedError when a store is not ready in time, or where waiting
-    does not help; the background process then goes on trying.
+    tell: gets the stores that it waits for, after 2 s. Raises the errors of a foreground `qss up`,
+    and StartFailedError if a store is not ready in time or waiting cannot help; the background
+    process then continues.
     """
-    # Its refusals are shown here, not in a log; a bad file's even while somebody else runs this.
+    # Errors of the files are shown here, not in a log, even while another `qss up` runs.
     prepared = prepare(files, state)
     names = tuple(entry.name for entry in prepared)
     make_directory(state.path)
@@ -38,9 +38,9 @@ async def start_in_background(
         state.check_nobody_runs()
     log = state.up_log
     if log.exists() and log.stat().st_size > _LOG_BYTES_MAX:
-        log.write_bytes(b"")  # Of earlier runs.
+        log.write_bytes(b"")  # It may have the output of earlier runs.
     said_before = log.stat().st_size if log.exists() else 0
-    child = _spawn(files, state, options)  # It takes the lock, or ends with this refusal.
+    child = _spawn(files, state, options)  # It takes the lock, or ends with AlreadyRunningError.
     running = RunningStores(state=state, names=names)
 
     def read() -> dict[StoreName, StoreStatus]:
@@ -52,7 +52,7 @@ async def start_in_background(
                 f"{last_line(log)} (see {log})"
             )
         holder = state.holder()
-        # Until it has begun, the status files are about an earlier run.
+        # Until the child has begun, the status files are those of an earlier run.
         is_begun = holder is not None and holder.pid == child.pid
         return running.statuses() if is_begun else dict.fromkeys(names, StoreStatus())
 
@@ -67,7 +67,7 @@ async def start_in_background(
 
 
 def _raise_refusal(log: Path, said_before: int) -> None:
-    """Where another `qss up` was quicker, says so as the background process did."""
+    """Raises AlreadyRunningError if the background process ended with it."""
     with log.open("rb") as file:
         file.seek(said_before)
         said = file.read(_LOG_BYTES_MAX).decode(errors="replace")
@@ -81,7 +81,7 @@ def _spawn(
     files: Sequence[Path], state: StateDirectory, options: Sequence[str]
 ) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "qss_client", "up", *map(str, files)]
-    with state.up_log.open("ab") as log:  # Another `qss up` may write there too.
+    with state.up_log.open("ab") as log:  # Another `qss up` may write to it, too.
         return subprocess.Popen(
             [*command, "--state-dir", str(state.path), *options],
             stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Pods as child processes on the loopback address (the port Cluster)."""
+"""Runs pods as child processes on the loopback address (the port Cluster)."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ POD_COMMAND = (sys.executable, "-m", "qss_store")
 
 @dataclass(slots=True)
 class _Pods:
-    """The running side of one store."""
+    """The processes of one store's pods."""
 
     addresses: tuple[PodAddress, ...] = ()
     supervisors: list[PodSupervisor] = field(default_factory=list)
@@ -37,7 +37,7 @@ class _Pods:
 
 
 class LocalCluster:
-    """The pods of all stores of one run. Leaving the context stops every pod."""
+    """The pods of all stores of one run. The end of the context stops every pod."""
 
     def __init__(self, state: StateDirectory, pod_command: Sequence[str] = POD_COMMAND) -> None:
         self._state = state
@@ -45,7 +45,7 @@ class LocalCluster:
         self._stores: dict[StoreName, _Pods] = {}
 
     async def __aenter__(self) -> "LocalCluster":
-        """Begin with no pod: those that an earlier run left behind are ended."""
+        """Begin without pods: end those that an earlier run left behind."""
         await end_leftovers(self._state)
         return self
 
@@ -54,7 +54,7 @@ class LocalCluster:
         await _cancel([task for pods in self._stores.values() for task in pods.tasks])
 
     async def observe(self, store: StoreName) -> ClusterState:
-        """The pods of a store, whether they run or not."""
+        """The pods of a store, running or not."""
         pods = self._stores.get(store, _Pods())
         states = tuple(
             self._state_of(store, address, supervisor)
@@ -68,14 +68,14 @@ class LocalCluster:
         )
 
     async def keep(self, observation: Observation) -> None:
-        """A local pod needs nothing beside its process."""
+        """Does nothing: a local pod has only its process."""
 
     async def set_replicas(self, store: StoreName, replicas: int) -> None:
-        """Start the pods of a store, or stop those of the highest ordinals."""
+        """Start the pods of a store, or stop those with the highest ordinals."""
         pods = self._stores.setdefault(store, _Pods())
         await _cancel(pods.tasks[replicas:])
         del pods.tasks[replicas:], pods.supervisors[replicas:]
-        # The ports of pods that run are in use, by them.
+        # The ports of running pods are in use by these pods.
         running = len(pods.supervisors)
         recorded = self._state.read_ports(store)
         chosen = choose_ports(
@@ -97,7 +97,7 @@ class LocalCluster:
         pods.changed.set()
 
     async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
-        """Return when a pod started or ended, or after the timeout."""
+        """Return when a pod has started or ended, or after the timeout."""
         changed = self._stores.setdefault(store, _Pods()).changed
         with suppress(TimeoutError):
             await asyncio.wait_for(changed.wait(), timeout_s)
@@ -120,7 +120,7 @@ class LocalCluster:
     def _state_of(
         self, store: StoreName, address: PodAddress, supervisor: PodSupervisor
     ) -> PodState:
-        """A pod; one whose volume cannot be read is taken for one that has data."""
+        """The state of a pod; if its volume cannot be read, it counts as having data."""
         has_data, trouble = True, supervisor.trouble
         try:
             has_data = holds_files(self._state.data_directory(store, address.ordinal))
@@ -138,7 +138,7 @@ class LocalCluster:
 
 
 async def end_leftovers(state: StateDirectory) -> int:
-    """End pods whose `qss up` is gone; how many there were."""
+    """End pods whose `qss up` has ended; returns their number."""
     ended = await asyncio.gather(
         *(end_process(process, STOP_GRACE_S) for process in state.processes())
     )

@@ -1,4 +1,4 @@
-"""From YAML files to stored resources: validated, compared with what was stored, and numbered."""
+"""Turns YAML files into stored resources: validates, compares and numbers them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ Failure = TypeVar("Failure", bound=StoreError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStore:
-    """A resource that may be brought up, and what was stored under its name."""
+    """A valid resource, and the stored resource of the same name."""
 
     name: StoreName
     resource: dict[str, Any]
@@ -33,7 +33,7 @@ class PreparedStore:
 
 
 def prepare(files: Sequence[Path], state: StateDirectory) -> list[PreparedStore]:
-    """The stores of some files; nothing is written. Raises a StoreError that names the file."""
+    """The stores of some files, without writing. Raises a StoreError that names the file."""
     prepared: list[PreparedStore] = []
     for manifest in read_manifests(files):
         try:
@@ -47,7 +47,7 @@ def prepare(files: Sequence[Path], state: StateDirectory) -> list[PreparedStore]
 
 
 def stored_files(state: StateDirectory) -> list[Path]:
-    """The resources that are stored; raises InvalidResourceError where there are none."""
+    """The files of the stored resources. Raises InvalidResourceError if there are none."""
     files = [state.resource_file(name) for name in state.stores()]
     if not files:
         raise InvalidResourceError(
@@ -57,7 +57,7 @@ def stored_files(state: StateDirectory) -> list[Path]:
 
 
 def differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> list[str]:
-    """What the stores of some files have that those which run do not have."""
+    """The differences between the stores in files and the running ones, as messages."""
     news = []
     for entry in prepared:
         if entry.stored is None or _is_stopped(state.read_status(entry.name)):
@@ -85,7 +85,7 @@ def _is_stopped(status: StoreStatus | None) -> bool:
 
 @contextmanager
 def telling_differences(prepared: Sequence[PreparedStore], state: StateDirectory) -> Iterator[None]:
-    """Adds to an AlreadyRunningError what of the files does not run."""
+    """Adds the differences between files and running stores to an AlreadyRunningError."""
     try:
         yield
     except AlreadyRunningError as error:
@@ -94,7 +94,7 @@ def telling_differences(prepared: Sequence[PreparedStore], state: StateDirectory
 
 
 def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) -> StoreResource:
-    """Store a resource as the API server would: with uid, generation and time of creation."""
+    """Store a resource as the API server would: with uid, generation and creation time."""
     old = prepared.stored or {}
     kept = old.get("metadata", {})
     is_changed = old.get("spec") != prepared.resource["spec"]
@@ -119,7 +119,7 @@ def store(prepared: PreparedStore, state: StateDirectory, uid: str, now: str) ->
 
 
 def _prepare_one(manifest: Manifest, state: StateDirectory) -> PreparedStore:
-    # A first look without the old resource: before it, the name is not known to be a name.
+    # Validate it without the old resource first: only then its name is known to be valid.
     resource = validate_resource(manifest.resource)
     name = StoreName(resource["metadata"]["name"])
     stored = state.read_resource(name)

@@ -1,8 +1,7 @@
-"""Processes of this machine: told apart for certain, and ended with their parent.
+"""Identifies and signals processes of this machine, and ends children with their parent.
 
-A pid alone names nothing: it may belong to somebody else by now. A process is named by its pid and
-the moment it was started, and it is signalled through a descriptor that was opened before the
-moment was compared.
+A pid may be used again for another process. So a process is identified by its pid and its start
+time, and it is signalled through a descriptor that was opened before the start time was compared.
 """
 
 import asyncio
@@ -24,14 +23,14 @@ _IS_LINUX = sys.platform == "linux"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """One process, for ever: `started` is different for every process that has the same pid."""
+    """A process; `started` differs between processes with the same pid."""
 
     pid: int
     started: str
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has a pid now; None if there is none, or only its remains."""
+    """The process with a pid; None if there is none, or it is a zombie."""
     if not _IS_LINUX:
         return _identify_by_ps(pid)
     try:
@@ -39,19 +38,19 @@ def identify(pid: int) -> ProcessId | None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return None
-    # The name, in parentheses, may hold anything; what follows it is split by spaces.
+    # The name, in parentheses, may contain anything; the fields after it are split by spaces.
     fields = stat.rpartition(")")[2].split()
     state, start_ticks = fields[0], fields[19]
     return None if state in "ZX" else ProcessId(pid=pid, started=f"{boot}:{start_ticks}")
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Whether that process still runs."""
+    """Whether this very process still runs."""
     return identify(process.pid) == process
 
 
 def signal_process(process: ProcessId, number: signal.Signals) -> bool:
-    """Signal exactly this process; False if it is gone."""
+    """Signal exactly this process; False if it has ended."""
     if not _IS_LINUX:
         if not is_alive(process):
             return False
@@ -63,7 +62,7 @@ def signal_process(process: ProcessId, number: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     try:
-        # From here on the pid cannot change hands unnoticed.
+        # From here on the pid cannot be used again unnoticed.
         if not is_alive(process):
             return False
         signal.pidfd_send_signal(descriptor, number)
@@ -75,9 +74,9 @@ def signal_process(process: ProcessId, number: signal.Signals) -> bool:
 
 
 async def end_process(process: ProcessId, grace_s: float) -> bool:
-    """End a process that is no child of ours: SIGTERM, and SIGKILL after the grace.
+    """End a process that is not a child: SIGTERM, and SIGKILL after the grace period.
 
-    True if it was alive. It polls: nobody is told when the child of another process ends.
+    Returns whether it was running. It polls, since only a parent is notified of an end.
     """
     if not signal_process(process, signal.SIGTERM):
         return False
@@ -96,9 +95,10 @@ async def _gone_within(process: ProcessId, timeout_s: float) -> bool:
 
 
 async def start_child(command: Sequence[str], output: IO[bytes]) -> asyncio.subprocess.Process:
-    """Start a process that ends when this one does, however this one ends.
+    """Start a process that ends when this process ends in any way.
 
-    It gets a session of its own, so that Ctrl-C reaches only us, and we stop it in order.
+    It gets its own session, so that Ctrl-C reaches only this process, which stops its children in
+    order.
     """
     return await asyncio.create_subprocess_exec(
         *command,
@@ -111,14 +111,14 @@ async def start_child(command: Sequence[str], output: IO[bytes]) -> asyncio.subp
 
 
 def _end_with_parent(parent: int) -> Callable[[], None]:
-    # Looked up before the fork: in the child, only system calls are safe. The kernel counts the
-    # thread that forked as the parent, which is the one with the event loop.
+    # Look it up before the fork: in the child only system calls are safe. The kernel takes the
+    # thread that forked, which has the event loop, for the parent.
     prctl = ctypes.CDLL(None).prctl
 
     def in_child() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
         if os.getppid() != parent:
-            # The parent ended before it could be watched.
+            # The parent ended before prctl was called.
             os._exit(1)
 
     return in_child

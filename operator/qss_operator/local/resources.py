@@ -1,7 +1,7 @@
-"""The stored resources and their status as files (the port Resources).
+"""Keeps the stored resources and their status in files (the port Resources).
 
-The process that holds the state directory's lock is the only writer, so what it has read once
-needs no second look; an edited file is taken in by the next `qss up`.
+The process that holds the state directory's lock is the only writer, so it reads each resource
+once; the next `qss up` reads an edited file.
 """
 
 import asyncio
@@ -14,18 +14,15 @@ from qss_operator.planning.model import StoreResource, StoreStatus
 
 
 class LocalResources:
-    """The resources of one run."""
-
     def __init__(self, state: StateDirectory, resources: list[StoreResource]) -> None:
         self._state = state
         self._resources = {resource.name: resource for resource in resources}
 
     async def read(self, store: StoreName) -> StoreResource | None:
-        """The resource as it is now."""
         return self._resources.get(store)
 
     async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
-        """Replace the status; raises ConflictError if it changed since it was read."""
+        """Replace the status; raises ConflictError if the resource changed since it was read."""
         current = self._resources[resource.name]
         if current.version != resource.version:
             raise ConflictError(f"{resource.name} changed since it was read")
@@ -35,7 +32,7 @@ class LocalResources:
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
-            # The thread cannot be stopped, and the next writer must not meet it.
+            # The thread cannot be stopped, and the next write must not overlap with it.
             await writing
             raise
         version = str(int(current.version) + 1)

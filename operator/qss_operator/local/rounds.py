@@ -1,4 +1,4 @@
-"""The loop of one local store: a round, then a pause or a change of its pods, then the next one."""
+"""The loop of one local store: runs a round, then waits for a pause or a change of its pods."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ from qss_operator.reconcile import Intervals
 
 logger = logging.getLogger(__name__)
 
-_FAILING_MAX_S = 5.0  # Rounds that fail alike are tried less and less often.
+_FAILING_MAX_S = 5.0  # After failures of the same kind the pauses become longer.
 
 
 async def run_rounds(
@@ -18,9 +18,9 @@ async def run_rounds(
     wait: Callable[[StoreName, float], Awaitable[None]],
     intervals: Intervals,
 ) -> None:
-    """Runs rounds until one finds no resource (None), or the task is cancelled.
+    """Runs rounds until a round finds no resource (None), or the task is cancelled.
 
-    `wait` returns when a pod of the store started or ended, or after so many seconds.
+    `wait` returns when a pod of the store has started or ended, or after a timeout.
     """
     failed: str | None = None
     pause_s = intervals.unsettled_s
@@ -42,7 +42,7 @@ async def run_rounds(
 
 
 def _log_failure(store: StoreName, error: Exception) -> None:
-    """Says once why rounds fail; what repeats is not said again."""
+    """Logs the failure of a round; repetitions of it are not logged."""
     if isinstance(error, StoreError):
         logger.warning("%s: %s: %s", store, error.code, error.message)
     else:

@@ -1,4 +1,4 @@
-"""Runs stores on this machine for as long as a context lasts: what `qss up` does."""
+"""Runs stores on this machine inside a context: the work of `qss up`."""
 
 import asyncio
 import math
@@ -30,7 +30,8 @@ from qss_operator.reconcile import Intervals, StoreReconciler
 _WATCH_S = 0.1
 _SILENT_AFTER_S = 10.0
 _TELL_AFTER_S = 2.0
-# Reasons that only a person mends. While an accepted loss is taken, a store has the latter two.
+# Reasons that only a person can mend. While an accepted loss is being taken, the store has the last
+# two for a while.
 _HOPES_S = {
     RETAINED_VOLUMES_FOUND: 0.0,
     STORE_TYPE_REFUSED: 0.0,
@@ -41,12 +42,12 @@ _HOPES_S = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningStores:
-    """The stores of a run; their status is read where it is published."""
+    """The stores of a run, with their published status."""
 
     state: StateDirectory
     names: tuple[StoreName, ...]
-    lock: HeldLock | None = None  # Of this process; None where another one runs them.
-    # Asked for ten times a second, and read only where it was published anew.
+    lock: HeldLock | None = None  # Of this process; None if another one runs the stores.
+    # The status is needed ten times a second, but read only after it was published again.
     _seen: dict[StoreName, tuple[object, StoreStatus]] = field(default_factory=dict)
 
     def statuses(self) -> dict[StoreName, StoreStatus]:
@@ -58,7 +59,7 @@ class RunningStores:
         return {name: self._seen[name][1] for name in self.names}
 
     async def wait_until_deleted(self) -> None:
-        """Returns when the state directory was deleted: nobody finds these pods any more."""
+        """Returns when the state directory was deleted, so that no command finds these pods."""
         while True:
             if self.lock is not None and not self.lock.is_there():
                 return
@@ -69,23 +70,23 @@ class RunningStores:
 async def running_stores(
     files: Sequence[Path], state: StateDirectory, pod_command: Sequence[str] = POD_COMMAND
 ) -> AsyncIterator[RunningStores]:
-    """Bring up the stores of some files for as long as the context lasts.
+    """Run the stores of some files inside the context.
 
-    Raises a StoreError for a bad file, and AlreadyRunningError where somebody runs this state
-    directory. On leaving, every pod is stopped; the data stays.
+    Raises a StoreError for an invalid file, and AlreadyRunningError if another process runs this
+    state directory. The end of the context stops every pod; the data stays.
     """
-    # A bad file is told of even while somebody else runs the directory.
+    # Errors of the files are reported even while another process runs the directory.
     prepared = prepare(files, state)
     with ExitStack() as stack:
         with telling_differences(prepared, state):
             lock = stack.enter_context(state.lock())
-        # Again: what was stored may have changed until now.
+        # Prepare again: the stored resources may have changed before the lock was taken.
         prepared = prepare(files, state)
         clock = SystemClock()
         resources = [store(entry, state, str(uuid4()), time_of(clock.utc())) for entry in prepared]
         names = tuple(resource.name for resource in resources)
         for name in names:
-            # What the last run published is over.
+            # The status of the last run is out of date.
             state.write_status(name, starting_status(state.read_status(name), time_of(clock.utc())))
         async with LocalCluster(state, pod_command) as cluster, aiohttp.ClientSession() as session:
             state.write_holder()
@@ -123,8 +124,8 @@ async def wait_until_ready(
 ) -> None:
     """Return when every store is Ready; raises StartFailedError with each store's reason.
 
-    It ends at once, or after some seconds of the same reason, where waiting does not help. tell:
-    is given what it waits for, after 2 s and whenever that changes.
+    It raises at once, or after some seconds of the same reason, if waiting cannot help. tell: gets
+    the stores that it waits for, after 2 s and after each change.
     """
     loop = asyncio.get_running_loop()
     began_s = loop.time()
@@ -152,7 +153,7 @@ def _reasons_of(waiting: Mapping[StoreName, StoreStatus]) -> str:
 
 
 def _hopes_for_s(status: StoreStatus) -> float:
-    """For how long what a store says may pass by itself."""
+    """The seconds that the store's present reason may still pass by itself."""
     ready = status.condition(ConditionType.READY)
     return _HOPES_S.get(ready.reason, math.inf) if ready else math.inf
 

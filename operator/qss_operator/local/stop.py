@@ -1,4 +1,4 @@
-"""Stops what runs in a state directory: what `qss down` does. It imports little, to be quick."""
+"""Stops the processes of a state directory: the work of `qss down`. It imports little."""
 
 import asyncio
 import logging
@@ -17,9 +17,9 @@ _DOWN_GRACE_S = 30.0
 
 
 async def stop_stores(state: StateDirectory) -> int:
-    """Stop whoever runs the stores of a state directory, and pods that were left behind.
+    """Stop the `qss up` of a state directory, and pods that were left behind.
 
-    Returns how many processes were ended; when it returns, none is left.
+    Returns the number of ended processes; none runs any more.
     """
     ended = 0
     while state.path.is_dir():
@@ -32,7 +32,7 @@ async def stop_stores(state: StateDirectory) -> int:
         except AlreadyRunningError:
             holder = state.holder()
             if holder is None:
-                # It holds the lock and has not begun, or is just ending.
+                # It holds the lock, and has not begun or is ending.
                 await asyncio.sleep(_WATCH_S)
             else:
                 ended += await end_process(holder, _DOWN_GRACE_S)
@@ -40,7 +40,7 @@ async def stop_stores(state: StateDirectory) -> int:
 
 
 def mark_stopped(state: StateDirectory, name: StoreName, now: str) -> None:
-    """Publish that a store's pods were stopped; they were, also where that cannot be written."""
+    """Publish that a store's pods were stopped; a failed write is only logged."""
     status = state.read_status(name)
     if status is None:
         return

@@ -1,4 +1,4 @@
-"""Keeps one pod running: starts it again when it ended, and stops it in order."""
+"""Keeps one pod running: starts it again after its end, and stops it in order."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ _LINE_CHARS_MAX = 200
 
 
 class PodSupervisor:
-    """One pod. `trouble` says why it does not run, or why it ran only for moments."""
+    """One pod. `trouble` is the reason why it does not run, or ran only briefly."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class PodSupervisor:
         try:
             self._record(process.pid)
         except StateDirectoryError as error:
-            # A full disk, mostly. A pod that nobody could find later must not run.
+            # The disk may be full. A pod must not run if no later command could find it.
             await _stop(process)
             return f"cannot be started: {error.message}"
         try:
@@ -79,7 +79,7 @@ class PodSupervisor:
 
     def _record(self, pid: int) -> None:
         identity = identify(pid)
-        # A child that is gone already needs no finding later.
+        # A child that has ended already need not be recorded.
         if identity is not None:
             self._state.write_process(self._store, self._ordinal, identity)
 
@@ -93,7 +93,7 @@ class PodSupervisor:
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log that is not empty, cut to a bounded length."""
+    """The last line of a log that is not empty, cut to a limited length."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
@@ -104,7 +104,7 @@ def last_line(log: Path) -> str:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, then SIGKILL; returns when the process is gone."""
+    """Sends SIGTERM, later SIGKILL; returns when the process has ended."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):

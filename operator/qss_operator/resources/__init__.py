@@ -1,4 +1,6 @@
-"""QueryableStateStore resources as text: `manifests` reads YAML, `crd` the CRD file with its
-defaults, `validation` says whether a resource is valid, with `cel` for the CRD's rules, and
-`support` names what is valid but not supported.
+"""QueryableStateStore resources as text.
+
+`manifests` reads YAML. `crd` reads the CRD file, and fills in its defaults. `validation` checks a
+resource, with `cel` for the CRD's rules. `support` names fields with valid values that are not
+supported yet.
 """

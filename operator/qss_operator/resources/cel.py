@@ -21,14 +21,14 @@ _RANGE = re.compile(r"[0-9A-Fa-f:.]+/(0|[1-9][0-9]{0,2})")
 
 
 class MapKey(str):
-    """The key of a map in a path: the API server writes it in brackets where a rule is broken."""
+    """The key of a map in a path: the API server's messages have it in brackets."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A rule that a value does not satisfy, and where that value is."""
+    """A rule that a value breaks, and the path of the value."""
 
     path: tuple[str | int, ...]
     message: str
@@ -43,7 +43,7 @@ class Quantity:
 
 
 def broken_rules(resource: Json, old: Json | None, schema: Schema) -> list[BrokenRule]:
-    """The rules that the resource breaks; with an old one, also those about what may change."""
+    """The rules that the resource breaks; with an old resource also rules about changes."""
     return list(_walk(schema, resource, _ABSENT if old is None else old, ()))
 
 
@@ -56,7 +56,7 @@ def _walk(
             continue
         if not _holds(rule["rule"], value, old if is_transition else _ABSENT):
             inner = tuple(part for part in rule.get("fieldPath", "").split(".") if part)
-            # What may not change is not wrong in itself.
+            # A value that may not change is not wrong in itself.
             shown = None if inner or is_transition else value
             yield BrokenRule((*path, *inner), rule["message"], shown)
     if isinstance(value, dict):
@@ -68,7 +68,7 @@ def _walk(
                 place = name if name in members else MapKey(name)
                 yield from _walk(inner, member, old_member, (*path, place))
     elif isinstance(value, list) and "items" in schema:
-        # Items have no old value here: the schema has no transition rule inside of a list.
+        # Items have no old value: the schema has no transition rule inside a list.
         for index, item in enumerate(value):
             yield from _walk(schema["items"], item, _ABSENT, (*path, index))
 
@@ -80,7 +80,7 @@ def _holds(rule: str, value: Json, old: Any) -> bool:
     try:
         return bool(_program(rule).evaluate(names))
     except CELEvalError:
-        # The API server, too, refuses a value on which a rule fails to evaluate.
+        # The API server, too, refuses a value if a rule fails to evaluate.
         return False
 
 
@@ -119,7 +119,7 @@ class AddressRange:
 
 
 def _range_of(text: str) -> AddressRange | None:
-    """None for what the API server takes for no range: it wants a length, and no zone."""
+    """The range, which needs a length and no zone; else None, as in the API server."""
     if _RANGE.fullmatch(text) is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The CRD file, and what the API server does with a resource before it asks any rule."""
+"""Reads the CRD file, and prepares a resource like the API server before it checks rules."""
 
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,7 @@ def resource_schema() -> Schema:
 
 
 def without_nulls(value: Json) -> Json:
-    """The value without members that are null: null is the same as absent."""
+    """The value without null members: null means absent."""
     if isinstance(value, dict):
         return {name: without_nulls(member) for name, member in value.items() if member is not None}
     if isinstance(value, list):
@@ -40,7 +40,7 @@ def without_nulls(value: Json) -> Json:
 
 
 def with_defaults(value: Json, schema: Schema) -> Json:
-    """The value with the schema's defaults set in it, also inside of defaults."""
+    """The value with the schema's defaults, also inside defaults."""
     if isinstance(value, dict):
         members = schema.get("properties", {})
         filled = {
@@ -56,8 +56,10 @@ def with_defaults(value: Json, schema: Schema) -> Json:
 
 
 def json_schema(schema: Schema) -> Schema:
-    """The JSON Schema of a structural schema; unknown fields, which the API server drops with a
-    warning or refuses, are refused."""
+    """The JSON Schema of a structural schema.
+
+    It refuses unknown fields, which the API server drops with a warning or refuses.
+    """
     plain = {name: value for name, value in schema.items() if not name.startswith("x-kubernetes-")}
     if schema.get(_INT_OR_STRING):
         plain["type"] = ["integer", "string"]

@@ -1,4 +1,4 @@
-"""YAML files with stores in them: JSON types only, and no member given twice."""
+"""Reads YAML files with stores: only JSON types, and no repeated member."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,10 @@ class Manifest:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML without timestamps (they are strings in JSON) and without silently lost members.
+    """YAML without timestamps (JSON has them as strings) and without repeated members.
 
-    Nor with aliases, by which a few lines could name any amount of memory, or themselves.
+    It refuses aliases, too: with them a few lines could expand to any amount of memory, or to an
+    endless structure.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
@@ -54,7 +55,7 @@ _StrictLoader.yaml_implicit_resolvers = {
 
 
 def read_manifests(files: Sequence[Path]) -> list[Manifest]:
-    """Every document of every file; raises InvalidResourceError for what is no YAML."""
+    """Every document of every file; raises InvalidResourceError for invalid YAML."""
     manifests = [manifest for file in files for manifest in _documents(file)]
     if not manifests:
         raise InvalidResourceError("there is no document in " + ", ".join(map(str, files)))

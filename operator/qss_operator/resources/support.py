@@ -1,6 +1,6 @@
-"""What a valid resource may ask for that does not exist yet, or not on one machine.
+"""Finds values of a valid resource that are not supported yet, or not on one machine.
 
-A value is refused by name, never ignored: who writes it relies on it.
+Such a value is refused with its field, never ignored: its author relies on it.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _NO_MOVES = "has no effect yet: replicas do not move between pods"
 
 
 def refuse_unsupported_locally(spec: StoreSpec, old: StoreSpec | None = None) -> None:
-    """Raise UnsupportedError for what the local cluster does not do; `old` is the stored spec."""
+    """Raise UnsupportedError for fields that local clusters lack; `old` is the stored spec."""
     lines = [
         f"{field}: {reason}"
         for field, reason in (*_not_yet(spec), *_not_locally(spec), *_changes(spec, old))
@@ -36,10 +36,10 @@ def refuse_unsupported_locally(spec: StoreSpec, old: StoreSpec | None = None) ->
 
 
 def supported_spec(spec: StoreSpec) -> tuple[StoreSpec, list[str]]:
-    """What a cluster can do of a spec, and a line for each field that it cannot.
+    """The supported part of a spec, and a line for each unsupported field.
 
-    A store that exists keeps what it has, so an edit that asks for too much changes nothing; one
-    that is new is not made while there are lines.
+    An existing store keeps its supported values, so an edit with an unsupported value has no
+    effect; a new store is not made while there are lines.
     """
     lines = [f"{field}: {reason}" for field, reason in _not_yet(spec)]
     usual = RebalanceSpec(paused=spec.rebalance.paused)
@@ -95,7 +95,7 @@ def _changes(spec: StoreSpec, old: StoreSpec | None) -> Iterator[tuple[str, str]
 def _other_than(
     block: msgspec.Struct, default: msgspec.Struct, path: str, reason: str
 ) -> Iterator[tuple[str, str]]:
-    """Every member of a block that is not the default."""
+    """The members of a block that differ from the default."""
     given: dict[str, Any] = msgspec.to_builtins(block)
     usual: dict[str, Any] = msgspec.to_builtins(default)
     for name, value in given.items():

@@ -1,4 +1,4 @@
-"""Says whether a resource is valid, by the CRD file alone, in words that lead to the mistake."""
+"""Checks a resource against the CRD file, and words its problems for a person."""
 
 import difflib
 import json
@@ -48,14 +48,13 @@ class FieldProblem:
     value: str = ""  # The field's value, where the message does not have it.
 
     def __str__(self) -> str:
-        """The problem as a line for a person."""
         return ": ".join(part for part in (self.path, self.value, self.message) if part)
 
 
 def validate_resource(resource: Json, old: Json | None = None) -> dict[str, Any]:
-    """The resource with its defaults; raises InvalidResourceError with every problem found.
+    """The resource with its defaults; raises InvalidResourceError with all problems.
 
-    `old` is the resource as it was stored, for the rules about what may change.
+    `old` is the stored resource, for the rules about changes.
     """
     filled, problems = check_resource(resource, old)
     if problems:
@@ -92,7 +91,7 @@ def _shape_errors(resource: Json) -> Iterator[ValidationError]:
 def _validator() -> Draft202012Validator:
     schema = json_schema(resource_schema())
     schema["required"] = ["apiVersion", "kind", "metadata", "spec"]
-    # The API server checks these itself.
+    # The API server checks these fields itself.
     schema["properties"] |= {
         "metadata": _METADATA,
         "apiVersion": {"enum": [API_VERSION]},

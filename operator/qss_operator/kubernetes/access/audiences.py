@@ -1,9 +1,9 @@
-"""Which audience each pod of a store takes and shows, and the way from the common one. Pure.
+"""The audiences of each pod's tokens, and the change from the common audience. Pure.
 
-Each store has an audience of its own. Pods that were made before take and show a common one. Such
-a store is restarted pod by pod three times, so that at any time each pod takes what every other one
-shows: first pods take both and show the common one, then they show their own, then they take it
-alone.
+Each store has its own audience. Pods made by older operators accept and show a common one. Such a
+store is restarted pod by pod three times, so that each pod always accepts the tokens of all others:
+first the pods accept both and show the common one, then they show their own, then they accept only
+their own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,9 +21,9 @@ PEERS = "--peers-audience="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAudiences:
-    """One pod's: `takes` is what the operator's token has to be for.
+    """The audiences of one pod: `takes` is that of the operator's token.
 
-    Other pods' tokens have to be for that one or for `peers`; the pod's own is for `shows`.
+    Tokens of other pods have that audience or `peers`; the pod's own token has `shows`.
     """
 
     takes: str
@@ -32,13 +32,13 @@ class PodAudiences:
 
 
 def own_of(names: StoreNames) -> PodAudiences:
-    """Of a pod that knows the store's own audience alone."""
+    """The audiences of a pod that uses only the store's own audience."""
     own = own_audience(names.namespace, names.store)
     return PodAudiences(takes=own, shows=own)
 
 
 def audiences_of(pod_spec: Object) -> PodAudiences | None:
-    """What a pod, or a template, was made with; None where the pod asks nobody who calls."""
+    """The audiences in the arguments of a pod or template; None if the pod checks no tokens."""
     arguments = _arguments(pod_spec)
     takes = _value(arguments, TAKES)
     if takes is None:
@@ -54,7 +54,7 @@ def audiences_of(pod_spec: Object) -> PodAudiences | None:
 
 
 def is_pod_of(pod: Object, stateful_set: Object) -> bool:
-    """Whether the StatefulSet controls the pod: a label alone anybody may write."""
+    """Whether the StatefulSet controls the pod; a label alone is no proof."""
     uid = stateful_set["metadata"]["uid"]
     owners = pod["metadata"].get("ownerReferences") or ()
     return any(
@@ -64,7 +64,7 @@ def is_pod_of(pod: Object, stateful_set: Object) -> bool:
 
 
 def template_of(stateful_set: Object | None) -> PodAudiences | None:
-    """What the StatefulSet makes pods with."""
+    """The audiences in the StatefulSet's template."""
     if stateful_set is None:
         return None
     return audiences_of(stateful_set["spec"]["template"]["spec"])
@@ -73,10 +73,10 @@ def template_of(stateful_set: Object | None) -> PodAudiences | None:
 def next_audiences(
     alone: PodAudiences, template: PodAudiences | None, pods: Sequence[PodAudiences], replicas: int
 ) -> PodAudiences:
-    """What the template should say now. `alone`: the store's own; `template`: what it says.
+    """The audiences for the template. `alone`: the store's own; `template`: the present ones.
 
-    A pod that is missing comes back as the template says: nothing new is begun meanwhile. Once the
-    template says nothing of an older audience, no pod has a reason to: one that does is not ours.
+    A missing pod comes back with the present template, so no next step begins meanwhile. After the
+    last step no pod of the store names an older audience; a pod that does is not the store's.
     """
     if template == alone or (replicas == 0 and not pods):
         return alone

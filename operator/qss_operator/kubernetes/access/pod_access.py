@@ -1,4 +1,4 @@
-"""How the operator shows the pods who it is, and sees who they are."""
+"""How the operator authenticates to the pods of a store, and verifies their certificates."""
 
 import base64
 import binascii
@@ -22,17 +22,17 @@ _SECRET_READ_EVERY_S = 60.0
 
 
 class TlsSecretError(StoreError):
-    """The Secret with the store's certificate is missing, or not what it should be."""
+    """The Secret with the store's certificate is missing or invalid."""
 
     code, http_status, retry = "TLS_SECRET", 409, Retry.NEVER
 
 
 class PodAccess:
-    """The tokens and the trust for calls to one store's pods (what HttpPods asks).
+    """The tokens and certificates for calls to one store's pods (used by HttpPods).
 
-    A pod of the store's StatefulSet is shown a token for the store's own audience. One that was
-    made before stores had audiences of their own is shown one for `common`, while the StatefulSet
-    names it and the store checks its callers. Other pods are shown nothing, whatever their labels.
+    A pod of the store's StatefulSet gets a token for the store's own audience. A pod made by an
+    older operator gets a token for `common`, while the StatefulSet names that audience and the
+    store checks its callers. Other pods get no token, whatever their labels.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class PodAccess:
         self._common = common
         self._monotonic_s = monotonic_s
         self._takes: dict[str, str] = {}  # By pod.
-        # Uids of pods: a set that is made again for larger volumes leaves them without an owner.
+        # Uids of pods: while a StatefulSet is replaced for larger volumes, its pods have no owner.
         self._known: set[str] = set()
         self._names_common = False
         self._context: ssl.SSLContext | None = None
@@ -56,13 +56,13 @@ class PodAccess:
         self._read_at_s: float | None = None
 
     def headers(self, pod: PodAddress) -> dict[str, str]:
-        """Who calls; nothing where the pod asks nobody, or for a token that is not its store's."""
+        """The token's header; empty if the pod takes none, or one that is not of its store."""
         audience = self._takes.get(pod.name)
         token = None if audience is None else self._tokens.of(audience)
         return {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def saw(self, pods: Mapping[str, Object], stateful_set: Object | None) -> None:
-        """The pods as they are now, by name: what each takes stands in its command line."""
+        """Takes the present pods by name; their command lines have the audiences."""
         if stateful_set is not None:
             template = template_of(stateful_set)
             self._names_common = template is not None and self._common in (
@@ -86,7 +86,7 @@ class PodAccess:
         }
 
     def tls(self, pod: PodAddress) -> dict[str, Any]:
-        """Arguments of a request: pods are called by their IP, and known by their name."""
+        """Arguments of a request: a pod is called by its IP, and its certificate has its name."""
         if self._context is None:
             return {}
         host = urlsplit(self._names.address(pod.ordinal).changelog).hostname
@@ -99,10 +99,10 @@ class PodAccess:
         *,
         checks_callers: bool,
     ) -> None:
-        """Has the tokens that these pods take. Raises TokenRequestError.
+        """Requests the tokens for these pods. Raises TokenRequestError.
 
-        Whatever a pod's command line says, it gets no token that another store takes; the common
-        one opens stores whose pods were not restarted yet.
+        Whatever a pod's command line says, it gets no token that another store accepts, except the
+        common one, which stores accept until their pods were restarted.
         """
         self.saw(pods, stateful_set)
         taken = set(self._takes.values())
@@ -110,9 +110,9 @@ class PodAccess:
         await self._tokens.refresh(wanted)
 
     async def refresh(self, api: ReadApi, secret_name: str | None) -> None:
-        """Reads the authority of the store's certificate, from time to time.
+        """Reads the authority of the store's certificate from time to time.
 
-        Raises TlsSecretError where the Secret is not there, may not be read or has no certificate.
+        Raises TlsSecretError if the Secret is missing, may not be read, or has no certificate.
         """
         if secret_name is None:
             self._context = self._authority = self._read_at_s = None
@@ -135,7 +135,7 @@ class PodAccess:
 
 
 def authority_of(secret: Object | None, name: str) -> str:
-    """The PEM of who signed the certificate; a certificate without `ca.crt` vouches for itself."""
+    """The authority's PEM; without `ca.crt` the certificate is its own authority."""
     if secret is None:
         raise TlsSecretError(
             f"the Secret {name} does not exist: make it with tls.crt, tls.key and ca.crt"

@@ -1,7 +1,7 @@
-"""Which accounts are to be in the binding of reviews: those of stores, and how many of them. Pure.
+"""Chooses the accounts of stores that are in the binding of reviews. Pure.
 
-One binding is one object, which cannot be larger than 1.5 MB. So each namespace has a limit, and
-all of them together have one: who makes thousands of stores keeps no other namespace out.
+The binding is one object of at most 1.5 MB. So each namespace has a limit, and all together have
+one: a namespace with thousands of stores cannot displace the others.
 """
 
 from collections import Counter
@@ -14,20 +14,20 @@ from qss_operator.kubernetes.names import StoreNames
 Object = dict[str, Any]
 Account = tuple[str, str]  # Namespace and name.
 NAMESPACE_MAX = 1000
-ALL_MAX = 6000  # Of 220 bytes at the most.
+ALL_MAX = 6000  # At most 220 bytes each.
 
 
 def checks_callers(store: Object) -> bool:
-    """Whether the store's pods ask who calls; also where the resource says nothing readable."""
+    """Whether the store's pods check their callers; True if the resource cannot be read."""
     access = (store.get("spec") or {}).get("access") or {}
     return access.get("authentication") != "None"
 
 
 def accounts_of(stores: Iterable[Object], bound: frozenset[Account]) -> dict[Account, str]:
-    """The accounts of the pods of these stores, and when each store was made.
+    """The accounts of these stores' pods, with the time when each store was made.
 
-    One that is in the binding stays there while its store exists: where the store has just said
-    `authentication: None`, its pods check their callers until each of them was restarted.
+    An account in the binding stays while its store exists: after a change to `authentication: None`
+    the pods check their callers until each of them was restarted.
     """
     found = {}
     for store in stores:
@@ -46,7 +46,7 @@ def within_limits(
     namespace_max: int = NAMESPACE_MAX,
     all_max: int = ALL_MAX,
 ) -> set[Account]:
-    """As many as the binding takes: of each namespace those that are in it, then older ones."""
+    """The accounts within the limits: in each namespace first the bound ones, then older ones."""
     by_namespace: dict[str, list[Account]] = {}
     for account in sorted(made, key=lambda one: (one not in bound, made[one], one)):
         by_namespace.setdefault(account[0], []).append(account)
@@ -56,12 +56,12 @@ def within_limits(
 
 
 def left_out(made: Iterable[Account], taken: set[Account]) -> dict[str, int]:
-    """How many accounts of each namespace have no place."""
+    """The number of accounts without a place, by namespace."""
     return dict(Counter(account[0] for account in made if account not in taken))
 
 
 def _share(counts: Mapping[str, int], namespace_max: int, all_max: int) -> int:
-    """How many of one namespace there may be, so that all of them are `all_max` at the most."""
+    """The limit of one namespace at which all together stay within `all_max`."""
     left, namespaces = all_max, len(counts)
     for count in sorted(counts.values()):
         if count * namespaces > left:

@@ -1,7 +1,8 @@
-"""Who may ask the API server for reviews: the pods of stores that check their callers, no others.
+"""Keeps the binding by which the pods of stores may ask the API server for reviews.
 
-The chart makes a ClusterRole with that right, and a ClusterRoleBinding without anybody in it. Here
-the binding gets the ServiceAccount of each such store, and loses it when the store is gone.
+The chart makes a ClusterRole with that right, and a ClusterRoleBinding without subjects. The
+operator adds the ServiceAccount of each store that checks its callers, and removes it when the
+store is gone.
 """
 
 import asyncio
@@ -25,8 +26,8 @@ from qss_operator.kubernetes.api.requests import Object
 logger = logging.getLogger(__name__)
 
 _AGAIN_S = 5.0  # After a failure.
-_LOOK_S = 10.0  # By then it is seen that somebody else wrote the binding.
-_ANEW_S = 600.0  # What no watch told is found by then.
+_LOOK_S = 10.0  # The longest until a change of the binding by another client is noticed.
+_ANEW_S = 600.0  # The longest until a change that no watch reported is found.
 _TOLD_CHARS_MAX = 1000
 _DELETED = "DELETED"
 
@@ -34,7 +35,7 @@ Place = tuple[str, str]  # Namespace and store.
 
 
 class ReviewersApi(Protocol):
-    """What a KubernetesApi does for the binding."""
+    """The methods of KubernetesApi that the binding needs."""
 
     async def list(self, kind: Kind, namespace: str | None) -> list[Object]:
         """All objects of a namespace, or of all."""
@@ -44,9 +45,7 @@ class ReviewersApi(Protocol):
 
     async def merge_patch(
         self, kind: Kind, namespace: str | None, name: str, patch: Object
-    ) -> Object:
-        """Changes members of an object."""
-        ...
+    ) -> Object: ...
 
 
 class Reviewers:
@@ -62,21 +61,21 @@ class Reviewers:
         look_s: float = _LOOK_S,
         anew_s: float = _ANEW_S,
     ) -> None:
-        """`binding`: its name; empty where somebody else gives the right. No namespaces: all."""
+        """`binding`: its name; empty: it is not the operator's. Without namespaces: all."""
         self._api = api
         self._binding = binding
         self._namespaces = tuple(namespaces)
         self._again_s = again_s
         self._look_s = look_s
         self._anew_s = anew_s
-        # The uid of each store that checks its callers, None of one that does not.
+        # The uid of each store that checks its callers; None for other stores.
         self._asking: dict[Place, str | None] = {}
-        self._version: str | None = None  # Of the binding, as it was read or written last.
+        self._version: str | None = None  # Of the binding at the last read or write.
         self._left: dict[str, int] = {}
         self._woken = asyncio.Event()
 
     def seen(self, event: str | None, store: Object) -> None:
-        """A watch brought this store; most changes are none of the binding's."""
+        """Takes a store from a watch; most changes do not affect the binding."""
         metadata = store["metadata"]
         place = (metadata["namespace"], metadata["name"])
         if event == _DELETED:
@@ -89,7 +88,7 @@ class Reviewers:
         self._asking[place] = uid
 
     async def run(self) -> None:
-        """Keeps the binding right until it is cancelled."""
+        """Keeps the binding up to date until it is cancelled."""
         failed = ""
         while self._binding:
             self._woken.clear()
@@ -111,7 +110,7 @@ class Reviewers:
             await self._rest(pause_s)
 
     async def _rest(self, pause_s: float) -> None:
-        """Until something is to be done, and `pause_s` at the most."""
+        """Waits until an update is due, at most `pause_s`."""
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + pause_s
         while (left_s := ends_s - loop.time()) > 0:
@@ -124,7 +123,7 @@ class Reviewers:
             return
 
     async def _was_written(self) -> bool:
-        """Whether somebody else wrote the binding: an upgrade or a rollback of the chart."""
+        """Whether another client wrote the binding, as an upgrade of the chart does."""
         try:
             found = await self._api.get(CLUSTER_ROLE_BINDINGS, None, self._binding)
         except StoreError as error:
@@ -134,13 +133,13 @@ class Reviewers:
         return version != self._version
 
     async def refresh(self) -> None:
-        """Writes who is to be in the binding, if others are."""
+        """Writes the accounts into the binding if they differ."""
         heard = await self._stores()
         found = await self._api.get(CLUSTER_ROLE_BINDINGS, None, self._binding)
         subjects = found.get("subjects") or []
         bound = frozenset(_accounts_in(subjects))
         made = accounts_of((one for stores in heard.values() for one in stores), bound)
-        # Stores of namespaces that are not watched any more go on, and need it.
+        # Stores of namespaces that are no longer watched still run, and keep their place.
         made |= {one: "" for one in bound if self._namespaces and one[0] not in heard}
         taken = within_limits(made, bound)
         self._tell_left_out(left_out(made, taken))
@@ -153,12 +152,12 @@ class Reviewers:
         self._version = found["metadata"]["resourceVersion"]
 
     async def _stores(self) -> dict[str, list[Object]]:
-        """The stores that there are, by the namespace that was asked for."""
+        """All stores, by watched namespace."""
         if not self._namespaces:
             return {"": await self._api.list(STORES, None)}
         heard = {}
         for namespace in self._namespaces:
-            # One that is missing or forbidden stops nothing but itself; its watch tells of it.
+            # A missing or forbidden namespace is left out; its watch reports it.
             with suppress(ForbiddenError, NotFoundError):
                 heard[namespace] = await self._api.list(STORES, namespace)
         return heard

@@ -11,18 +11,18 @@ from qss_operator.kubernetes.api.requests import Object
 logger = logging.getLogger(__name__)
 
 _LIFE_S = 3600
-_RENEW_AT = 0.8  # Of a token's life.
-_RETRY_S = 10.0  # Between tries to renew a token that is still good.
+_RENEW_AT = 0.8  # Share of a token's life.
+_RETRY_S = 10.0  # Between tries to renew a token that is still valid.
 
 
 class TokenRequestError(StoreError):
-    """The API server gives the operator no token for a store."""
+    """The API server refuses a token of the operator for a store."""
 
     code, http_status, retry = "TOKEN_REQUEST", 409, Retry.NEVER
 
 
 class TokenApi(Protocol):
-    """What a KubernetesApi does for tokens."""
+    """The method of KubernetesApi that requests tokens."""
 
     async def create_token(
         self, namespace: str, account: str, audience: str, life_s: int
@@ -37,26 +37,26 @@ class _Held:
 
 
 class StoreTokens:
-    """Asked for by TokenRequest, and again when a fifth of their life is left."""
+    """Tokens from TokenRequests, renewed when a fifth of their life is left."""
 
     def __init__(
         self, api: TokenApi, service_account: str, monotonic_s: Callable[[], float]
     ) -> None:
-        """`service_account` is NAMESPACE/NAME of the operator; empty: it has none to show."""
+        """`service_account` is the operator's NAMESPACE/NAME; empty: it has none."""
         self._api = api
         self._namespace, _, self._account = service_account.partition("/")
         self._monotonic_s = monotonic_s
         self._held: dict[str, _Held] = {}
 
     def of(self, audience: str) -> str | None:
-        """The token for this audience; None where none was asked for, or it has ended."""
+        """The token for this audience; None if it was not requested or has expired."""
         held = self._held.get(audience)
         return held.token if held is not None and self._monotonic_s() < held.ends_at_s else None
 
     async def refresh(self, audiences: Iterable[str]) -> None:
-        """Has a token for each of these audiences, and forgets the others.
+        """Requests or renews tokens for these audiences, and drops all others.
 
-        Raises TokenRequestError where there is none that is still good.
+        Raises TokenRequestError if there is no valid token for one.
         """
         wanted = set(audiences) if self._account else set()
         for audience in self._held.keys() - wanted:
@@ -83,7 +83,7 @@ class StoreTokens:
 
 
 def _read(answer: Object) -> tuple[str, float]:
-    """The token, and how long it lives from now on: the API server may choose another time."""
+    """The token and its life in seconds, which the API server may have changed."""
     token = (answer.get("status") or {}).get("token")
     if not isinstance(token, str) or not token:
         raise TokenRequestError("the API server answered a TokenRequest without a token")

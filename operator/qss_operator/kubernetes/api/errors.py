@@ -1,4 +1,4 @@
-"""What the API server refuses, as typed errors: which may pass by waiting, and which not."""
+"""Typed errors of the API server, which say whether a repeat may succeed."""
 
 import re
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from qss_core.errors import Retry, StoreError
 from qss_operator.errors import ConflictError
 from qss_operator.kubernetes.api.requests import ApiRequest
 
-# The server repeats whole objects in some messages; conditions and logs need the first words.
+# Some messages repeat whole objects; conditions and logs need only the beginning.
 _MESSAGE_LENGTH_MAX = 2048
 _CAUSES_MAX = 16
 
 
 class NotFoundError(StoreError):
-    """The object does not exist: the API server itself says so, by its name."""
+    """The object does not exist, as the API server itself answers with its name."""
 
     code, http_status = "OBJECT_NOT_FOUND", 404
 
 
 class KindNotServedError(StoreError):
-    """The API server does not know the kind, or something else answered in its place.
+    """The API server does not know the kind, or another server answered.
 
-    Says nothing about any object: whoever takes it for an absence deletes what exists.
+    It says nothing about objects: taking it for an absence would delete existing ones.
     """
 
     code, http_status = "KIND_NOT_SERVED", 404
@@ -33,7 +33,7 @@ class KindNotServedError(StoreError):
 class AlreadyExistsError(StoreError):
     """An object of that name exists.
 
-    `may_be_own`: the creation was sent more than once, and an earlier one may have made it.
+    `may_be_own`: the creation was sent more than once, and an earlier try may have made it.
     """
 
     code, http_status = "ALREADY_EXISTS", 409
@@ -45,14 +45,14 @@ class AlreadyExistsError(StoreError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidCause:
-    """One thing that is wrong with an object; `field` is its path there, maybe empty."""
+    """One problem of an object; `field` is its path in the object, or empty."""
 
     field: str
     message: str
 
 
 class InvalidError(StoreError):
-    """The object breaks a rule of its schema: it has to change, time does not heal it."""
+    """The object breaks its schema, so only a change of the object helps."""
 
     code, http_status = "OBJECT_INVALID", 422
 
@@ -64,10 +64,10 @@ class InvalidError(StoreError):
 
 
 class ForbiddenError(StoreError):
-    """The operator lacks a permission, or an admission rule says no (a quota, a dying namespace).
+    """A permission is missing, or admission refuses (a quota, a namespace that is deleted).
 
-    `is_permission` tells which; `verb`, `resource` and `namespace` in the details are what a Role
-    would have to allow.
+    `is_permission` distinguishes the two; `verb`, `resource` and `namespace` in the details are
+    those that a Role would have to allow.
     """
 
     code, http_status = "FORBIDDEN", 403
@@ -84,25 +84,25 @@ class UnauthorizedError(StoreError):
 
 
 class GoneError(StoreError):
-    """What a list or a watch wants to go on from is no longer kept: start over."""
+    """The server no longer has the state that a list or watch continues from: start over."""
 
     code, http_status, retry = "GONE", 410, Retry.LATER
 
 
 class RefusedError(StoreError):
-    """Any other refusal that the same request will always get; the message has its status."""
+    """Another refusal that a repeat always gets; the message has its status."""
 
     code, http_status = "API_REFUSED", 400
 
 
 class ListTooLongError(StoreError):
-    """More objects than one may hold at once."""
+    """A list has more objects than the operator may hold."""
 
     code, http_status = "LIST_TOO_LONG", 413
 
 
 class ThrottledError(StoreError):
-    """Too many requests: the server did nothing with this one."""
+    """Too many requests: the server has not carried out this one."""
 
     code, http_status, retry, retry_after_ms = "THROTTLED", 429, Retry.LATER, 1000
 
@@ -110,7 +110,7 @@ class ThrottledError(StoreError):
 class ApiUnavailableError(StoreError):
     """The API server failed, was not reached, or did not answer in time.
 
-    Unless `is_untouched`, nobody knows whether it acted on the request.
+    Unless `is_untouched`, it may have carried out the request.
     """
 
     code, http_status, retry, retry_after_ms = "API_UNAVAILABLE", 503, Retry.LATER, 1000
@@ -133,7 +133,7 @@ class _Details(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    """The API server's own form of a failure; anything else in its place is none."""
+    """The API server's form of a failure; all members are empty for other bodies."""
 
     kind: str = ""
     message: str = ""
@@ -144,7 +144,7 @@ class _Status(msgspec.Struct, frozen=True):
 def error_of(
     status: int, body: bytes, request: ApiRequest, retry_after: str | None = None
 ) -> StoreError:
-    """The error that an answer stands for; `retry_after` is that header."""
+    """The error of an answer; `retry_after` is its header of that name."""
     said = _status_of(body)
     message = f"{request}: {said.message or f'answered {status}'}"[:_MESSAGE_LENGTH_MAX]
     if status == 429:
@@ -154,8 +154,8 @@ def error_of(
     return _refusal(status, said, request, message)
 
 
-# An apply with a field that the schema does not have, or with a value that its type cannot be
-# read from (a quantity). By their number, 500, the server's fault.
+# An apply with an unknown field, or with a value that its type cannot parse (a quantity). The
+# server answers 500, although the request is wrong.
 _UNTYPED = ("failed to create typed patch object", "unable to convert unstructured object to")
 
 
@@ -172,7 +172,8 @@ def _refusal(status: int, said: _Status, request: ApiRequest, message: str) -> S
         case 409:
             return ConflictError(message)
         case 422 if {cause.field for cause in _causes(said)} == {"metadata.uid"}:
-            # An apply to a namesake: a precondition that failed, not a body that is wrong.
+            # An apply to another object of the same name: a failed precondition, not an invalid
+            # body.
             return ConflictError(message)
         case 410:
             return GoneError(message)
@@ -202,7 +203,7 @@ def _status_of(body: bytes) -> _Status:
 
 
 def _waits(said: _Status, header: str | None) -> dict[str, Any]:
-    """How long the server asks to wait; a date in the header is not understood, nor needed."""
+    """The pause that the server asks for; a date in the header is ignored."""
     seconds = float(header) if header is not None and header.isascii() and header.isdigit() else 0
     if said.details is not None:
         seconds = max(seconds, said.details.retry_after_seconds)
@@ -216,7 +217,7 @@ def _causes(said: _Status) -> tuple[InvalidCause, ...]:
     )
 
 
-# As the authorizer writes it; everything else that answers 403 is admission.
+# The authorizer's message; every other 403 is from admission.
 _DENIED = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)"'
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]*)")?'
@@ -227,7 +228,7 @@ def _forbidden(said: _Status, request: ApiRequest, message: str) -> ForbiddenErr
     denied = _DENIED.search(said.message)
     if denied is None:
         return ForbiddenError(message)
-    # The server's word counts: an apply of what does not exist yet needs `create` as well.
+    # An apply of a missing object needs `create`, too, so take the verb of the message.
     verb, resource, group = denied["verb"], denied["resource"], denied["group"] or ""
     where = f"in the namespace {denied['namespace']}" if denied["namespace"] else "cluster-wide"
     return ForbiddenError(

@@ -1,4 +1,4 @@
-"""The kinds of objects that the operator reads or writes, and where the API server has them."""
+"""The kinds of objects that the operator reads or writes, and their paths."""
 
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -6,14 +6,14 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind in one version; an empty group is the core one."""
+    """One kind in one version; the core group is empty."""
 
     group: str
     version: str
     plural: str
     kind: str
     namespaced: bool = True
-    is_stored: bool = True  # A review is answered and forgotten: it has no name, and no harm.
+    is_stored: bool = True  # A review is not stored: it has no name, and may be repeated.
 
     @property
     def api_version(self) -> str:
@@ -22,7 +22,7 @@ class Kind:
     def path(
         self, namespace: str | None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """Where one object is, or all of them; without a namespace those of all namespaces."""
+        """The path of one object, or of all; without a namespace of all namespaces."""
         assert self.namespaced or namespace is None, f"{self.plural} have no namespace"
         assert name is None or namespace is not None or not self.namespaced, "which namespace?"
         assert subresource is None or name is not None, "a subresource is one object's"
@@ -46,8 +46,8 @@ PERSISTENT_VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", "PersistentV
 POD_DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 NETWORK_POLICIES = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
-# The core version: one patch of `count` and `lastTimestamp` makes an event one that came again,
-# and every tool shows it so. events.k8s.io wants a series instead, which fewer of them show.
+# The core version: a patch of `count` and `lastTimestamp` repeats an event, and every tool shows
+# that. events.k8s.io needs a series, which fewer tools show.
 EVENTS = Kind("", "v1", "events", "Event")
 CLUSTER_ROLE_BINDINGS = Kind(
     "rbac.authorization.k8s.io",

@@ -1,6 +1,6 @@
-"""Posts events about objects: what comes again is counted, and nobody waits for an event.
+"""Posts events about objects in the background, and counts repetitions.
 
-A failure to post is logged, and is never the caller's: events are for people, not for decisions.
+A failure to post is logged and never raised: events are for people, not for decisions.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _QUEUE_LENGTH_MAX = 256
 
 
 class EventApi(Protocol):
-    """What a KubernetesApi does for events."""
+    """The methods of KubernetesApi that events need."""
 
     async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object: ...
 
@@ -42,8 +42,6 @@ class EventApi(Protocol):
 
 
 class Events:
-    """The events of one operator process."""
-
     def __init__(
         self,
         api: EventApi,
@@ -53,7 +51,7 @@ class Events:
         token: Callable[[], str],
         limits: EventLimits | None = None,
     ) -> None:
-        """`reporter` is this process; `token` draws a part of a name that was never there."""
+        """`reporter` is this process; `token` draws a part of a name that is always new."""
         self._api = api
         self._reporter = reporter
         self._clock = clock
@@ -63,7 +61,7 @@ class Events:
         self._is_failing = False
 
     def post(self, subject: Subject, type_: EventType, reason: str, message: str) -> None:
-        """Returns at once; under a flood the newest events are left out."""
+        """Returns at once; while the queue is full, new events are dropped."""
         said = bounded(message)
         happening = Happening(subject=subject, type=type_, reason=reason, message=said)
         try:
@@ -72,7 +70,7 @@ class Events:
             logger.debug("%s: no room for the event %s: %s", subject.name, reason, message)
 
     async def run(self) -> None:
-        """Posts what comes, until cancelled."""
+        """Posts the queued events until it is cancelled."""
         while True:
             happening = await self._queue.get()
             try:
@@ -86,14 +84,14 @@ class Events:
                 self._queue.task_done()
 
     async def drain(self) -> None:
-        """Returns when all that was posted so far has been tried."""
+        """Returns when all queued events were tried."""
         await self._queue.join()
 
     async def _post(self, happening: Happening) -> None:
         now_s = self._clock.monotonic_s()
         posted = self._memory.again(happening, now_s)
         if not self._memory.may_post(happening.subject, now_s):
-            # A repetition is counted all the same, and told with the next one that may be.
+            # The repetition is counted, and posted with the next one that is allowed.
             logger.debug("too many events of %s: %s", happening.subject.name, happening.reason)
             return
         namespace = happening.subject.namespace
@@ -110,7 +108,7 @@ class Events:
         self._memory.made(happening, event["metadata"]["name"], now_s)
 
     def _failed(self, error: StoreError) -> None:
-        # Once until it works again: a missing permission would fill the log.
+        # Warn once until it works again: a missing permission would fill the log.
         log = logger.debug if self._is_failing else logger.warning
         log("an event was not posted: %s", error)
         self._is_failing = True

@@ -1,9 +1,9 @@
-"""Leadership by a Lease: at most one operator acts, and a new one takes over when it is silent.
+"""Leadership by a Lease: at most one operator acts; another takes over when it is silent.
 
-No clocks of two machines are compared. A candidate waits until the lease did not change for as
-long as its holder promised, by the candidate's own monotonic clock; the holder gives up earlier,
-counted from before it sent the last renewal that succeeded. Still a lease is no fence: a process
-that sleeps in the middle of a write wakes up after it, so harmful writes carry a version.
+Clocks of two machines are never compared. A candidate waits until the lease has not changed for the
+duration in it, by the candidate's own monotonic clock. The holder stops earlier, counted from
+before it sent the last successful renewal. Still, a process that pauses in the middle of a write
+may continue the write later, so critical writes carry a version.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 class LeaseApi(Protocol):
-    """What a KubernetesApi does for a lease."""
+    """The methods of KubernetesApi that a lease needs."""
 
     async def find(self, kind: Kind, namespace: str | None, name: str) -> Object | None: ...
 
     async def create(self, kind: Kind, namespace: str | None, body: Object) -> Object:
-        """Make the object; raises AlreadyExistsError."""
+        """Create the object; raises AlreadyExistsError."""
         ...
 
     async def replace(self, kind: Kind, namespace: str | None, name: str, body: Object) -> Object:
@@ -62,7 +62,7 @@ class Leadership:
         chance: Callable[[], float],
         on_lost: Callable[[str], None],
     ) -> None:
-        """`on_lost` must end the process at once: others may act from then on."""
+        """`on_lost` must end the process at once: another operator may act from then on."""
         self._api = api
         self._settings = settings
         self._clock = clock
@@ -76,18 +76,18 @@ class Leadership:
 
     @property
     def held_until_s(self) -> float | None:
-        """The monotonic moment until which this process may act; None if it may not."""
+        """The monotonic time until which this process may act; None if it may not."""
         return self._held_until_s
 
     @property
     def is_held(self) -> bool:
-        """Whether this process may act: asked before each step that matters."""
+        """Whether this process may act; check it before each critical step."""
         until_s = self._held_until_s
         return until_s is not None and self._clock.monotonic_s() < until_s
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Waits for the lease, renews it while the block runs, and gives it back."""
+        """Waits for the lease, renews it during the block, and releases it."""
         await self.acquire()
         holding = asyncio.create_task(self.hold())
         try:
@@ -98,18 +98,18 @@ class Leadership:
             await self.release()
 
     async def acquire(self) -> None:
-        """Returns when the lease is held, which may take for ever."""
+        """Returns when the lease is held; it may wait without limit."""
         while not await self._attempt_to_acquire():
-            # Not in step with the other candidates: only one of them can write.
+            # Random pauses: candidates in step would write at the same time.
             await self._sleep(self._settings.retry_s * (1 + 0.2 * self._chance()))
         logger.info("%s leads", self._settings.identity)
 
     async def hold(self) -> None:
-        """Renews until cancelled; returns after `on_lost` was called."""
+        """Renews until cancelled; returns after it called `on_lost`."""
         try:
             lost = await self._renew_until_lost()
         except Exception:
-            # Whatever it is: nobody renews any more.
+            # After any error the lease is no longer renewed.
             logger.exception("the lease's loop failed")
             lost = "cannot be renewed"
         self._lease = self._held_until_s = None
@@ -130,12 +130,12 @@ class Leadership:
         return self._held_until_s - self._clock.monotonic_s()
 
     async def release(self) -> None:
-        """Gives the lease back, so that a successor need not wait for its end."""
+        """Releases the lease, so that a successor need not wait for its end."""
         lease, self._lease, self._held_until_s = self._lease, None, None
         try:
             async with asyncio.timeout(self._settings.attempt_s):
                 if lease is not None and not await self._has_released(lease):
-                    # A renewal that was cut short had reached the server.
+                    # An interrupted renewal had reached the server.
                     lease = await self._find()
                     if lease is not None and holder_of(lease) == self._settings.identity:
                         await self._has_released(lease)
@@ -161,7 +161,7 @@ class Leadership:
 
     async def _try_to_acquire(self) -> bool:
         lease = await self._find()
-        # The moment after the answer: counted from before, the holder's time would be cut.
+        # Take the time after the answer: an earlier time would shorten the holder's lease.
         seen_s = self._clock.monotonic_s()
         self._sighting = look(self._sighting, lease, seen_s)
         action = decide(self._sighting, lease, self._settings, seen_s)
@@ -181,7 +181,7 @@ class Leadership:
         return True
 
     async def _attempt_to_renew(self, left_s: float) -> str | None:
-        """Tries once; why the lease is lost for certain, if so."""
+        """Tries once; returns the reason if the lease is certainly lost."""
         try:
             async with asyncio.timeout(min(self._settings.attempt_s, left_s)):
                 return await self._try_to_renew()
@@ -198,7 +198,7 @@ class Leadership:
         try:
             self._keep(await self._replace(body), started_s)
         except ConflictError:
-            # Somebody changed the object, or a renewal whose answer was lost did.
+            # Another client changed the object, or an own renewal without an answer did.
             lease = await self._find()
             if lease is None:
                 return "was deleted"

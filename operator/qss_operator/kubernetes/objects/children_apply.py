@@ -1,6 +1,6 @@
-"""Keeps a store's children as they should be: applied, restarted when old, volumes grown.
+"""Keeps a store's children up to date: applies them, restarts old pods, grows volumes.
 
-Each round starts from what is there now; a round that was cut short is done again by the next.
+Each round begins with the present objects, so the next round completes an interrupted one.
 """
 
 import logging
@@ -55,7 +55,7 @@ from qss_operator.planning.wishes import RESIZE_REFUSED, UNSUPPORTED
 logger = logging.getLogger(__name__)
 
 Object = dict[str, Any]
-# Says what happened: reason and message.
+# Posts an event with a reason and a message.
 Tell = Callable[[str, str], None]
 
 
@@ -69,7 +69,7 @@ class Upkeep:
         tell: Tell,
         monotonic_s: Callable[[], float],
     ) -> None:
-        """Knows nothing yet; `tell` posts events."""
+        """`tell` posts an event about the store."""
         self._api = api
         self._live = live
         self._names = names
@@ -83,7 +83,7 @@ class Upkeep:
         self.findings: dict[ConditionType, Finding] = {}
 
     async def run_round(self, observation: Observation) -> None:
-        """Brings the children to what the spec says, one restart at the most."""
+        """Updates the children by the spec, with at most one restart."""
         store = await self._live.store()
         if store is None:
             return
@@ -114,12 +114,12 @@ class Upkeep:
                 findings[ConditionType.PROGRESSING] = rolling
 
     async def _found_set(self) -> Object | None:
-        """The StatefulSet, if it is there to stay."""
+        """The StatefulSet, unless it is being deleted."""
         found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
         return None if found is None or "deletionTimestamp" in found["metadata"] else found
 
     async def _doomed(self) -> list[str]:
-        """The store's volumes that go for good when their pods stop: somebody has deleted them."""
+        """The store's deleted volumes, which disappear when their pods stop."""
         claims = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
         return sorted(
             name
@@ -128,7 +128,7 @@ class Upkeep:
         )
 
     async def set_replicas(self, replicas: int) -> None:
-        """Applies the StatefulSet with this many pods; no fewer where a volume would go too."""
+        """Applies the StatefulSet with this many pods; not fewer if a volume would disappear."""
         assert self._spec is not None, "a round comes first"
         found = await self._found_set()
         if found is not None and replicas < found["spec"]["replicas"] and await self._doomed():
@@ -147,14 +147,14 @@ class Upkeep:
         found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
         if found is not None and "deletionTimestamp" in found["metadata"]:
             self._live.forget(STATEFUL_SETS)
-            return  # A new one can only be made when it is gone.
+            return  # A new one can be made only after it is gone.
         if found is not None:
-            # The claims' template cannot change: `_grow` makes the set again where it has to.
+            # The template of claims cannot change; `_grow` replaces the set if needed.
             body["spec"]["volumeClaimTemplates"] = found["spec"]["volumeClaimTemplates"]
         await self._apply(STATEFUL_SETS, body)
 
     async def _audiences(self, found: Object | None) -> PodAudiences:
-        """What the pods' template says of audiences, where the pods are now."""
+        """The audiences for the pods' template."""
         pods = (await self._live.children(PODS)).values()
         known = [
             audiences_of(pod.get("spec") or {})
@@ -169,7 +169,7 @@ class Upkeep:
         )
 
     async def _apply(self, kind: Kind, body: Object) -> None:
-        """Applies what is missing, was edited, or should change; nothing otherwise."""
+        """Applies an object that is missing, was edited, or has to change."""
         name = body["metadata"]["name"]
         found = (await self._live.children(kind)).get(name)
         wanted = msgspec.json.encode(body, order="deterministic")
@@ -188,7 +188,7 @@ class Upkeep:
         self._applied[place] = (wanted, _edition(written))
 
     def _tell_of_revert(self, kind: Kind, found: Object, written: Object) -> None:
-        """An event, where the apply took something back that another hand had written."""
+        """Posts an event if the apply reverted another client's change."""
         name = found["metadata"]["name"]
         if _without_bookkeeping(found) != _without_bookkeeping(written):
             who = last_manager(found)
@@ -196,9 +196,9 @@ class Upkeep:
             self._tell("ChildReverted", f"{kind.kind} {name} was changed{by} and is set back")
 
     async def _check_is_free(self, kind: Kind, name: str) -> None:
-        """NameTakenError where an object of somebody else has the name: it is not ours to change.
+        """Raises NameTakenError if an object that is not the store's has the name.
 
-        One that has lost its label by hand is still owned by the store.
+        An object without the label that the store owns is the store's: the label was edited.
         """
         there = await self._api.find(kind, self._names.namespace, name)
         if there is None:
@@ -221,7 +221,7 @@ class Upkeep:
             return None
         status = found.get("status") or {}
         if status.get("observedGeneration", 0) < found["metadata"]["generation"]:
-            # A pod deleted now would come back as it was.
+            # A pod that is deleted now would come back with the old template.
             self._live.forget(STATEFUL_SETS)
             return None
         digest = template_hash(found["spec"]["template"])
@@ -285,7 +285,7 @@ class Upkeep:
             uid=metadata["uid"],
             propagation="Orphan",
         )
-        # It goes when its pods have been let go; the plan then asks for a new one.
+        # It disappears after its pods were released; then the plan asks for a new one.
         self._live.forget(STATEFUL_SETS)
 
 
@@ -296,9 +296,9 @@ def _set_size(found: Object) -> str:
 
 
 def _serves(report: ReplicasReport | None, pod: Object) -> bool:
-    """Whether the kubelet hears from the pod that it serves, and the pod says nothing else to us.
+    """Whether the pod is Ready for the kubelet, and does not report otherwise to the operator.
 
-    One that does not speak to the operator (whom it may not know any more) serves all the same.
+    A pod that does not answer the operator may still serve clients.
     """
     ready = any(
         one.get("type") == "Ready" and one.get("status") == "True"
@@ -308,7 +308,7 @@ def _serves(report: ReplicasReport | None, pod: Object) -> bool:
 
 
 def _without_bookkeeping(found: Object) -> Object:
-    """What people write: without the status, and without what each write changes."""
+    """The part that people write: without the status and fields that each write changes."""
     metadata = found["metadata"]
     kept = {name: metadata.get(name) or {} for name in ("labels", "annotations")}
     owners = metadata.get("ownerReferences") or []
@@ -319,7 +319,7 @@ def _without_bookkeeping(found: Object) -> Object:
 
 
 def last_manager(found: Object) -> str | None:
-    """Who wrote an object last, beside the operator and what writes its status."""
+    """The last writer of an object other than the operator and the status's writers."""
     fields = found["metadata"].get("managedFields") or []
     others = [
         one
@@ -331,6 +331,6 @@ def last_manager(found: Object) -> str | None:
 
 
 def _edition(found: Object) -> str:
-    """What changes when somebody edits an object: its generation, where its kind has one."""
+    """A value that changes with each edit: the generation, if the kind has one."""
     metadata = found["metadata"]
     return f"{metadata['uid']}/{metadata.get('generation') or metadata['resourceVersion']}"

@@ -1,7 +1,7 @@
-"""How a store goes: its pods first, then its volumes if the policy says so, then the resource.
+"""Deletes a store: its pods, then its volumes if the policy says so, then the resource.
 
-The finalizer keeps a resource whose volumes are to be deleted until that is done. Where they stay,
-nothing holds the resource, and Kubernetes deletes its children with it.
+The finalizer keeps a resource until its volumes are deleted. If the volumes stay, the resource has
+no finalizer, and Kubernetes deletes its children with it.
 """
 
 import logging
@@ -28,7 +28,7 @@ _CLEAN_UP_WITHIN_S = 120.0
 
 
 class Deletion:
-    """One store's end. Each call does what can be done now."""
+    """The deletion of one store. Each call does all that is possible now."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Deletion:
         names: StoreNames,
         monotonic_s: Callable[[], float],
     ) -> None:
-        """Nothing is deleted before the resource is."""
+        """It deletes nothing before the resource is deleted."""
         self._api = api
         self._live = live
         self._names = names
@@ -46,9 +46,9 @@ class Deletion:
         self._gone_at_s: float | None = None
 
     async def hold(self, store: Object) -> bool:
-        """Has the resource wait for us when it is deleted, if the volumes are to go with it.
+        """Adds the finalizer if the volumes are to be deleted with the resource.
 
-        Whether that changed something.
+        Returns whether that changed the resource.
         """
         finalizers = store["metadata"].get("finalizers") or []
         others = [one for one in finalizers if one != FINALIZER]
@@ -59,9 +59,9 @@ class Deletion:
         return True
 
     async def clean_up(self) -> bool:
-        """After the resource is gone: claims that never got a volume go too; whether that is over.
+        """Deletes claims without a volume after the resource is gone; returns whether it is done.
 
-        They hold nothing, and a later store of the name would wait for them.
+        Such claims hold no data, and a later store of the same name would wait for them.
         """
         now_s = self._monotonic_s()
         if self._gone_at_s is None:
@@ -76,7 +76,7 @@ class Deletion:
             if not unbound or now_s - self._gone_at_s > _CLEAN_UP_WITHIN_S:
                 return True
             if await self._live.children(STATEFUL_SETS) or await self._live.children(PODS):
-                return False  # They may still be given a volume, or made again.
+                return False  # They may still get a volume, or be made again.
             for claim in unbound:
                 await self._delete_claim(claim)
         except (ForbiddenError, NotFoundError, KindNotServedError) as error:
@@ -95,7 +95,7 @@ class Deletion:
         )
 
     async def run_round(self, store: Object) -> str | None:
-        """The next step of the end; what it waits for, where that may be told already."""
+        """Does the next step; returns what it waits for, at most once in a while."""
         waits = await self._next_step(store)
         now_s = self._monotonic_s()
         if waits is None or now_s < self._told_next_s:
@@ -104,7 +104,7 @@ class Deletion:
         return waits
 
     async def _next_step(self, store: Object) -> str | None:
-        """What is waited for; None where nothing is."""
+        """Does the next step; returns what it waits for, or None."""
         namespace = self._names.namespace
         found = (await self._live.children(STATEFUL_SETS)).get(self._names.store)
         if found is not None and "deletionTimestamp" not in found["metadata"]:
@@ -113,10 +113,10 @@ class Deletion:
             await self._api.delete(STATEFUL_SETS, namespace, self._names.store, uid=uid)
             self._live.forget(STATEFUL_SETS)
         if pods := await self._live.children(PODS):
-            return _waits_for_pods(pods)  # The watch tells when the last one is gone.
+            return _waits_for_pods(pods)  # The watch reports the end of the last one.
         if when_deleted(store) is WhenDeleted.DELETE:
             labelled = await self._live.children(PERSISTENT_VOLUME_CLAIMS)
-            # A copy of a volume may have its labels too: it is somebody's backup.
+            # A copy of a volume, as a backup, may have the label, too.
             claims = {name: one for name, one in labelled.items() if self._names.is_claim(name)}
             for name, claim in claims.items():
                 if "deletionTimestamp" not in claim["metadata"]:
@@ -140,7 +140,7 @@ class Deletion:
                 "finalizers": finalizers or None,
             }
         }
-        # What is left of it, if anything, is for the next round to read.
+        # The next round reads the rest of the object, if there is one.
         self._live.forget(STORES)
         with suppress(NotFoundError):
             await self._api.merge_patch(STORES, self._names.namespace, metadata["name"], patch)
@@ -163,6 +163,6 @@ def _waits_for(what: str, objects: Mapping[str, Object]) -> str:
 
 
 def when_deleted(store: Object) -> WhenDeleted:
-    """The policy; Retain where it cannot be read."""
+    """The policy; Retain if it cannot be read."""
     given = (store.get("spec", {}).get("storage") or {}).get("whenDeleted")
     return WhenDeleted.DELETE if given == WhenDeleted.DELETE else WhenDeleted.RETAIN

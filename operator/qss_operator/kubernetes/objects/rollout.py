@@ -1,6 +1,7 @@
-"""Which pod is restarted next because its template changed. Pure.
+"""Chooses the next pod to restart after a change of the template. Pure.
 
-The StatefulSet never does it (`OnDelete`): a pod goes when every other one serves, one at a time.
+The StatefulSet restarts no pods (`OnDelete`): the operator restarts one pod at a time, when all
+other pods serve.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ PAUSED = "Paused"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A pod as a rollout sees it; `serves` says that it holds all it should."""
+    """A pod in a rollout; `serves` means that it serves all its partitions."""
 
     name: str
     uid: str
@@ -29,7 +30,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """What to do now, and what to say of it."""
+    """The next restart, and the finding for the status."""
 
     restart: Candidate | None = None
     finding: Finding | None = None
@@ -60,7 +61,7 @@ def plan_rollout(pods: Sequence[Candidate], replicas: int, *, is_paused: bool) -
     leaving = [pod.name for pod in pods if pod.is_leaving]
     if leaving:
         return _wait(f"{done}; {leaving[0]} is stopping")
-    # A pod that does not serve loses nothing by a restart, and may have been mended by the change.
+    # A restart costs a pod that does not serve nothing, and the change may mend it.
     broken = [pod for pod in old if not pod.serves]
     if broken:
         return _restart(broken[-1], done)

@@ -1,7 +1,7 @@
-"""How the volumes of a store grow. Pure.
+"""Plans how the volumes of a store grow. Pure.
 
-A StatefulSet cannot change its claims' template, so each claim is patched, and then the set is
-deleted without its pods and made again with the new template.
+The template of claims in a StatefulSet cannot change. So each claim is patched; then the set is
+deleted without its pods, and made again with the new template.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _NAMED_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """Claims to patch to `size`, whether the set has to be made again, and what to say."""
+    """Claims to patch to `size`, whether to replace the set, and the finding for the status."""
 
     claims: tuple[str, ...] = ()
     remake_set: bool = False
@@ -31,16 +31,16 @@ class Growth:
 def plan_growth(
     size: str, claims: Mapping[str, Object], set_size: str | None, refused: str | None
 ) -> Growth:
-    """What is left to do until every claim, and the set's template, has `size`.
+    """The remaining steps until every claim and the set's template have `size`.
 
-    `set_size` is that of the set's template, None where there is no set; `refused` is what the API
-    server said to the last patch.
+    `set_size` is that of the set's template, None without a set; `refused` is the API server's
+    message to the last patch.
     """
     wanted = parse_kubernetes_bytes(size)
     small = [name for name, claim in claims.items() if _requested(claim) < wanted]
     if small and refused is not None:
         return Growth(claims=tuple(small), finding=(ConditionStatus.FALSE, RESIZE_REFUSED, refused))
-    # A size that the driver did not reach, and that was taken back.
+    # The driver did not reach a requested size, and the spec was set back.
     small += [
         name for name, claim in claims.items() if _capacity(claim) <= wanted < _requested(claim)
     ]
@@ -51,14 +51,14 @@ def plan_growth(
     message = _progress(size, claims, growing)
     return Growth(
         claims=tuple(small),
-        # Only when every claim was patched: a set of the new size would hide the ones left.
+        # Patch all claims first: a set of the new size would hide the remaining ones.
         remake_set=remake and not small,
         finding=(ConditionStatus.TRUE, RESIZING, message),
     )
 
 
 def largest_volume(claims: Iterable[Object]) -> str | None:
-    """The largest size that a volume has: a store's size may be set back to it."""
+    """The largest size of a volume; a store's size may be set back to it."""
     sizes = [
         str(size)
         for claim in claims
@@ -68,7 +68,7 @@ def largest_volume(claims: Iterable[Object]) -> str | None:
 
 
 def growth_refused(size: str, why: str) -> str:
-    """What to say of volumes that cannot grow."""
+    """The message about volumes that cannot grow."""
     return (
         f"volumes cannot grow to {size}: {why}. It is asked again until the storage class "
         "allows it (allowVolumeExpansion), or until storage.size is set back to what they have; "
@@ -77,7 +77,7 @@ def growth_refused(size: str, why: str) -> str:
 
 
 def doomed_finding(claims: Sequence[str]) -> Finding:
-    """What to say of claims that were deleted, and that their pods alone still keep."""
+    """The finding about deleted claims that exist only until their pods stop."""
     pods = [claim.partition("-")[2] for claim in claims]
     return (
         ConditionStatus.TRUE,
@@ -107,6 +107,6 @@ def _requested(claim: Object) -> int:
 
 
 def _capacity(claim: Object) -> int:
-    """Bytes that a claim has; one that is not bound yet gets what it asks for."""
+    """The size of a claim in bytes; an unbound claim counts with its requested size."""
     has = (claim.get("status") or {}).get("capacity", {}).get("storage")
     return _requested(claim) if has is None else parse_kubernetes_bytes(has)

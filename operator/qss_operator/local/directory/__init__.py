@@ -1,3 +1,5 @@
-"""The state directory: `state` says what lies where and holds the lock of whoever runs it, `files`
-replaces files as a whole, `ports` keeps the ports that pods were given.
+"""The state directory of a local cluster.
+
+`state` has its layout and its lock, `files` replaces files atomically, and `ports` keeps the ports
+of the pods.
 """

@@ -1,4 +1,4 @@
-"""Small files that are whole or absent: written beside, made durable, then renamed."""
+"""Writes small files atomically: to a temporary file, synced and then renamed."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def write_yaml(file: Path, value: Any) -> None:
-    """Replace a YAML file as a whole."""
+    """Replace a YAML file atomically."""
     text = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=120)
     temporary = file.with_name(f"{file.name}.tmp")
     try:
@@ -28,7 +28,7 @@ def write_yaml(file: Path, value: Any) -> None:
 
 
 def read_yaml(file: Path) -> Any:
-    """The content of a YAML file, or None if there is no such file."""
+    """The content of a YAML file; None if the file does not exist."""
     try:
         return yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
     except FileNotFoundError:
@@ -43,7 +43,6 @@ def read_yaml(file: Path) -> Any:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory and its parents."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -51,7 +50,7 @@ def make_directory(directory: Path) -> None:
 
 
 def holds_files(directory: Path) -> bool:
-    """Whether a directory is there and has anything in it."""
+    """Whether a directory exists and is not empty."""
     try:
         return any(directory.iterdir())
     except FileNotFoundError:

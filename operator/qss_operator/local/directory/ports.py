@@ -1,4 +1,4 @@
-"""Free ports of this machine, chosen once for each pod."""
+"""Chooses free ports of this machine, once for each pod."""
 
 import socket
 import zlib
@@ -9,15 +9,13 @@ from itertools import chain, islice
 from qss_operator.errors import StateDirectoryError
 
 LOOPBACK = "127.0.0.1"
-# Below the ports that systems lend to outgoing connections, so that nobody takes a pod's port
-# while the pod is being started again.
+# Below the ports that systems use for outgoing connections, so that no connection takes a pod's
+# port while the pod restarts.
 _FIRST, _END = 18000, 32000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPorts:
-    """The ports of one pod."""
-
     query: int
     internal: int
     ops: int
@@ -29,9 +27,10 @@ class PodPorts:
 def choose_ports(
     recorded: Sequence[PodPorts], pods: int, seed: str, taken: Iterable[int] = ()
 ) -> tuple[PodPorts, ...]:
-    """Ports for every pod: the recorded ones, unless somebody else listens there by now.
+    """Ports for every pod: the recorded ones, unless another program listens there.
 
-    `seed` says where to look first, so that two clusters that start together do not meet.
+    `seed` chooses the first port to try, so that two clusters that start together try different
+    ones.
     """
     taken = {*taken, *(port for pod in recorded for port in pod.all())}
     candidates = (port for port in _candidates(seed) if port not in taken and is_free(port))
@@ -49,7 +48,7 @@ def choose_ports(
 
 
 def moves(store: str, before: Sequence[PodPorts], after: Sequence[PodPorts]) -> list[str]:
-    """What is said of pods whose ports are others than before."""
+    """The messages about pods whose ports have changed."""
     return [
         f"pod {store}-{ordinal} answers at http://{LOOPBACK}:{new.query} now: another program has "
         f"one of its ports {', '.join(map(str, old.all()))}"
@@ -59,9 +58,9 @@ def moves(store: str, before: Sequence[PodPorts], after: Sequence[PodPorts]) -> 
 
 
 def is_free(port: int) -> bool:
-    """Whether a pod could listen on a port of the loopback address."""
+    """Whether a pod can listen on a port of the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Connections that were closed a moment ago do not count.
+        # Recently closed connections do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

@@ -1,7 +1,7 @@
-"""The state directory: what lies where, and the lock of whoever runs it.
+"""The state directory: its layout, and the lock of the `qss up` that runs it.
 
-lock                     held by the running `qss up`, with its process in it
-up.log                   what a detached `qss up` says
+lock                     held by the running `qss up`; it has its process
+up.log                   the output of a detached `qss up`
 <store>/resource.yaml    the stored resource, with uid and generation
 <store>/status.yaml      the published status
 <store>/ports.yaml       the ports of each pod, chosen once
@@ -30,13 +30,13 @@ DEFAULT_STATE = Path(".qss")
 
 @dataclass(frozen=True, slots=True)
 class HeldLock:
-    """The lock of a state directory, while it is held."""
+    """The lock of a state directory, while this process holds it."""
 
     file: Path
     inode: int
 
     def is_there(self) -> bool:
-        """Whether others find it: not where the directory was deleted, or made anew."""
+        """Whether the lock file still exists: the directory may have been deleted or made again."""
         try:
             return self.file.stat().st_ino == self.inode
         except OSError:
@@ -45,7 +45,7 @@ class HeldLock:
 
 @dataclass(frozen=True, slots=True)
 class StateDirectory:
-    """Where one local cluster keeps everything."""
+    """The files of one local cluster."""
 
     path: Path
 
@@ -55,34 +55,29 @@ class StateDirectory:
         return self.path / "up.log"
 
     def stores(self) -> list[StoreName]:
-        """Every store that was ever brought up here."""
+        """All stores that were ever started here."""
         return sorted(StoreName(file.parent.name) for file in self.path.glob("*/resource.yaml"))
 
     def pod_directory(self, store: StoreName, ordinal: Ordinal) -> Path:
-        """The files of one pod."""
         return self.path / store / f"pod-{ordinal}"
 
     def data_directory(self, store: StoreName, ordinal: Ordinal) -> Path:
-        """The volume of one pod."""
         return self.pod_directory(store, ordinal) / "data"
 
     def log_file(self, store: StoreName, ordinal: Ordinal) -> Path:
-        """The output of one pod."""
         return self.pod_directory(store, ordinal) / "log"
 
     @property
     def option(self) -> str:
-        """What commands need to find this directory."""
+        """The option with which commands find this directory."""
         return "" if self.path == DEFAULT_STATE else f" --state-dir {self.path}"
 
     # --- Resources.
 
     def resource_file(self, store: StoreName) -> Path:
-        """Where a resource is stored."""
         return self.path / store / "resource.yaml"
 
     def read_resource(self, store: StoreName) -> dict[str, Any] | None:
-        """The resource as it was stored."""
         resource: dict[str, Any] | None = read_yaml(self.resource_file(store))
         return resource
 
@@ -91,12 +86,12 @@ class StateDirectory:
         write_yaml(self.resource_file(store), resource)
 
     def read_status(self, store: StoreName) -> StoreStatus | None:
-        """The status as it was published; None before the first."""
+        """The published status; None before the first."""
         status: StoreStatus | None = self._read(self.path / store / "status.yaml", StoreStatus)
         return status
 
     def status_version(self, store: StoreName) -> tuple[int, int] | None:
-        """What tells a published status from the one before, without reading it."""
+        """A value that changes with each published status, found without reading it."""
         try:
             found = (self.path / store / "status.yaml").stat()
         except FileNotFoundError:
@@ -109,19 +104,19 @@ class StateDirectory:
     # --- Pods.
 
     def read_ports(self, store: StoreName) -> tuple[PodPorts, ...]:
-        """The ports of each pod, as chosen before."""
+        """The recorded ports of each pod."""
         return self._read(self.path / store / "ports.yaml", tuple[PodPorts, ...]) or ()
 
     def write_ports(self, store: StoreName, ports: tuple[PodPorts, ...]) -> None:
         write_yaml(self.path / store / "ports.yaml", msgspec.to_builtins(ports))
 
     def write_process(self, store: StoreName, ordinal: Ordinal, process: ProcessId) -> None:
-        """Remember the process of a pod, so that it can be found when its parent is gone."""
+        """Record the process of a pod, so that it can be found when its parent has ended."""
         file = self.pod_directory(store, ordinal) / "process.yaml"
         write_yaml(file, msgspec.to_builtins(process))
 
     def processes(self) -> list[ProcessId]:
-        """The pods' processes that were remembered, dead or alive."""
+        """The recorded processes of pods, running or not."""
         files = sorted(self.path.glob("*/pod-*/process.yaml"))
         found = (self._read(file, ProcessId) for file in files)
         return [process for process in found if process is not None]
@@ -130,9 +125,9 @@ class StateDirectory:
 
     @contextmanager
     def lock(self) -> Iterator["HeldLock"]:
-        """Be the only one who runs this directory; raises AlreadyRunningError.
+        """Take the lock of the directory; raises AlreadyRunningError.
 
-        The system releases the lock with the process, however that ends.
+        The system releases the lock when the process ends in any way.
         """
         make_directory(self.path)
         with self._open_lock() as file:
@@ -156,7 +151,7 @@ class StateDirectory:
             ) from error
 
     def check_nobody_runs(self) -> None:
-        """Raises AlreadyRunningError where somebody does and has begun; the lock is not touched."""
+        """Raises AlreadyRunningError if a `qss up` has begun here; leaves the lock alone."""
         if holder := self.holder():
             raise self._already_running(holder)
 
@@ -168,7 +163,7 @@ class StateDirectory:
         )
 
     def write_holder(self) -> None:
-        """Tell who holds the lock: written once its status files are about this run."""
+        """Record this process in the lock file, after its status files are those of this run."""
         process = identify(os.getpid())
         assert process is not None, "this process runs"
         with (self.path / "lock").open("r+", encoding="utf-8") as file:
@@ -176,7 +171,7 @@ class StateDirectory:
             file.write(msgspec.json.encode(process).decode())
 
     def holder(self) -> ProcessId | None:
-        """The running `qss up`, once it has begun."""
+        """The process of the running `qss up`, after it has begun."""
         process = self._read(self.path / "lock", ProcessId)
         return process if process is not None and is_alive(process) else None
 

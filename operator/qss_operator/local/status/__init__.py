@@ -1,3 +1,4 @@
-"""The published status for people: `view` as `qss status` shows it, `summary` without the long
-list.
+"""The published status for people.
+
+`view` formats it for `qss status`, `summary` leaves out the list of partitions.
 """

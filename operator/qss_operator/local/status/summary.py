@@ -1,4 +1,4 @@
-"""One store's status for a person: its conditions, and its partitions by pod, without the list."""
+"""Summarizes one store's status: its conditions, and the partitions of each pod."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from qss_operator.planning.model import StoreStatus
 
 
 def summary_of(status: StoreStatus) -> str:
-    """A line for each condition and each pod, however many partitions there are."""
+    """A line for each condition and each pod, for any number of partitions."""
     conditions = status.conditions or ()
     width = max((len(one.type) for one in conditions), default=0)
     lines = [
@@ -26,7 +26,7 @@ def _pods(status: StoreStatus) -> list[str]:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`0-3, 7, 9-11`: runs of the same step are shortened, as `0-81 by 3`."""
+    """`0-3, 7, 9-11`: runs with the same step are shortened, as `0-81 by 3`."""
     left = sorted(numbers)
     shown = []
     while left:

@@ -1,4 +1,4 @@
-"""The published status as people and programs read it."""
+"""Formats the published status for people and programs."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _HEADINGS = ("NAME", "READY", "ASSIGNED", "STATUS", "FORMAT", "ENDPOINT")
 
 
 class Output(StrEnum):
-    """How a status is shown."""
+    """The format of a shown status."""
 
     TABLE = "table"
     JSON = "json"
@@ -28,7 +28,7 @@ class Output(StrEnum):
 
 
 def show_statuses(state: StateDirectory, store: str | None, output: Output) -> str:
-    """The text of `qss status`; raises StoreNotFoundError for a store that is not here."""
+    """The text of `qss status`; raises StoreNotFoundError for an unknown store."""
     names = state.stores()
     if store is not None:
         if store not in names:
@@ -49,7 +49,7 @@ def show_statuses(state: StateDirectory, store: str | None, output: Output) -> s
 
 
 def read_status(state: StateDirectory, name: StoreName) -> StoreStatus:
-    """The status as it is true now: a run that was killed could not say that it stopped."""
+    """The present status: a run that was killed has not published that it stopped."""
     status = state.read_status(name) or StoreStatus()
     if state.holder() is None:
         return stopped_status(status, time_of(SystemClock().utc()))
@@ -76,7 +76,7 @@ def statuses_table(statuses: Mapping[StoreName, StoreStatus]) -> str:
 
 
 def _format_of(status: StoreStatus) -> str:
-    """The format, and how much of the rows has it while they are moved."""
+    """The format, and during a migration the share of rows that have it."""
     shown = status.format or ""
     return f"{shown} ({status.migrated})" if status.migrated else shown
 
