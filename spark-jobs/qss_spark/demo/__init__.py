@@ -1,1 +1,1 @@
-"""`qss demo`: the whole system on one machine, with real input and a verdict."""
+"""`qss demo`: runs the whole system on one machine with real input, and checks the result."""

@@ -1,7 +1,7 @@
-"""The driver in which the demo's jobs run: one process, started again when it is killed.
+"""Runs the demo's jobs in one Spark driver process, and starts it again when it is killed.
 
-The jobs are programs of their own. One after the other in one process they share its Java, which
-the first has made warm: that of four drivers was a third of the demo.
+Each job is a program. Running them one after the other in one process starts Java only once, which
+saves a third of the demo's time.
 """
 
 import json
@@ -19,32 +19,31 @@ from qss_client.kube.child_processes import ending_with_its_parent
 from qss_spark.demo.driver_program import ENDED
 from qss_spark.demo.processes import ProgramError
 
-STARTS_IN_VAIN_MAX = 5  # One after the other.
+STARTS_IN_VAIN_MAX = 5  # In a row.
 _STOP_TIMEOUT_S = 20
 _LAST_WORDS_OF_THE_KILLED = (
-    # Its Java does not answer any more.
+    # The Java process does not answer any more.
     *("Py4JNetworkError", "Answer from Java side is empty", "Connection refused"),
-    # The Java of a run that was killed before finished its batch; what it wrote is gone on from.
+    # The Java process of a killed run finished its batch; the next run continues after that batch.
     "CONCURRENT_STREAM_LOG_UPDATE",
 )
 
 
 class Driver:
-    """Runs jobs that print their progress; one that is killed goes on from its checkpoint."""
+    """Runs jobs that print their progress; a killed job continues from its checkpoint."""
 
     def __init__(self, log: Path) -> None:
-        """`log` takes what Spark says. Nothing is started yet."""
+        """`log` gets Spark's output. It starts nothing yet."""
         self._log = log
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue(maxsize=1000)
         self._is_stopped = False
-        self.starts = 0  # Of the newest job.
+        self.starts = 0  # Starts of the newest job.
 
     def run(self, script: Path, arguments: list[str]) -> Iterator[dict[str, Any] | None]:
-        """What the job prints, as it comes; None when nothing came for a moment.
+        """The job's progress lines as they come; None when none came for a moment.
 
-        Raises ProgramError when the job fails by itself, or is killed again and again and gets
-        nowhere: to no batch that no run before has reached.
+        Raises ProgramError when the job fails, or is killed several times without a new batch.
         """
         self.starts = in_vain = 0
         furthest = -1
@@ -59,7 +58,7 @@ class Driver:
             code = process.wait()
             if self._is_stopped:
                 return
-            # Somebody killed it, or its Java: that must not matter.
+            # A kill of the process or of its Java process must not matter.
             was_killed = code < 0 or self._was_disturbed()
             if not was_killed:
                 raise ProgramError(f"the job ended with {code}: see {self._log}\n{self._tail()}")
@@ -70,12 +69,12 @@ class Driver:
                 )
 
     def _told(self, job: list[str]) -> "subprocess.Popen[str]":
-        """The process, which runs or is started, and was told what to do."""
+        """The process, started if necessary, after the job was sent to it."""
         if self._process is None or self._process.poll() is not None:
             self._close_input()
             self._process = self._start()
         assert self._process.stdin is not None
-        with suppress(OSError):  # It was killed: what it prints ends, and says so.
+        with suppress(OSError):  # It was killed; the end of its output reports that.
             self._process.stdin.write(json.dumps(job) + "\n")
             self._process.stdin.flush()
         return self._process
@@ -100,9 +99,9 @@ class Driver:
         return process
 
     def _progress(self) -> Generator[dict[str, Any] | None, None, tuple[bool, int]]:
-        """Until the job, or the process, has ended.
+        """Yields progress lines until the job or the process ends.
 
-        Returns whether it was the job, and the last batch that it told of; -1 for none.
+        Returns whether the job ended, and its last reported batch; -1 for none.
         """
         reached = -1
         while True:
@@ -118,7 +117,7 @@ class Driver:
             try:
                 document = json.loads(line)
             except ValueError:
-                continue  # Spark prints too, and a job that is killed may stop within a line.
+                continue  # Spark prints, too, and a killed job may stop within a line.
             if isinstance(document, dict):
                 reached = max(reached, document.get("batch", -1))
                 yield document
@@ -127,12 +126,12 @@ class Driver:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
     def _was_disturbed(self) -> bool:
-        """Whether its last words are of a Java that was killed, or that outlived an earlier run."""
+        """Whether the log ends like that of a Java process that was killed or survived a run."""
         last_words = self._tail(60)
         return any(words in last_words for words in _LAST_WORDS_OF_THE_KILLED)
 
     def stop(self) -> None:
-        """Ends the process, and a job that still runs, for good."""
+        """Ends the process and its running job."""
         self._is_stopped = True
         self._close_input()
         if self._process is None or self._process.poll() is not None:

@@ -1,18 +1,18 @@
-"""The program of the demo's driver: runs the jobs that it is told of, one after the other.
+"""The program of the demo's driver: runs the jobs from its standard input one after the other.
 
-A line of standard input is a job: its script and its arguments, as JSON. Ends with the first job
-that fails, as that does.
+A line of standard input has a job's script and arguments as JSON. The program ends with the first
+job that fails.
 """
 
 import json
 import runpy
 import sys
 
-ENDED = "the job has ended"  # Said after each.
+ENDED = "the job has ended"  # Printed after each job.
 
 
 def main() -> None:
-    """Until there is no more input."""
+    """Runs jobs until the end of the input."""
     for line in sys.stdin:
         sys.argv = json.loads(line)
         try:

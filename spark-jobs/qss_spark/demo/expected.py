@@ -1,4 +1,4 @@
-"""What the stores must hold at the end, computed in batch, in plain Python, from the same files."""
+"""Computes the stores' final rows from the same files as a batch, in plain Python."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,14 +11,14 @@ from qss_core.partitioning import partition_of
 from qss_spark.flights import read_rows, read_weather, with_sources
 
 DIFFERENCES_SHOWN_MAX = 10
-# As departures.yaml and rotations.yaml have them.
+# As in departures.yaml and rotations.yaml.
 RETENTION_MS = 744 * 3_600_000
 PARTITIONS = 12
 GAP_MS = 4 * 3_600_000
 
-Flights = Iterator[list[str]]  # The header first.
-Expected = Mapping[Any, Any]  # Value by what tells a store's rows apart.
-_Place = tuple[str, int, int]  # Key, start, end: a window or a session.
+Flights = Iterator[list[str]]  # The header comes first.
+Expected = Mapping[Any, Any]  # Values by the identity of a store's rows.
+_Place = tuple[str, int, int]  # Key, start and end of a window or session.
 _AnyPlace = TypeVar("_AnyPlace", bound=tuple[Any, ...])
 
 
@@ -39,7 +39,7 @@ def expected_aircraft_stats() -> dict[str, dict[str, Any]]:
 
 
 def aircraft_stats_of(rows: Flights) -> dict[str, dict[str, Any]]:
-    """The same after some flights. Sums of minutes are exact in any order."""
+    """The values by key after the given flights. Sums of minutes are exact in any order."""
     column = _columns(rows)
     aircraft: dict[str, _Aircraft] = {}
     for row in rows:
@@ -79,7 +79,7 @@ def expected_departures() -> dict[_Place, dict[str, Any]]:
 def departures_of(
     rows: Flights, partitions: int = PARTITIONS, retention_ms: int = RETENTION_MS
 ) -> dict[_Place, dict[str, Any]]:
-    """The same after some flights, in a store of so many partitions."""
+    """The values after the given flights, in a store with that many partitions."""
     column = _columns(rows)
     hours: dict[_Place, _Hour] = defaultdict(_Hour)
     for row in rows:
@@ -134,7 +134,7 @@ def expected_rotations() -> dict[_Place, dict[str, Any]]:
 def rotations_of(
     rows: Flights, partitions: int = PARTITIONS, retention_ms: int = RETENTION_MS
 ) -> dict[_Place, dict[str, Any]]:
-    """The same after some flights, in a store of so many partitions."""
+    """The values after the given flights, in a store with that many partitions."""
     column = _columns(rows)
     by_aircraft: dict[str, list[_Flight]] = defaultdict(list)
     for row in rows:
@@ -169,7 +169,7 @@ def _kept(
     partitions: int,
     retention_ms: int,
 ) -> dict[_AnyPlace, Any]:
-    """What retention leaves: stream time is each partition's own."""
+    """The rows that retention keeps; each partition has its own stream time."""
     stream_time: dict[int, int] = {}
     for place, time in times.items():
         partition = partition_of(place[0].encode(), partitions)
@@ -185,8 +185,8 @@ def _kept(
 
 _FLIGHT = ("carrier", "flight", "tailnum", "dest", "dep_delay")
 _WEATHER = ("temp", "wind_speed", "precip", "visib")
-_Side = dict[tuple[str, int], dict[str, dict[str, Any]]]  # By airport and hour: value by source.
-_SourcedPlace = tuple[str, int, int, tuple[str, ...]]  # Key, start, end, the sources.
+_Side = dict[tuple[str, int], dict[str, dict[str, Any]]]  # By airport and hour: values by source.
+_SourcedPlace = tuple[str, int, int, tuple[str, ...]]  # Key, start, end and sources.
 
 
 @cache
@@ -200,7 +200,7 @@ def expected_flights_weather() -> dict[str, dict[_SourcedPlace, dict[str, Any]]]
 def flights_weather_of(
     flights: Flights, weather: Flights, partitions: int = 6, retention_ms: int = RETENTION_MS
 ) -> dict[str, dict[_SourcedPlace, dict[str, Any]]]:
-    """The same after some of both, in stores of so many partitions."""
+    """The values after the given flights and weather, in stores with that many partitions."""
     left, right = _side_of(flights, _FLIGHT), _side_of(weather, _WEATHER)
     pairs: dict[_SourcedPlace, dict[str, Any]] = {}
     for hour, of_hour in left.items():
@@ -253,7 +253,7 @@ def _typed(name: str, text: str) -> Any:
 
 
 def differences(expected: Expected, held: Iterable[tuple[Any, Any]]) -> list[str]:
-    """How a store's rows differ from what they should be, a line each."""
+    """The differences between a store's rows and the expected rows, a line each."""
     left = dict(expected)
     lines = []
     for place, value in held:

@@ -1,4 +1,4 @@
-"""What interrupts the demo: Ctrl-C, a polite end, the end of its terminal; and what nobody may."""
+"""Signals that interrupt the demo, and blocks that no signal interrupts."""
 
 import signal
 import threading
@@ -9,14 +9,14 @@ _POLITE = (signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt_on_polite_ends() -> None:
-    """SIGTERM and the end of the terminal do what Ctrl-C does: KeyboardInterrupt."""
+    """Makes SIGTERM and the end of the terminal raise KeyboardInterrupt, as Ctrl-C does."""
     for number in _POLITE:
         signal.signal(number, signal.default_int_handler)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """An impatient second Ctrl-C leaves no pods behind. Beside the main thread it does nothing."""
+    """Ignores a second Ctrl-C, so that pods are stopped; it has no effect in other threads."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The programs that the demo runs beside the jobs: the cluster, and `qss`, as child processes."""
+"""Runs the cluster and `qss` commands of the demo as child processes."""
 
 import os
 import subprocess
@@ -10,16 +10,16 @@ from pathlib import Path
 import qss_spark
 from qss_client.kube.child_processes import started
 
-_CLUSTER_READY = "Ctrl-C stops"  # What `qss up` says once every store is.
+_CLUSTER_READY = "Ctrl-C stops"  # `qss up` prints it when every store is ready.
 _START_TIMEOUT_S = 120.0
 
 
 class ProgramError(Exception):
-    """A program that the demo runs has failed."""
+    """A program of the demo has failed."""
 
 
 def jobs_directory() -> Path:
-    """Where the jobs are: beside the package in a checkout, inside it in a wheel."""
+    """The directory of the jobs: beside the package in a checkout, inside it in a wheel."""
     package = Path(qss_spark.__file__).parent
     return next(
         path
@@ -29,9 +29,9 @@ def jobs_directory() -> Path:
 
 
 def run_qss(*arguments: str) -> str:
-    """Runs a `qss` command to its end; ProgramError with what it said where it fails.
+    """Runs a `qss` command to its end; raises ProgramError with its output if it fails.
 
-    Ctrl-C reaches only the caller: an impatient second one must not stop `qss down`.
+    Ctrl-C reaches only the caller: a second one must not stop `qss down`.
     """
     ended = subprocess.run(
         [sys.executable, "-m", "qss_client", *arguments],
@@ -47,9 +47,9 @@ def run_qss(*arguments: str) -> str:
 
 
 class Cluster:
-    """`qss up`, which the kernel ends with this program, however that ends; its pods end with it.
+    """`qss up`, which the kernel ends with this program; its pods end with it.
 
-    In a session of its own: Ctrl-C reaches only the caller.
+    It has its own session, so that Ctrl-C reaches only the caller.
     """
 
     def __init__(self, *arguments: str) -> None:
@@ -73,13 +73,13 @@ class Cluster:
         self._is_settled.set()
 
     def wait_until_ready(self) -> None:
-        """Until every store is; ProgramError with what it said where it ends, or takes too long."""
+        """Waits until every store is ready; raises ProgramError if `qss up` ends or is slow."""
         self._is_settled.wait(_START_TIMEOUT_S)
         if not self._is_ready:
             raise ProgramError(f"qss up failed:\n{''.join(self._said).strip()}")
 
     def stop(self) -> None:
-        """Ends it and its pods, also where it has only begun."""
+        """Ends the cluster and its pods, even if they have only begun to start."""
         self._process.terminate()
         self._process.wait()
         self._listening.join()

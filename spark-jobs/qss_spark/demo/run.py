@@ -1,4 +1,4 @@
-"""The demo from its first line to its last."""
+"""Runs the demo: the cluster, the jobs, the queries and the comparison."""
 
 import fcntl
 import json
@@ -37,7 +37,7 @@ _JOBS = "jobs.json"
 
 
 class Demo:
-    """One run over a state directory; one that was cut short is gone on with."""
+    """One run with a state directory; it continues an interrupted run."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Demo:
         *,
         keeps_serving: bool,
     ) -> None:
-        """`jobs` has the plays' files. Nothing is started yet."""
+        """`jobs` is the directory of the jobs' files. It starts nothing yet."""
         self._console = console
         self._state = state
         self._jobs = jobs
@@ -57,14 +57,14 @@ class Demo:
         self._cluster = ("--state-dir", str(state / "cluster"))
 
     def run(self, wait: Callable[[], object]) -> int:
-        """Everything; the exit code. `wait` returns when the person has seen enough."""
+        """Runs the demo; returns the exit code. `wait` returns when the person ends the demo."""
         started = time.monotonic()
         self._prepare()
         run_qss("down", *self._cluster)
         self._console.print("Starting the store pods ...")
         with self._running() as cluster:
             with ThreadPoolExecutor(1) as beside:
-                # Meanwhile: what the jobs read, and what each store must hold at the end.
+                # Meanwhile write the jobs' input, and compute the expected rows.
                 written = [beside.submit(write, path) for path, write in self._inputs().items()]
                 computed = {
                     part.store: beside.submit(part.expected)
@@ -91,7 +91,7 @@ class Demo:
 
     @contextmanager
     def _running(self) -> Iterator[Cluster]:
-        """The stores, as long as the block; kill -9 of this program ends them too."""
+        """The stores, running inside the block; a kill -9 of this program ends them, too."""
         resources = [str(self._jobs / f"{one.file}.yaml") for one in self._plays]
         cluster = Cluster(*self._cluster, *resources)
         try:
@@ -102,10 +102,10 @@ class Demo:
                 cluster.stop()
 
     def _prepare(self) -> None:
-        """A run that was cut short goes on; one that has ended, or had other jobs, begins anew."""
+        """Clears the state directory, unless it has an interrupted run of the same jobs."""
         names = [one.name for one in self._plays]
         kept = self._state / _JOBS
-        # Compared as text: a crash or a full disk may have left a part of it.
+        # Compared as text: after a crash or on a full disk the file may be incomplete.
         text = json.dumps(names)
         is_other = kept.exists() and kept.read_text(errors="replace") != text
         if (self._state / _DONE).exists() or is_other:
@@ -115,7 +115,7 @@ class Demo:
         kept.write_text(text)
 
     def _url(self, store: str) -> str:
-        """Of all pods: one of them may be starting when a job does."""
+        """The URLs of all pods: a single pod may be restarting when a job starts."""
         status = json.loads(run_qss("status", store, "--output", "json", *self._cluster))
         found = status[0] if isinstance(status, list) else status
         return ",".join(pod["query"] for pod in found["status"]["endpoints"]["pods"])
@@ -130,7 +130,7 @@ class Demo:
         urls: Mapping[str, str],
         computed: Mapping[str, "Future[Expected]"],
     ) -> list[str]:
-        """Streams, then compares: the differences."""
+        """Streams, then compares; returns the differences."""
         asked = play.parts[-1]
         self._stream(driver, play, urls, sorted(computed[asked.store].result()))
         return [
@@ -187,7 +187,7 @@ class Demo:
 
 
 def as_typed(command: str) -> str:
-    """A command as it works in a new terminal, which may not know this environment's programs."""
+    """A command for a new terminal, where this environment's programs may not be on the PATH."""
     program, _, arguments = command.partition(" ")
     here = Path(sys.executable).with_name(program)
     if shutil.which(program) is not None or not here.exists():
@@ -196,10 +196,10 @@ def as_typed(command: str) -> str:
 
 
 class Display:
-    """Two live lines on a terminal; a plain line now and then elsewhere."""
+    """Shows progress: two live lines on a terminal, else an occasional plain line."""
 
     def __init__(self, console: Console, unit: str) -> None:
-        """Shows nothing yet; `unit` is what the rows of the store are."""
+        """`unit` is the name of the store's rows."""
         self._console = console
         self._unit = unit
         self._progress = Progress(
@@ -225,12 +225,12 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leaves the last lines standing."""
+        """Stops updating; the last lines stay."""
         if self._live:
             self._live.stop()
 
     def show(self, line: dict[str, float] | None, asking: QueryLoad, starts: int) -> None:
-        """Takes a line of progress, and shows the newest answer beside it."""
+        """Takes a progress line, and shows it with the newest answer."""
         if line is not None:
             self._newest_line = line
             self._rows += int(line["rows"])
@@ -257,15 +257,15 @@ class Display:
             self._plain(line, asking, answered)
 
     def _counted(self, newest: Answered) -> str:
-        """How many rows the store has, in the verdict's words."""
+        """The store's number of rows and their unit."""
         rows = "-" if newest.rows is None else f"{newest.rows:,}"
         return f"{rows} {self._unit}"
 
     def finish(self, asking: QueryLoad, starts: int) -> None:
-        """The job has read everything.
+        """Shows the end of a job, which has read all flights.
 
-        The lines may tell of less: Spark does not count what it need not read, and a driver that
-        was killed owes a line.
+        The progress lines may have counted fewer: Spark does not count rows that it need not read,
+        and a killed driver loses a line.
         """
         self._progress.update(self._task, completed=FLIGHTS)
         is_told = self._rows >= FLIGHTS
@@ -288,7 +288,7 @@ class Display:
 
 
 def run_demo(state: Path, plays: Sequence[Play] = PLAYS) -> int:
-    """The demo on this terminal, or without one. Raises ProgramError where another one runs it."""
+    """Runs the demo. Raises ProgramError if another demo uses the directory."""
     interactive = sys.stdout.isatty()
     demo = Demo(Console(), state, jobs_directory(), plays, keeps_serving=interactive)
     interrupt_on_polite_ends()
@@ -301,7 +301,7 @@ def run_demo(state: Path, plays: Sequence[Play] = PLAYS) -> int:
 
 @contextmanager
 def _alone(state: Path) -> Iterator[None]:
-    """Holds the state directory; a second demo would stop the first one's cluster."""
+    """Locks the state directory: a second demo would stop the first one's cluster."""
     state.parent.mkdir(parents=True, exist_ok=True)
     with state.with_name(f"{state.name}.lock").open("w") as lock:
         try:

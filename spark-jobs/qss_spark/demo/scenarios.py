@@ -1,4 +1,4 @@
-"""What the demo plays: jobs, what their stores must hold, and what a person asks them."""
+"""The scenarios of the demo: jobs, their expected rows, and example queries."""
 
 import random  # noqa: TID251 which row is asked for does not matter.
 from base64 import b64decode
@@ -20,29 +20,29 @@ class Part:
     """A store that a job writes."""
 
     store: str
-    unit: str  # What its rows are.
-    expected: Callable[[], expected.Expected]  # What it must hold at the end.
-    rows: Callable[[Store], Rows]  # What it holds, told apart as `expected` does.
+    unit: str  # The name of its rows.
+    expected: Callable[[], expected.Expected]  # Computes its expected rows.
+    rows: Callable[[Store], Rows]  # Reads its rows, with identities as in `expected`.
 
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A job; its script and its resources have its name."""
+    """A job; its script and its resources are named like it."""
 
     name: str
     parts: tuple[Part, ...]
-    input: str  # Where its input is, and who writes it.
+    input: str  # The input's directory, and the function that writes it.
     write_input: Callable[[Path], object]
     ask: Callable[[Store, Sequence[Any]], str]  # Asks the last store for one of these places.
-    invitations: tuple[str, ...]  # Commands to try; {url} is of the last store, {state} is known.
+    invitations: tuple[str, ...]  # Example commands; {url} is that of the last store.
 
     @property
     def file(self) -> str:
-        """The name of its files, without what tells them apart."""
+        """The name of its files, without the extension."""
         return self.name.replace("-", "_")
 
     def url_arguments(self, urls: Mapping[str, str]) -> list[str]:
-        """How its script is told where its stores are."""
+        """The arguments by which its script gets the URLs of its stores."""
         if len(self.parts) == 1:
             (part,) = self.parts
             return ["--url", urls[part.store], "--store", part.store]

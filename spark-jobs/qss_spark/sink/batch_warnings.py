@@ -1,4 +1,4 @@
-"""What a driver is told of a batch that was committed, and may not be what somebody wanted."""
+"""Warns the driver of rows in a committed batch that may be unintended."""
 
 import logging
 
@@ -11,7 +11,7 @@ _LOG = logging.getLogger("qss_spark")
 def warn_of_dropped(
     definition: StoreDefinition, batch: int, answer: CommitAnswer, records: int | None
 ) -> None:
-    """Tells of rows that were too old; `records` is None where the batch was written before."""
+    """Warns of rows that were too old; `records` is None for a batch that was written before."""
     dropped = sum(answer.dropped.values())
     if dropped:
         of_all = "" if records is None else f" of {records}"
@@ -27,7 +27,7 @@ def warn_of_dropped(
 
 
 def warn_of_unaligned(definition: StoreDefinition, batch: int, unaligned: int) -> None:
-    """Tells of windows that start between two multiples of the store's window size."""
+    """Warns of windows that do not start at a multiple of the store's window size."""
     if unaligned:
         _LOG.warning(
             "batch %s: %s windows do not start at a multiple of the windowSize of store %s "

@@ -1,7 +1,7 @@
-"""Whether all of a Spark cluster sees a query's checkpoint, before the first batch needs it.
+"""Checks that all executors see a query's checkpoint before the first batch needs it.
 
 The driver writes the log of batches there, the executors the state of stateful queries. A directory
-that each pod has for itself looks well until a pod is replaced: then state is gone.
+that each pod has for itself seems to work until a pod is replaced: then the state is lost.
 """
 
 import os
@@ -22,7 +22,7 @@ _LOOKS_MAX = 256
 
 
 def check_is_shared(session: SparkSession, checkpoint: Path) -> None:
-    """Raises MalformedRequestError where an executor does not see the driver's directory."""
+    """Raises MalformedRequestError if an executor does not see the driver's directory."""
     context = session.sparkContext
     if (context.master or "local").startswith("local"):
         return
@@ -39,14 +39,14 @@ def check_is_shared(session: SparkSession, checkpoint: Path) -> None:
 
 def blind_hosts(context: SparkContext, mark: Path) -> list[str]:
     """The hosts of executors that do not see a file of the driver."""
-    # Some looks for each core, so that every executor that is there by now gets one.
+    # Several looks for each core, so that every present executor gets one.
     looks = min(_LOOKS_MAX, _LOOKS_PER_CORE * context.defaultParallelism)
     seen = context.parallelize(range(looks), looks).mapPartitions(make_look(str(mark)))
     return sorted({host for host, does_see in seen.collect() if not does_see})
 
 
 def make_look(mark: str) -> Callable[[Iterable[int]], Iterator[tuple[str, bool]]]:
-    """What an executor does: says whether it sees the mark and may write beside it."""
+    """Makes the executors' function: whether it sees the mark, and may write beside it."""
 
     def look(_: Iterable[int]) -> Iterator[tuple[str, bool]]:
         does_see = os.path.exists(mark) and os.access(os.path.dirname(mark), os.W_OK)
@@ -56,7 +56,7 @@ def make_look(mark: str) -> Callable[[Iterable[int]], Iterator[tuple[str, bool]]
 
 
 def not_shared(checkpoint: Path, hosts: list[str]) -> str:
-    """The refusal; `hosts` are the executors that do not see it."""
+    """The error text; `hosts` are the executors that do not see the checkpoint."""
     named = ", ".join(hosts[:5])
     return (
         f"the executors on {named} do not see the checkpoint {checkpoint} of the driver: put it on "

@@ -1,7 +1,7 @@
-"""Where a streaming query keeps its offset log, and the raw bytes of a batch's entry in it.
+"""Finds the offset log of a streaming query, and reads the raw bytes of a batch's entry.
 
-Inside `foreachBatch` the DataFrame's session is a clone that knows no queries; what it shares with
-the session that started the query knows them all.
+Inside `foreachBatch` the DataFrame's session is a clone without queries; it shares with the
+original session a state that has all queries.
 """
 
 import re
@@ -17,10 +17,10 @@ _LOCAL = re.compile("file:(?://)?(?=/)|(?=/)")
 
 
 class RunningQuery:
-    """A streaming query while it runs: the JVM's StreamExecution."""
+    """A running streaming query: the JVM's StreamExecution."""
 
     def __init__(self, session: SparkSession, query_id: str) -> None:
-        """Any session of the program will do. StoreError where no such query runs."""
+        """`session` is any session of the program. Raises StoreError if the query does not run."""
         self._session = session
         jvm: Any = session._jvm  # noqa: SLF001 Python has no other way to it.
         queries = session._jsparkSession.sharedState().activeStreamingQueries()  # noqa: SLF001
@@ -34,14 +34,14 @@ class RunningQuery:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its Spark says that it has ended; a Spark that says nothing may come back."""
+        """Whether Spark says that the query has ended; without an answer it may still run."""
         try:
             return not self._query.isActive()
         except (Py4JError, OSError):
             return False
 
     def offset_log(self) -> "OffsetLog":
-        """Its offset log; asks the query for its checkpoint."""
+        """Its offset log, found by the query's checkpoint."""
         return OffsetLog(self._session, str(self._query.resolvedCheckpointRoot()))
 
 
@@ -49,7 +49,7 @@ class OffsetLog:
     """The offset log of one checkpoint."""
 
     def __init__(self, session: SparkSession, root: str) -> None:
-        """`root` is a path of Hadoop's: nothing in it is escaped."""
+        """`root` is a Hadoop path, without escapes."""
         self._session = session
         self._root = root
         scheme = _LOCAL.match(root)
@@ -57,11 +57,11 @@ class OffsetLog:
 
     @property
     def directory(self) -> Path | None:
-        """The checkpoint, where it is a directory of this machine."""
+        """The checkpoint, if it is a directory of this machine."""
         return self._local
 
     def raw(self, batch: int) -> bytes:
-        """The entry's file as it is; Spark wrote it before the batch began."""
+        """The unchanged file of the entry, which Spark wrote before the batch began."""
         if self._local is not None:
             try:
                 return (self._local / "offsets" / str(batch)).read_bytes()

@@ -1,7 +1,7 @@
-"""What Spark's offset log says of a batch: its fingerprint, and how far it reads the inputs. Pure.
+"""Reads a batch's entry in Spark's offset log: its fingerprint and its end offsets. Pure.
 
-A file of the log: a version line, a line of metadata (watermark, batch timestamp), then one line of
-JSON for each source in plan order. It is written before the batch runs and never changed.
+A file of the log has a version line, a line of metadata (watermark, batch timestamp), and one line
+of JSON for each source in plan order. Spark writes it before the batch runs, and never changes it.
 """
 
 import hashlib
@@ -29,8 +29,8 @@ class BatchOffsets:
 
 
 def read_offsets(raw: bytes, writer: str) -> BatchOffsets:
-    """The entry in the bytes of its file. Raises MalformedRequestError for another version."""
-    lines = raw.decode().split("\n")  # Not splitlines: JSON may have other separators inside.
+    """Reads the bytes of an entry's file. Raises MalformedRequestError for another version."""
+    lines = raw.decode().split("\n")  # splitlines() would also split at separators inside JSON.
     if len(lines) < 2 or lines[0] != _VERSION:
         raise MalformedRequestError(
             f"the offset log is written as {lines[0] or 'nothing'}, only {_VERSION} is understood: "
@@ -47,7 +47,7 @@ def read_offsets(raw: bytes, writer: str) -> BatchOffsets:
 
 
 def _ends(source: str, line: str) -> PositionJson:
-    """Where the batch's input ends, exclusive, by topic and partition."""
+    """The end of the batch's input, exclusive, by topic and partition."""
     if line == _NOTHING_READ:
         return {source: {}}
     try:
@@ -61,13 +61,13 @@ def _ends(source: str, line: str) -> PositionJson:
 
 
 def _take_slower(ends: dict[str, int], others: dict[str, int]) -> None:
-    """Two sources may read one topic: the batch has seen what both have."""
+    """Keeps the smaller end of two sources of one topic: both have read up to it."""
     for partition, end in others.items():
         ends[partition] = min(end, ends.get(partition, end))
 
 
 def _last_read(ends: dict[str, int]) -> dict[str, int]:
-    """A position holds what was read; nothing was before offset 0."""
+    """The last offsets that were read, without partitions of which none was read."""
     return {partition: end - 1 for partition, end in ends.items() if end > 0}
 
 
@@ -89,7 +89,7 @@ def _is_partition(text: str) -> bool:
 
 
 def _number(offset: Any) -> int | None:
-    """The number in the shapes of Spark's own sources; None for one that has none."""
+    """The number in an offset of Spark's own sources; None for other shapes."""
     if isinstance(offset, dict):
         offset = next((offset[name] for name in ("logOffset", "offset") if name in offset), None)
     return offset if type(offset) is int and 0 <= offset < _OFFSET_MAX else None

@@ -1,8 +1,9 @@
-"""`StoreSinks`: one query writes several stores, each row into the one that a column names.
+"""`StoreSinks`: one query writes several stores; a column chooses the store of each row.
 
-The batch is computed once and kept while the stores take their rows, one after the other. Each
-store commits it in a transaction of its own under the same batch id: a crash between two of them is
-made good by the replay, and a reader of several stores bounds its reads by `@batch.<writer>`.
+The batch is computed once and cached while the stores take their rows, one after the other. Each
+store commits its rows in its own transaction with the same batch id. After a crash between two
+commits the replay completes the batch. A reader of several stores bounds its reads by
+`@batch.<writer>`.
 """
 
 from collections.abc import Mapping
@@ -18,22 +19,21 @@ from qss_spark.sink.store_sink import StoreSink
 class StoreSinks:
     """Give it to `foreachBatch`: `StoreSinks(column="store", sinks={"left": StoreSink(...), ...})`.
 
-    column: names each row's sink; it does not go into the store.
-    sinks: by the names that the column has. With one `writer` name for all of them, one bound
-        `{"@batch.<writer>": ...}` reads the same batch from every store.
+    column: the name of each row's sink; it is not written. sinks: by the values of the column. If
+    all have the same `writer`, the bound `{"@batch.<writer>": ...}` reads the same batch from every
+    store.
 
-    Raises MalformedRequestError, and writes nothing, where a row names no sink.
+    Raises MalformedRequestError, and writes nothing, if a row has no sink.
     """
 
     def __init__(self, column: str, sinks: Mapping[str, StoreSink]) -> None:
-        """Remembers; the stores are asked when the first batch comes."""
+        """The stores are contacted at the first batch."""
         if not sinks:
             raise MalformedRequestError("StoreSinks needs at least one sink")
         self._column = column
         self._sinks = dict(sinks)
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
-        """Writes one micro-batch; Spark calls it."""
         if self._column not in rows.columns:
             raise MalformedRequestError(
                 f"there is no column {self._column!r} to choose a sink by: there are {rows.columns}"
@@ -47,7 +47,7 @@ class StoreSinks:
             kept.unpersist()
 
     def _check_names(self, rows: DataFrame) -> None:
-        """A row of no sink would be lost."""
+        """Raises for rows without a sink, which would be lost."""
         column = F.col(self._column)
         others = rows.where(column.isNull() | ~column.isin(*self._sinks)).select(column).take(1)
         if others:

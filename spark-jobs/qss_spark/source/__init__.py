@@ -1,4 +1,6 @@
-"""`spark.read.format("queryablestate")`: `datasource` registers it, `reader` reads one partition
-of the store in one Spark partition, `read_bounds` are its options that choose rows,
-`early_stop` ends a worker quietly when Spark wants no more rows.
+"""`spark.read.format("queryablestate")`: reads a store as a batch.
+
+`datasource` registers the format, `reader` reads each partition of the store in one Spark
+partition, `read_bounds` parses the options that choose rows, and `early_stop` ends a worker quietly
+when Spark needs no more rows.
 """

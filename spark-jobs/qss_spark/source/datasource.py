@@ -46,14 +46,14 @@ class QueryableStateSource(DataSource):
         return schema_of(self._definition())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the columns of `schema`: a user's own schema is a projection."""
+        """A reader of the columns in `schema`, which may be fewer than the store has."""
         check_names(self.options, READ_OPTIONS)
         access = Access.of(self.options)
         urls, _ = self._place()
         return StoreReader(dict(self.options), urls, self._definition(), schema, access)
 
     def writer(self, schema: StructType, overwrite: bool) -> StoreWriter:  # noqa: FBT001 Spark's.
-        """Writes one batch: StoreSink's, or one of its own."""
+        """A writer of one batch: StoreSink's batch, or a one-off batch."""
         columns, access = columns_of(self.options), Access.of(self.options)
         given = self.options.get(BATCH_OPTION)
         if given is not None:
@@ -64,7 +64,7 @@ class QueryableStateSource(DataSource):
         return one_off_writer(batch, columns, schema.names, access)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802
-        """There is none: raises MalformedRequestError, which says what to use."""
+        """Raises MalformedRequestError, which names StoreSink."""
         store = self.options.get("store") or "STORE"
         raise MalformedRequestError(
             'writeStream.format("queryablestate") does not exist: use '
@@ -73,7 +73,7 @@ class QueryableStateSource(DataSource):
         )
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: ARG002, N802
-        """There is none: raises MalformedRequestError, which says what to use."""
+        """Raises MalformedRequestError, which names spark.read."""
         raise MalformedRequestError(
             'readStream.format("queryablestate") does not exist: a store is read as a batch, with '
             'spark.read.format("queryablestate"), also inside foreachBatch of another stream'
@@ -88,6 +88,6 @@ class QueryableStateSource(DataSource):
             http.close()
 
     def _place(self) -> tuple[tuple[str, ...], str]:
-        """Where the store is, and its name."""
+        """The URLs and the name of the store."""
         store = required(self.options, "store")
         return find_urls(store, self.options.get("url") or None), store

@@ -1,7 +1,7 @@
-"""Ends a worker without a word when Spark no longer wants the rows that it writes.
+"""Ends a worker quietly when Spark no longer needs its rows.
 
-A reader of which Spark takes only some rows (`limit`, `show`) writes the others into a closed
-socket: harmless, but PySpark prints a traceback of it for each partition.
+If Spark takes only some rows of a reader (`limit`, `show`), the worker writes the others into a
+closed socket. That is harmless, but PySpark prints a traceback for each partition.
 """
 
 import os
@@ -14,9 +14,9 @@ from pyspark import TaskContext
 
 
 def end_quietly_when_stopped() -> None:
-    """In the process of a task: ends it where PySpark itself writes to a closed socket.
+    """In a task's process: ends the process when PySpark writes to a closed socket.
 
-    Other code that does so gets its BrokenPipeError, as before: the process may run other tasks.
+    Other code still gets BrokenPipeError, since the process may run other tasks.
     """
     if TaskContext.get() is None or threading.current_thread() is not threading.main_thread():
         return
@@ -29,9 +29,9 @@ def _end_where_spark_writes(_: int, frame: FrameType | None) -> None:
 
 
 def is_of_spark(frame: FrameType | None) -> bool:
-    """Whether the innermost code, the standard library aside, is PySpark's."""
+    """Whether the innermost code outside the standard library is PySpark's."""
     while frame is not None:
-        # `__name__` is no help: the daemon is run as `__main__`.
+        # `__name__` is no help: the daemon runs as `__main__`.
         spec = frame.f_globals.get("__spec__")
         package = "" if spec is None else spec.name.partition(".")[0]
         if package not in sys.stdlib_module_names:

@@ -1,4 +1,4 @@
-"""The options of a read that choose rows: keys, times, an index."""
+"""Parses the options of a read that choose rows: keys, times, an index."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from qss_core.serdes.registry import serde_of
 from qss_core.times import time_of_text
 from qss_spark.options import BOUND_OPTIONS
 
-# By the store's type; a Window store's from and to are times.
+# By the store's type; in a Window store from and to are times.
 _BOUNDS: dict[StoreType, tuple[str, ...]] = {
     StoreType.KEY_VALUE: ("key", "prefix", "from", "to"),
     StoreType.CUSTOM: ("key", "prefix", "from", "to", "index"),
@@ -21,10 +21,10 @@ _KEYS = ("key", "keyFrom", "keyTo", "prefix")
 
 
 def bounds_of(options: Mapping[str, str], definition: StoreDefinition) -> dict[str, Any]:
-    """What is given: keys as the JSON of their type, times in milliseconds.
+    """The given bounds: keys as the JSON of their type, times in milliseconds.
 
-    With an index, from and to are keys of it: JSON, or a text that is none. Raises
-    MalformedRequestError for what does not go together, and RangeReversedError.
+    With an index, from and to are its keys, as JSON or text. Raises MalformedRequestError for
+    options that cannot be combined, and RangeReversedError.
     """
     bounds = _parsed(options, definition)
     _check_ways(bounds, definition)
@@ -76,7 +76,7 @@ def _check_ways(bounds: Mapping[str, Any], definition: StoreDefinition) -> None:
 
 
 def _check_range(bounds: Mapping[str, Any], definition: StoreDefinition) -> None:
-    """Told here, and not by tasks that are tried again."""
+    """Raises for a reversed range in the driver: a failing task would be repeated."""
     first, last = _range_names(definition)
     lower, upper = bounds.get(first), bounds.get(last)
     if lower is None or upper is None:

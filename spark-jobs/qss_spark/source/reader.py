@@ -63,7 +63,7 @@ _TIME_COLUMNS: dict[StoreType, tuple[str, ...]] = {
 
 
 def type_of(serde: str) -> DataType:
-    """Spark's type of a serde's values; a json stays its text."""
+    """The Spark type of a serde's values; json is text."""
     if serde.startswith("list<"):
         return ArrayType(type_of(serde[len("list<") : -1]))
     return _TYPES[serde]
@@ -102,7 +102,7 @@ class StorePartition(InputPartition):
 
 
 class StoreReader(DataSourceReader):
-    """Reads a store, or what options choose of it: keys, times."""
+    """Reads a store, or the rows that options choose."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class StoreReader(DataSourceReader):
         schema: StructType,
         access: Access,
     ) -> None:
-        """Refuses columns that the store does not have and options that do not go together."""
+        """Raises for columns that the store lacks, and for options that exclude each other."""
         _check_columns(schema, definition)
         self._urls = urls
         self._access = access
@@ -137,9 +137,10 @@ class StoreReader(DataSourceReader):
         return [partition_of(key, self._definition.partitions)]
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Spark asks once a DataFrame: who holds a partition is found out when it is read.
+        """The partitions to read; Spark calls it once per DataFrame.
 
-        What only the pods can know of an index is asked here, and not by tasks, tried again.
+        It checks the bounds of an index with the pods here: a failing task would be repeated. Each
+        task finds out which pod has its partition.
         """
         if "index" in self._bounds:
             with self._store() as store:
@@ -147,12 +148,12 @@ class StoreReader(DataSourceReader):
         return [StorePartition(number) for number in self._partitions]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Comes to a task: Spark may want none of its rows before the first one is read."""
+        """Runs when a task gets the reader: Spark may stop it before its first row."""
         self.__dict__.update(state)
         end_quietly_when_stopped()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The partition's rows, as Arrow batches of exactly the asked columns."""
+        """The partition's rows, as Arrow batches with exactly the columns of the schema."""
         assert isinstance(partition, StorePartition)
         schema: pa.Schema = to_arrow_schema(self._schema)
         with self._store() as store:
@@ -212,7 +213,7 @@ class StoreReader(DataSourceReader):
 
 
 def _check_columns(schema: StructType, definition: StoreDefinition) -> None:
-    """A user's own schema leaves columns out and changes none: told here, and not by tasks."""
+    """Raises in the driver for columns of a user's schema that are unknown or of other types."""
     known = schema_of(definition)
     if unknown := set(schema.names) - set(known.names):
         raise MalformedRequestError(f"store columns are {known.names}, not {sorted(unknown)}")
@@ -226,7 +227,7 @@ def _check_columns(schema: StructType, definition: StoreDefinition) -> None:
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    """As Spark has it; null where the format keeps no such thing any more."""
+    """The column in Spark's type; null if the format no longer keeps it."""
     if field.name not in table.column_names:
         return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
     return table.column(field.name).cast(field.type)
@@ -246,7 +247,7 @@ def _numbers(text: str, definition: StoreDefinition) -> list[int]:
 
 
 def _isolation(text: str | None, definition: StoreDefinition) -> Isolation:
-    """The one that is given, or the store's own: all tasks have the same."""
+    """The given isolation, or the store's own, so that all tasks use the same."""
     try:
         return definition.isolation if text is None else Isolation(text.upper())
     except ValueError as error:
