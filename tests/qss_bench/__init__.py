@@ -1,1 +1,1 @@
-"""Figures, each a ratio against a baseline in the same run: `make bench`."""
+"""Benchmarks: each figure is a ratio to a baseline of the same run (`make bench`)."""

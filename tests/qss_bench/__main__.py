@@ -1,4 +1,4 @@
-"""`python -m qss_bench [NAME...]`: measures, prints one table, writes `.bench/results.json`."""
+"""`python -m qss_bench [NAME...]`: runs benchmarks, prints them, writes `.bench/results.json`."""
 
 import sys
 import tempfile
@@ -30,7 +30,7 @@ PARTS: dict[str, Callable[[Path], list[report.Figure]]] = {
 
 
 def main() -> int:
-    """Runs the named parts, or all."""
+    """Runs the named benchmarks, or all."""
     names = sys.argv[1:] or list(PARTS)
     if unknown := set(names) - PARTS.keys():
         sys.stderr.write(f"error: {sorted(unknown)}: the parts are {', '.join(PARTS)}\n")

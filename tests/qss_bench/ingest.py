@@ -1,4 +1,4 @@
-"""Ingest against raw writes; what it does to readers; how long the event loop stands still."""
+"""Measures ingest against raw writes, its effect on readers, and stalls of the event loop."""
 
 import re
 import time
@@ -25,7 +25,7 @@ CHUNKS = 60
 ROUNDS = 3
 TIMED_CHUNKS = 20
 TIMED_ROUNDS = 5
-# Of KeyValue ingest. A put of a version reads its neighbours, one by one.
+# Shares of KeyValue ingest. The put of a version reads its neighbours one by one.
 TIMED_AT_LEAST = {"Window": 0.7, "Session": 0.7, "Versioned": 0.15}
 READERS = 8
 INGEST_S = 6.0
@@ -34,7 +34,7 @@ PRESENT = 200_000
 
 
 def measure(directory: Path) -> list[Figure]:
-    """Throughput, read tail, stall."""
+    """The figures of throughput, read latency and stalls."""
     keys = make_keys(PRESENT)
     with PodCluster(directory / "ingest", partitions=1, value_serde="bytes") as cluster:
         throughput = measure_throughput(directory, cluster)
@@ -46,7 +46,7 @@ def measure(directory: Path) -> list[Figure]:
 
 
 def measure_timed(directory: Path) -> list[Figure]:
-    """Rows a second into stores whose rows have times, against a KeyValue store, in turns."""
+    """Rows per second into stores with times, compared with a KeyValue store, in turns."""
     with ExitStack() as stack:
 
         def loader_of(name: str, **definition: Any) -> tuple[Loader, ChunkSchema]:
@@ -102,7 +102,7 @@ def _against_key_value(name: str, rates: dict[str, list[float]]) -> Figure:
 
 
 def measure_throughput(directory: Path, cluster: PodCluster) -> Figure:
-    """Rows a second, staged, decided, committed and synced, against a loop of raw writes."""
+    """Rows per second staged, decided, committed and synced, against a loop of raw writes."""
     ratios = []
     detail = ""
     for number in range(ROUNDS):
@@ -133,7 +133,7 @@ def measure_throughput(directory: Path, cluster: PodCluster) -> Figure:
 
 
 def _raw_write_s(directory: str, chunks: list[tuple[list[bytes], list[bytes | None]]]) -> float:
-    """A WriteBatch a chunk, rows in the order in which a job makes them: any."""
+    """Writes one WriteBatch per chunk; like a job's rows, the rows are not sorted."""
     db = open_plain(directory)
     shuffled = [
         sorted(zip(keys, values, strict=True), key=lambda row: hash(row[0]))
@@ -151,7 +151,7 @@ def _raw_write_s(directory: str, chunks: list[tuple[list[bytes], list[bytes | No
 
 
 def measure_tail(cluster: PodCluster, keys: list[bytes]) -> Figure:
-    """The 99th percentile of GETs while rows come in, against that of an idle pod."""
+    """The 99th percentile of GETs during ingest, against that of an idle pod."""
     pod = cluster.pods[0]
     assert pod.process is not None
     heads = [
@@ -187,7 +187,7 @@ def measure_tail(cluster: PodCluster, keys: list[bytes]) -> Figure:
 
 
 class Ingest:
-    """Ten batches of 10 000 rows a second, prepared before."""
+    """Ten prepared batches of 10 000 rows a second."""
 
     def __init__(self, cluster: PodCluster) -> None:
         partitions = cluster.assignment.definition.partitions
@@ -199,7 +199,7 @@ class Ingest:
         self.rows_per_s = 0.0
 
     def run(self) -> None:
-        """At the rate, or as fast as the pod takes them."""
+        """Writes at the rate, or as fast as the pod accepts the rows."""
         started = time.perf_counter()
         for number, slices in enumerate(self._batches):
             due_s = started + number * CHUNK_ROWS / ROWS_PER_S
@@ -235,7 +235,7 @@ def measure_stall(cluster: PodCluster, keys: list[bytes]) -> Figure:
 
 
 def _stall_ms(http: SyncHttp, ops: str) -> float:
-    """The longest stall since it was last asked."""
+    """The longest stall since the last call."""
     text = http.request("GET", f"{ops}/metrics").body.decode()
     found = re.search(r"^qss_loop_stall_maximum_seconds (\S+)", text, re.MULTILINE)
     assert found is not None

@@ -1,4 +1,4 @@
-"""GET and scan while the rows of a store change their format, against a store at rest."""
+"""Measures GET and scan while a store's rows change their format, against a store at rest."""
 
 import http.client
 import time
@@ -23,9 +23,9 @@ SCANS = 5
 
 
 def measure(directory: Path) -> list[Figure]:
-    """Both figures, by the clock: a migration takes its share of the server's time.
+    """Both figures, in wall time: a migration uses a part of the server's time.
 
-    The store at rest has the format that the other one's rows come to: their answers are alike.
+    The store at rest has the new format, so that both stores give the same answers.
     """
     keys = make_keys(ROWS)
     with PodCluster(directory / "rest", partitions=1, value_serde="bytes") as cluster:
@@ -63,7 +63,7 @@ def measure(directory: Path) -> list[Figure]:
 
 
 def change_format(cluster: PodCluster, row_format: str) -> None:
-    """As the operator does."""
+    """Changes the format like the operator."""
     definition = msgspec.structs.replace(cluster.assignment.definition, format=row_format)
     cluster.assignment = msgspec.structs.replace(cluster.assignment, definition=definition)
     cluster.assign(cluster.pods[0])
@@ -76,7 +76,7 @@ def _rows_left(pod: PodProcess) -> int:
 
 
 def _moved_per_s(pod: PodProcess) -> float:
-    """Until the end, or for so long as reads were measured."""
+    """Rows moved per second, until the end or for the measured time."""
     started, before = time.monotonic(), _rows_left(pod)
     wait_until(lambda: not _rows_left(pod) or time.monotonic() - started > SECONDS)
     return (before - _rows_left(pod)) / (time.monotonic() - started)

@@ -1,8 +1,9 @@
-"""An operator's memory, and its requests at rest, with 1, 50 and 200 stores of three pods.
+"""Measures an operator's memory and requests at rest, with 1, 50 and 200 stores of 3 pods.
 
-`python -m qss_bench.operator_at_rest [COUNT...]`: in the cluster of KUBECONFIG, which has the CRD's
-permissions to give; the test bed will do. API server and controllers are real; the pods run on a
-node that this process pretends to be, and it answers for them. It leaves nothing behind.
+`python -m qss_bench.operator_at_rest [COUNT...]` uses the cluster of KUBECONFIG, where it needs the
+permissions of the chart; the test bed will do. API server and controllers are real. The pods run on
+a node that this process simulates, which also answers for the pods. All objects are deleted at the
+end.
 """
 
 import asyncio
@@ -56,10 +57,10 @@ Object = dict[str, Any]
 
 
 class Kubelet:
-    """A node that runs nothing: its pods are told running, and answered for on the loopback."""
+    """Simulates a node: reports its pods as running, and answers for them on the loopback."""
 
     def __init__(self, api: KubernetesApi, directory: Path) -> None:
-        """Pods keep their assignments in `directory`."""
+        """`directory` has the assignments of the pods."""
         self._api = api
         self._directory = directory
         self._clock = SystemClock()
@@ -68,7 +69,7 @@ class Kubelet:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The node is there while the block runs."""
+        """The node exists during the block."""
         app = web.Application()
         app.router.add_get("/control/replicas", self._report)
         app.router.add_put("/control/assignment", self._assign)
@@ -94,7 +95,7 @@ class Kubelet:
                 await self._api.delete(_VOLUMES, None, name)
 
     async def _beat(self) -> None:
-        """A node that does not renew its Lease is taken for dead."""
+        """Renews the node's Lease, without which the node counts as dead."""
         while True:
             lease = {
                 "apiVersion": LEASES.api_version,
@@ -170,7 +171,7 @@ class Kubelet:
             PODS, NAMESPACE, metadata["name"], {"status": status}, subresource="status"
         )
 
-    # --- What the operator asks pods
+    # --- The operator's requests to pods
 
     def _pod(self, request: web.Request) -> FakePod:
         assert request.transport is not None
@@ -189,7 +190,7 @@ class Kubelet:
 
 
 async def measure(api: KubernetesApi, kubeconfig: str, counts: list[int]) -> None:
-    """Writes a line for each number of stores."""
+    """Prints a line for each number of stores."""
     ops_port = free_ports(1)[0]
     operator = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "qss_operator", "--kubeconfig", kubeconfig),
@@ -209,7 +210,7 @@ async def measure(api: KubernetesApi, kubeconfig: str, counts: list[int]) -> Non
                     assert operator.returncode is None, "the operator ended"
                     await asyncio.sleep(1)
             ready_s = clock.monotonic_s() - started_s
-            await asyncio.sleep(REST_S / 4)  # The last pods' changes are news still.
+            await asyncio.sleep(REST_S / 4)  # The last changes of pods are still being processed.
             sent = await _sent_in_a_rest(ops_port)
             memory_mb = _resident_mb(operator.pid)
             leases = sum(sent.pop(one) for one in list(sent) if one[0] == LEASES.plural)
@@ -255,7 +256,7 @@ def _resident_mb(pid: int) -> float:
 
 
 async def main() -> None:
-    """Makes a namespace and a node, measures, and takes them away."""
+    """Makes a namespace and a node, measures, and deletes them."""
     counts = [*map(int, sys.argv[1:])] or list(COUNTS)
     kubeconfig = os.environ["KUBECONFIG"]
     async with connect(kubeconfig) as api:
@@ -270,7 +271,7 @@ async def main() -> None:
 
 
 async def _clean(api: KubernetesApi) -> None:
-    """Nobody is left who would take finalizers away, or end pods."""
+    """Removes finalizers and pods, since no other process does it now."""
     for store in await api.list(STORES, NAMESPACE):
         name = store["metadata"]["name"]
         await api.merge_patch(STORES, NAMESPACE, name, {"metadata": {"finalizers": []}})

@@ -1,4 +1,4 @@
-"""GET and batch get against what rocksdict alone does."""
+"""Measures GET and batch get against bare rocksdict."""
 
 import json
 import subprocess
@@ -23,7 +23,6 @@ BATCH = 100
 
 
 def measure(directory: Path) -> list[Figure]:
-    """Both figures."""
     keys = make_keys(KEYS)
     fill(str(directory / "plain"), keys, b"v" * VALUE_BYTES).close()
     with PodCluster(directory / "get", partitions=1, value_serde="bytes") as cluster:
@@ -38,7 +37,7 @@ def measure(directory: Path) -> list[Figure]:
 
 
 def reopen(cluster: PodCluster) -> None:
-    """Restarts the pod: like the baseline's, its rows are then in files and not in memtables."""
+    """Restarts the pod, so that its rows are in files, not in memtables, like the baseline's."""
     pod = cluster.pods[0]
     pod.stop()
     pod.start()
@@ -46,7 +45,7 @@ def reopen(cluster: PodCluster) -> None:
 
 
 def measure_get(directory: Path, cluster: PodCluster, keys: list[bytes]) -> Figure:
-    """Requests a CPU second of the server, ours and bare, in turn."""
+    """Requests per CPU second of the pod and of the bare server, in turn."""
     port = free_ports(1)[0]
     bare = subprocess.Popen(
         [sys.executable, "-m", "qss_bench.loads.bare", str(directory / "plain"), str(port)]
@@ -93,7 +92,7 @@ def measure_get(directory: Path, cluster: PodCluster, keys: list[bytes]) -> Figu
 
 
 def measure_many(directory: Path, cluster: PodCluster, keys: list[bytes]) -> Figure:
-    """Keys a CPU second: batch gets over HTTP, and bare list gets in this thread."""
+    """Keys per CPU second: batch gets over HTTP, and bare list gets in this thread."""
     pod = cluster.pods[0]
     assert pod.process is not None
     groups = [keys[start : start + BATCH] for start in range(0, ASKED * 5, BATCH)]

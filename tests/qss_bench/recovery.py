@@ -1,4 +1,4 @@
-"""How long a pod takes to serve again after `kill -9`, against opening a plain RocksDB."""
+"""Measures the time from `kill -9` until a pod serves, against opening a plain RocksDB."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ _OPEN_POD = (
 
 
 def measure(directory: Path) -> list[Figure]:
-    """Both are killed with their write-ahead log full, then opened in fresh processes."""
+    """Both are killed with a full write-ahead log, then opened in new processes."""
     keys = make_keys(KEYS)
     with PodCluster(directory / "recovery", partitions=1, value_serde="bytes") as cluster:
         load(cluster.metadata, keys)
@@ -52,7 +52,7 @@ def measure(directory: Path) -> list[Figure]:
 
 
 def _fill_and_die(path: str) -> None:
-    """A plain database whose process is killed as the pod's was."""
+    """Fills a plain database in a process that is killed like the pod's."""
     program = (
         "import os, sys; from qss_bench import recovery; db = recovery.fill_plain(sys.argv[1]); "
         "os.kill(os.getpid(), 9)"
@@ -61,7 +61,7 @@ def _fill_and_die(path: str) -> None:
 
 
 def fill_plain(path: str) -> Rdict:
-    """The same rows, left in the write-ahead log as far as RocksDB leaves them."""
+    """The same rows; RocksDB leaves part of them in the write-ahead log."""
     return fill(path, make_keys(KEYS), b"v" * VALUE_BYTES)
 
 

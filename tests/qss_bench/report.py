@@ -1,4 +1,4 @@
-"""The table of figures and `.bench/results.json`."""
+"""Prints the table of figures, and writes `.bench/results.json`."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ RESULTS = Path(".bench/results.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure. `at_least` or `at_most` is what it should reach, where there is one."""
+    """One figure; `at_least` or `at_most` is its target, if it has one."""
 
     name: str
     value: float
@@ -23,21 +23,21 @@ class Figure:
 
     @property
     def target(self) -> str:
-        """What it should reach."""
+        """The target as text."""
         if self.at_least is not None:
             return f">= {self.at_least:g}"
         return "-" if self.at_most is None else f"<= {self.at_most:g}"
 
     @property
     def holds(self) -> bool:
-        """Whether it does."""
+        """Whether the value meets the target."""
         if self.at_least is not None:
             return self.value >= self.at_least
         return self.at_most is None or self.value <= self.at_most
 
 
 def write(figures: list[Figure]) -> None:
-    """Prints the table and writes the file."""
+    """Prints the table, and writes the file."""
     RESULTS.parent.mkdir(exist_ok=True)
     rows = [
         {
@@ -54,7 +54,6 @@ def write(figures: list[Figure]) -> None:
 
 
 def show(figures: list[Figure]) -> None:
-    """Prints the table."""
     table = Table("figure", "value", "target", "holds", "detail", box=None)
     for figure in figures:
         holds = "yes" if figure.holds else "NO"

@@ -1,4 +1,4 @@
-"""Scans of 100 000 rows, and the windows of a key, against iterators of rocksdict alone."""
+"""Measures scans of 100 000 rows, and of a key's windows, against bare rocksdict iterators."""
 
 import http.client
 import os
@@ -23,7 +23,7 @@ from qss_testing.pods.pod_process import PodCluster, PodProcess
 
 ROWS = 100_000
 ROUNDS = 7
-SCANS = 3  # In one measurement.
+SCANS = 3  # Per measurement.
 WINDOWS = 100
 WINDOW_KEYS = 500
 FETCHES = 500
@@ -121,14 +121,14 @@ def _load_windows(cluster: PodCluster, rows: list[tuple[bytes, int]], values: li
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is measured, and how many rows it gives."""
+    """The measured function, and the number of rows it returns."""
 
     run: Callable[[], None]
     rows: int
 
 
 def _compared(name: str, at_least: float, theirs: _Work, ours: _Work, pod: PodProcess) -> Figure:
-    """In turn: others may slow the machine down for a while, and slow both then."""
+    """Measures both in turn, so that other work on the machine slows both."""
     assert pod.process is not None
     pid = pod.process.pid
     theirs.run()
@@ -148,7 +148,7 @@ def _compared(name: str, at_least: float, theirs: _Work, ours: _Work, pod: PodPr
 
 
 def _took_s(work: _Work, clock: Callable[[], float]) -> float:
-    """CPU seconds a row."""
+    """CPU seconds per row."""
     started = clock()
     work.run()
     return (clock() - started) / work.rows
@@ -169,6 +169,6 @@ def _requests(pod: PodProcess, paths: list[str], accept: str) -> Callable[[], No
 
 
 def _cpu_s(pid: int) -> float:
-    """Of all threads, in nanoseconds: the clock of /proc/PID/stat has ticks of 10 ms."""
+    """CPU time of all threads, from a clock of nanoseconds: /proc/PID/stat counts in 10 ms."""
     files = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(file.read_text().split()[0]) for file in files) / 1e9

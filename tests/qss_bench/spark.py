@@ -1,4 +1,4 @@
-"""A micro-batch of 200 rows into a store, against the same query into `noop`."""
+"""Measures a micro-batch of 200 rows into a store, against the same query into `noop`."""
 
 import statistics
 from pathlib import Path
@@ -18,9 +18,9 @@ ROUNDS = 5
 
 
 def measure(directory: Path) -> list[Figure]:
-    """Median trigger times, in interleaved rounds; one before them lets the JVM compile."""
+    """Median trigger times of interleaved rounds, after one round in which the JVM compiles."""
     spark = local_session("bench")
-    spark.sparkContext.setLogLevel("OFF")  # A query that is stopped is an error to it.
+    spark.sparkContext.setLogLevel("OFF")  # It reports a stopped query as an error.
     ours, theirs = [], []
     with PodCluster(directory / "spark", pods=1, partitions=12) as cluster:
         for number in range(ROUNDS + 1):

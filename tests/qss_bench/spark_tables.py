@@ -1,4 +1,4 @@
-"""A DataFrame of many rows into a store and out of it, against Parquet files."""
+"""Measures writing and reading a large DataFrame with a store, against Parquet files."""
 
 import time
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from qss_spark.session import local_session
 from qss_testing.pods.pod_process import PodCluster
 
 ROWS = 5_000_000
-VALUE_BYTES = 88  # With a key of 12 bytes a row has 100.
+VALUE_BYTES = 88  # With a key of 12 bytes a row has 100 bytes.
 
 
 def measure(directory: Path) -> list[Figure]:
-    """Seconds of one write and one read each; nothing to reach, since a store is no file."""
+    """Seconds of one write and one read each, without targets: a store is not a file."""
     spark = local_session("bench-tables")
     files = str(directory / "parquet")
     with PodCluster(directory / "tables", pods=2, partitions=8, value_serde="bytes") as cluster:

@@ -1,4 +1,4 @@
-"""Bytes of a stored window row with headers, by format, before RocksDB compresses them."""
+"""Measures the bytes of a stored window row with headers, by format, before compression."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ HEADERS = (("source", b"flights-001.csv"), ("line", b"12345"))
 
 
 def measure(directory: Path) -> list[Figure]:
-    """What `PlainWithHeaders` (KIP-1300) saves of each row against `TimestampedWithHeaders`."""
+    """The bytes per row that `PlainWithHeaders` (KIP-1300) saves."""
     sizes = {
         one: asyncio.run(_bytes_a_row(directory / one.value, one))
         for one in (Format.TimestampedWithHeaders, Format.PlainWithHeaders)

@@ -1,4 +1,4 @@
-"""The row bytes of a record, in one call."""
+"""Encodes the row bytes of a record in one call."""
 
 from qss_core.formats.values import TIMESTAMP_UNKNOWN, Format, Record, encoder_of
 

@@ -1,4 +1,4 @@
-"""The one way in which tests wait: for a condition, with a deadline, never for a time."""
+"""Waits for a condition, with a deadline, never for a fixed time."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ _POLL_S = 0.02
 
 
 def wait_until(condition: Callable[[], Value | None], timeout_s: float = 30.0) -> Value:
-    """The first value of a condition that is true; AssertionError after the deadline."""
+    """The first true value of a condition; AssertionError after the deadline."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         value = condition()
@@ -22,7 +22,7 @@ def wait_until(condition: Callable[[], Value | None], timeout_s: float = 30.0) -
 
 
 async def wait_until_async(condition: Callable[[], Value | None], timeout_s: float = 30.0) -> Value:
-    """The same on the event loop."""
+    """As `wait_until`, on the event loop."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         value = condition()

@@ -1,1 +1,1 @@
-"""What the benches measure with: rows, a load of GETs, and a bare server to compare with."""
+"""Tools of the benchmarks: rows, a load of GETs, and a bare server for comparison."""

@@ -1,6 +1,6 @@
-"""The baseline of GET: a bare asyncio.Protocol on uvloop that does the same rocksdict get.
+"""The baseline of GET: a bare asyncio.Protocol on uvloop with the same rocksdict get.
 
-`python -m qss_bench.loads.bare DIRECTORY PORT`: serves the rows of a plain RocksDB.
+`python -m qss_bench.loads.bare DIRECTORY PORT` serves the rows of a plain RocksDB.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ CACHE_BYTES = 256 * 1024 * 1024
 
 
 def options() -> Options:
-    """A sized cache and a bloom filter, as the pod has."""
+    """A limited cache and a bloom filter, like the pod's."""
     table = BlockBasedOptions()
     table.set_block_cache(Cache(CACHE_BYTES))
     table.set_bloom_filter(10, False)
@@ -25,13 +25,12 @@ def options() -> Options:
 
 
 def open_plain(directory: str) -> Rdict:
-    """A plain RocksDB."""
     made = options()
     return Rdict(directory, made, column_families={"default": made})
 
 
 def fill(directory: str, keys: list[bytes], value: bytes) -> Rdict:
-    """Writes the keys; the open database."""
+    """Writes the keys; returns the open database."""
     db = open_plain(directory)
     for start in range(0, len(keys), 10_000):
         batch = WriteBatch(raw_mode=True)
@@ -43,12 +42,12 @@ def fill(directory: str, keys: list[bytes], value: bytes) -> Rdict:
 
 
 class BareServer(asyncio.Protocol):
-    """Answers `GET /KEY` with the value, and knows nothing else of HTTP."""
+    """Answers `GET /KEY` with the value; it supports nothing else of HTTP."""
 
     db: Rdict
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass.
         self._rest = b""
 
     def data_received(self, data: bytes) -> None:
@@ -63,7 +62,6 @@ class BareServer(asyncio.Protocol):
 
 
 async def main(directory: str, port: int) -> None:
-    """Serves until it is killed."""
     BareServer.db = open_plain(directory)
     server = await asyncio.get_running_loop().create_server(BareServer, "127.0.0.1", port)
     await server.serve_forever()

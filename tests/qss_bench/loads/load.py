@@ -1,4 +1,4 @@
-"""A load of GETs from this process, with latencies; and what a server's CPU made of it."""
+"""Sends a load of GETs from this process; measures latencies and the server's CPU time."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ import uvloop
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a load saw; seconds."""
+    """The results of a load, in seconds."""
 
     requests: int
     seconds: float
@@ -22,29 +22,28 @@ class Load:
 
     @property
     def per_cpu_second(self) -> float:
-        """Requests a second of the server's CPU: what the machine's other work does not change."""
+        """Requests per second of the server's CPU; other work on the machine does not change it."""
         return self.requests / self.server_cpu_s
 
     @property
     def per_second(self) -> float:
-        """Requests a second."""
         return self.requests / self.seconds
 
     def percentile(self, share: float) -> float:
-        """A latency."""
+        """The latency below which this share of requests lies."""
         ordered = sorted(self.latencies_s)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far, all its threads."""
+    """User and system time of a process and all its threads so far."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class _Client(asyncio.Protocol):
-    """One keep-alive connection that always has one request under way."""
+    """A keep-alive connection that always has one request under way."""
 
     def __init__(self, heads: "cycle[bytes]", latencies: list[float], pause_s: float) -> None:
         self._heads = heads
@@ -55,7 +54,7 @@ class _Client(asyncio.Protocol):
         self.is_ending = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass.
         self._send()
 
     def _send(self) -> None:
@@ -95,7 +94,7 @@ def run_load(
     pause_s: float = 0.0,
     meanwhile: Callable[[], object] | None = None,
 ) -> Load:
-    """Sends the requests in turn over so many connections; `meanwhile` runs in a thread beside."""
+    """Sends the requests in turn over the connections; `meanwhile` runs in another thread."""
 
     async def run() -> Load:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The benchmarks' rows: 16-byte keys, 100-byte values that do not compress."""
+"""The rows of the benchmarks: 16-byte keys, 100-byte values that do not compress."""
 
 import os
 import random  # noqa: TID251 seeded.
@@ -55,7 +55,7 @@ def _table(keys: list[bytes]) -> pa.Table:
 
 
 class Loader:
-    """Writes batches as a job does."""
+    """Writes batches like a job."""
 
     def __init__(self, metadata: StoreMetadata) -> None:
         self.http = SyncHttp()
@@ -66,12 +66,12 @@ class Loader:
         self.batch = 0 if last is None else last + 1
 
     def write(self, slices: list[Slice]) -> None:
-        """One batch, staged and committed."""
+        """Stages and commits one batch."""
         staged = stage(self.http, self.run, self.batch, f"b{self.batch}", slices)
         self.commit(staged)
 
     def commit(self, staged: list[Staged]) -> None:
-        """Commits what was staged."""
+        """Commits the staged chunks."""
         position = {"bench": {"0": self.batch}}
         commit(
             self.http, self.run, self.batch, staged, position=position, fingerprint=str(self.batch)
@@ -80,7 +80,6 @@ class Loader:
 
 
 def load(metadata: StoreMetadata, keys: list[bytes], rows_per_batch: int = 50_000) -> Loader:
-    """Fills a store."""
     loader = Loader(metadata)
     for some in _batches(keys, rows_per_batch):
         loader.write(make_slices(some, metadata.definition.partitions))

@@ -1,1 +1,1 @@
-"""What asks stores: HTTP by hand, both clients, `qss`, and the fuzz of the fast path."""
+"""Clients of stores: plain HTTP, both Python clients, `qss`, and the fuzz of the fast path."""

@@ -1,4 +1,4 @@
-"""Both clients of a store behind one face: the sync one answers from a thread."""
+"""One interface to both clients of a store; the sync client runs in a thread."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ DEFAULTS = ReadOptions()
 
 
 class AnyClient:
-    """`Store` or `AsyncStore`."""
+    """A `Store` or an `AsyncStore`."""
 
     def __init__(self, kind: str, *place: Any, **options: Any) -> None:
         self.sync = Store(*place, **options) if kind == "sync" else None
@@ -61,7 +61,7 @@ class AnyClient:
         return [row async for row in self.rows("prefix", prefix, **options)]
 
     async def rows(self, method: str, *arguments: Any, **options: Any) -> AsyncIterator[Row]:
-        """A range's or prefix's rows as they come."""
+        """The rows of a range or prefix as they come."""
         found = getattr(self._client, method)(*arguments, **options)
         if self.other is not None:
             async for row in found:
@@ -71,11 +71,11 @@ class AnyClient:
             yield row
 
     async def all(self, method: str, *arguments: Any, **options: Any) -> list[Any]:
-        """All that a method gives one by one."""
+        """All rows of a method."""
         return [row async for row in self.rows(method, *arguments, **options)]
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """What a method returns."""
+        """The result of a method."""
         return await self._call(method, *arguments)
 
     @property

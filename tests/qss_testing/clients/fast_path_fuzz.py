@@ -1,8 +1,8 @@
-"""The fuzz of the fast path: one plan of requests, sent in several ways, is answered alike.
+"""The fuzz of the fast path: a plan of requests, sent in several ways, has equal answers.
 
-The fast path answers a plain request that comes in one piece. It does not answer one that comes in
-pieces, or that has a header more: so the ordinary way answers the same requests, and any
-difference is a fault of one of both.
+The fast path answers a plain request that comes in one piece. A request that comes in several
+pieces, or has another header, takes the ordinary way. So both ways answer the same requests, and
+every difference is a bug of one of them.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from qss_testing.clients.fast_path_requests import Plan, Request
 _DEADLINE_S = 10
 _BYTE_BY_BYTE_MAX = 4096
 _OF_PARSER = (400, 431)
-# The server throws away what comes behind these for a while, before it closes.
+# After these answers the server reads and drops bytes for a while, before it closes.
 _LINGERING = (413, 431)
 
 
@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Server:
-    """What the server's connections have received, and its fast path has answered."""
+    """Counts the bytes that the server received, and the answers of its fast path."""
 
     port: int
     received: int = 0
@@ -70,7 +70,7 @@ class Server:
 
 @dataclass(slots=True)
 class Client(asyncio.Protocol):
-    """One connection, whose pieces reach the server one by one."""
+    """One connection; each piece reaches the server by itself."""
 
     server: Server
     plan: Plan
@@ -94,7 +94,7 @@ class Client(asyncio.Protocol):
         self.server.changed.set()
 
     async def send(self, piece: bytes) -> None:
-        """Sends a piece, and returns when the server has seen it, or has gone."""
+        """Sends a piece; returns when the server has read it, or has closed."""
         assert self.transport is not None, "it is connected"
         if self.is_closed or not piece:
             return
@@ -105,12 +105,12 @@ class Client(asyncio.Protocol):
             await self.server.changed.wait()
 
     def answers(self) -> list[Answer]:
-        """The answers that are whole by now."""
+        """The answers that are complete."""
         heads = [request.is_head for request in self.plan]
         return list(_answers_in(bytes(self.data), heads))
 
     async def has_answers(self, count: int) -> None:
-        """Returns when there are so many, or there will be no more."""
+        """Returns when there are so many answers, or no more will come."""
         while not self.is_closed:
             self.changed.clear()
             found = self.answers()
@@ -120,7 +120,7 @@ class Client(asyncio.Protocol):
 
 
 def _answers_in(data: bytes, heads: list[bool]) -> Iterable[Answer]:
-    """Raises ValueError for what is no answer."""
+    """Raises ValueError for bytes that are not an answer."""
     found = 0
     while (end := data.find(b"\r\n\r\n")) >= 0:
         first, *lines = data[:end].decode().split("\r\n")
@@ -144,7 +144,7 @@ def _answers_in(data: bytes, heads: list[bool]) -> Iterable[Answer]:
 # --- Ways
 
 
-Way = list[tuple[list[bytes], int]]  # Pieces, and how many answers are awaited behind them.
+Way = list[tuple[list[bytes], int]]  # Pieces, and the number of answers to await after each.
 
 
 def ways_of(plan: Plan, random: Random) -> dict[str, Way]:
@@ -172,7 +172,7 @@ def ways_of(plan: Plan, random: Random) -> dict[str, Way]:
 
 
 def _up_to_hidden(plan: Plan) -> Way:
-    """All before a hidden request in one piece; it comes when that is answered."""
+    """Sends all before a hidden request in one piece, and waits for the answers before it."""
     way: Way = []
     before = b""
     for number, request in enumerate(plan):
@@ -221,11 +221,11 @@ async def ask(server: Server, plan: Plan, way: Way) -> list[Answer]:
     return client.answers()
 
 
-# --- What has to be so
+# --- Checks
 
 
 async def check(server: Server, plan: Plan, random: Random, values: dict[str, object]) -> int:
-    """Sends a plan in each way, and compares; how many requests were answered."""
+    """Sends a plan in each way, and compares; returns the number of answered requests."""
     first: list[Answer] = []
     answered = 0
     is_whole = all(request.is_whole for request in plan)
@@ -245,10 +245,10 @@ async def check(server: Server, plan: Plan, random: Random, values: dict[str, ob
 
 
 def _is_cut(plan: Plan, answers: list[Answer], first: list[Answer]) -> bool:
-    """Whether a refusal of what cannot be parsed came earlier, or later by one answer.
+    """Whether a refusal of unparsable bytes came earlier, or one answer later.
 
-    The parser forgets the requests that stand in one piece with it; and a request whose head was
-    whole may be answered before its body turns out to be none.
+    The parser drops complete requests in the same piece; and a request with a complete head may be
+    answered before its body turns out to be invalid.
     """
     sound = next(number for number, request in enumerate(plan) if not request.is_whole)
     kept = [*answers]
@@ -258,7 +258,7 @@ def _is_cut(plan: Plan, answers: list[Answer], first: list[Answer]) -> bool:
 
 
 def check_answers(plan: Plan, answers: list[Answer], values: dict[str, object]) -> None:
-    """Each answer is for its own request, and tells nothing of the server."""
+    """Each answer is that of its request, and does not name the server."""
     assert answers, "nothing was answered"
     assert len(answers) <= len(plan), "more answers than requests"
     for number, answer in enumerate(answers):
@@ -275,7 +275,7 @@ def check_answers(plan: Plan, answers: list[Answer], values: dict[str, object]) 
 
 
 def check_answer(request: Request, answer: Answer, values: dict[str, object]) -> None:
-    """The answer says what its request asked for."""
+    """The answer fits its request."""
     status = request.status
     assert status in (None, answer.status), f"{status} to {request}, not {answer}"
     asks_to_close = any(b"close" in line.lower() for line in request.headers)

@@ -1,7 +1,7 @@
-"""Requests for the fuzz of the fast path: plain ones, unusual ones, and ones that smuggle.
+"""Requests for the fuzz of the fast path: plain ones, unusual ones, and smuggled ones.
 
-A plan is what one connection sends: requests in their order, of which the last one asks the server
-to close. Each request knows what its answer has to say, as far as that follows from HTTP.
+A plan has the requests of one connection in order; the last one asks the server to close. Each
+request knows its answer, as far as HTTP determines it.
 """
 
 import json
@@ -32,16 +32,16 @@ MORE = b"X-More: 1"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it goes on the wire, and what is known of its answer."""
+    """A request's bytes, and what is known of its answer."""
 
     line: bytes
     headers: tuple[bytes, ...]
     body: bytes = b""
     status: int | None = None
-    keys: tuple[str, ...] = ()  # Of a good answer, in their order.
-    is_whole: bool = True  # Whether it ends where its bytes end, so that it is answered.
+    keys: tuple[str, ...] = ()  # Of a successful answer, in order.
+    is_whole: bool = True  # Whether the request ends with its bytes, so that it is answered.
     takes_more: bool = True  # Whether another header changes nothing.
-    cuts: tuple[bytes, ...] = ()  # Before these bytes a piece may end that looks like a whole one.
+    cuts: tuple[bytes, ...] = ()  # A piece that looks complete may end before these bytes.
 
     @property
     def is_head(self) -> bool:
@@ -54,12 +54,11 @@ class Request:
         return f"{shown[:_SHOWN_BYTES]!r}{cut}"
 
     def data(self, *, with_more: bool = False) -> bytes:
-        """All bytes."""
         headers = (MORE, *self.headers) if with_more and self.takes_more else self.headers
         return b"".join(b"%b\r\n" % line for line in (self.line, *headers, b"")) + self.body
 
     def edges(self) -> list[int]:
-        """Where a piece may end, for the parser to see what it does with it."""
+        """The positions at which a piece may end, for tests of the parser."""
         data = self.data()
         found = {len(data) - len(self.body), len(data), len(self.line) + 2}
         found |= {data.find(cut) for cut in self.cuts}
@@ -70,9 +69,9 @@ Plan = tuple[Request, ...]
 
 
 def plan_of(random: Random, kind: str, number: int) -> Plan:
-    """What one connection sends to a store of a kind (`stores`, `windows`).
+    """The plan of one connection to a store of a kind (`stores`, `windows`).
 
-    Each plan has one strange request: the numbers go through all of them, far ones in turn.
+    Each plan has one strange request; consecutive numbers choose very different ones.
     """
     drawn = [_request(random, kind) for _ in range(random.randint(1, 5))]
     strange = [request for make in _STRANGE for request in make(random)]
@@ -82,7 +81,7 @@ def plan_of(random: Random, kind: str, number: int) -> Plan:
 
 
 def _of_windows(request: Request) -> Request:
-    """The same to a store of windows, which has no single rows."""
+    """The same request to a store of windows, which has no single rows."""
     line, body, *cuts = (
         data.replace(POINT, WINDOWS) for data in (request.line, request.body, *request.cuts)
     )
@@ -91,7 +90,7 @@ def _of_windows(request: Request) -> Request:
         header.replace(POINT, WINDOWS).replace(*(sizes if request.cuts else (b"", b"")))
         for header in request.headers
     )
-    # It has no batch gets, and no tag for many rows.
+    # It has no batch gets, and no entity tags for many rows.
     is_known = line.startswith(b"GET ") and request.status != 304
     status = request.status if is_known else None
     return replace(request, line=line, headers=headers, body=body, status=status, cuts=tuple(cuts))
@@ -165,7 +164,7 @@ def _elsewhere(random: Random) -> Request:
 
 
 def _spelled(random: Random) -> list[Request]:
-    """Targets that mean the same as others, or look as if they did."""
+    """Targets that mean the same as others, or only look so."""
     return [replace(_get(random, target), is_whole=target.isascii()) for target in _SPELLINGS]
 
 
@@ -199,7 +198,7 @@ _SPELLINGS = (
 
 
 def _asking(random: Random) -> list[Request]:
-    """Requests that ask for something unusual, and are answered all the same."""
+    """Requests that ask for something unusual, and are answered."""
     key = _key(random)
     plain = _get(random, POINT + key.encode(), 200, key)
     target = plain.line.split(b" ")[1]
@@ -235,7 +234,7 @@ def _chunked(random: Random, key: str) -> Request:
 
 
 def _last(random: Random, *, is_closing: bool) -> Request:
-    """What comes behind all else: one request that may be eaten by a body, one that closes."""
+    """The last requests: one that a body may swallow, and one that closes."""
     key = _key(random)
     if not is_closing:
         return _get(random, POINT + key.encode(), 200, key)
@@ -243,11 +242,11 @@ def _last(random: Random, *, is_closing: bool) -> Request:
     return Request(b"GET %b HTTP/1.1" % (POINT + key.encode()), headers, b"", 200, (key,))
 
 
-# --- Requests that are strange: a limit, a length, a hidden request
+# --- Strange requests: limits, lengths, hidden requests
 
 
 def _of_length(_: Random) -> list[Request]:
-    """Lengths that parsers have read in two ways."""
+    """Lengths that parsers interpret differently."""
     body = b'{"keys":["k1"]}'
     return [
         Request(line, (b"Host: pod", *lines), body, is_whole=False)
@@ -293,7 +292,7 @@ _LENGTHS: tuple[tuple[bytes, ...], ...] = (
 
 
 def _of_chunks(_: Random) -> list[Request]:
-    """Chunks that are none."""
+    """Invalid chunks."""
     headers = (b"Host: pod", b"Transfer-Encoding: chunked")
     line = b"POST %b HTTP/1.1" % BATCH
     return [Request(line, headers, body, is_whole=False) for body in _CHUNKS]
@@ -314,7 +313,7 @@ _CHUNKS = (
 
 
 def _of_line(_: Random) -> list[Request]:
-    """Request lines and line ends that parsers have read in two ways."""
+    """Request lines and line ends that parsers interpret differently."""
     line = b"GET %bk3 HTTP/1.1" % POINT
     spelled = (
         line.replace(b"GET", b"get"),
@@ -347,12 +346,12 @@ def _hidden(random: Random) -> list[Request]:
     return [
         Request(b"POST %b HTTP/1.1" % BATCH, sized, body, 400, cuts=(body,)),
         Request(point, sized, body, 200, ("k5",), cuts=(body,)),
-        *[in_head] * 4,  # What comes before it matters, too.
+        *[in_head] * 4,  # The bytes before it matter, too.
     ]
 
 
 def _of_limits(_: Random) -> list[Request]:
-    """As many headers as there may be, as many bytes, and some more."""
+    """As many headers and bytes as the limits allow, and more."""
     host = b"Host: pod"
     found = []
     for count in (HEADERS_MAX - 1, HEADERS_MAX, HEADERS_MAX + 1, 2 * HEADERS_MAX):
@@ -372,7 +371,7 @@ def _limited(headers: tuple[bytes, ...], status: int) -> Request:
 
 
 def _closing(random: Random) -> list[Request]:
-    """The last one that is answered on its connection."""
+    """The last request that is answered on its connection."""
     key = _key(random)
     plain = _get(random, POINT + key.encode(), 200, key)
     long = b'{"keys":["%b"]}' % (b"a" * BODY_BYTES_MAX)

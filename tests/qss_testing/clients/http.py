@@ -1,4 +1,4 @@
-"""A plain HTTP client for tests: paths as they go on the wire, whole answers."""
+"""A plain HTTP client for tests: unchanged paths, complete answers."""
 
 import io
 import json
@@ -15,30 +15,27 @@ _LARGE_BYTES = 1024 * 1024  # aiohttp warns of larger bodies in one piece.
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     @property
     def media(self) -> str:
-        """The content type."""
         return self.headers.get("Content-Type", "")
 
     def json(self) -> Any:
-        """The body of a good answer."""
+        """The body of a successful answer."""
         assert self.status == 200, self.body
         return json.loads(self.body)
 
     def lines(self) -> list[Any]:
-        """The lines of a good stream."""
+        """The lines of a successful stream."""
         assert (self.status, self.media) == (200, NDJSON), self.body
         assert self.body.endswith(b"\n")
         return [json.loads(line) for line in self.body.splitlines()]
 
     def problem(self, status: int, code: str) -> dict[str, Any]:
-        """The problem of a refusal with this status and code."""
+        """The problem document of a refusal with this status and code."""
         problem: dict[str, Any] = json.loads(self.body)
         assert self.media == "application/problem+json"
         assert (self.status, problem["status"], problem["code"]) == (status, status, code), problem
@@ -48,25 +45,24 @@ class Answer:
 
 
 class Api:
-    """A pod's query port."""
+    """The query port of a pod."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
         self._url = url
 
     async def get(self, path: str, **headers: str) -> Answer:
-        """GET; a header's `_` stands for `-`."""
+        """GET; in a header's name `_` stands for `-`."""
         return await self.send("GET", path, None, headers)
 
     async def post(self, path: str, body: Any, **headers: str) -> Answer:
-        """POST of JSON, or of bytes as they are."""
+        """POST of JSON, or of bytes unchanged."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await self.send("POST", path, data, headers)
 
     async def send(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
     ) -> Answer:
-        """Any request."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         url = URL(self._url + path, encoded=True)
         body = io.BytesIO(data) if data and len(data) > _LARGE_BYTES else data
@@ -74,7 +70,7 @@ class Api:
             return Answer(response.status, response.headers, await response.read())
 
     async def rows(self, path: str) -> list[Any]:
-        """The rows of a scan that answers all of it."""
+        """The rows of a complete scan."""
         answer = (await self.get(path)).json()
         assert answer["cursor"] is None, answer
         assert all(one["end"] for one in answer["partitions"].values()), answer["partitions"]
@@ -82,5 +78,5 @@ class Api:
         return rows
 
     async def query(self, query: dict[str, Any], **members: Any) -> Any:
-        """An IQv2 request's good answer."""
+        """The successful answer to an IQv2 request."""
         return (await self.post("/state/query/words", {"query": query, **members})).json()

@@ -9,7 +9,7 @@ from typing import Any
 from qss_testing.pods.stores import Cluster
 
 Answer = tuple[bytes, dict[str, str], bytes]
-# Headers that are made anew for each answer, and the library's name.
+# Headers that differ between answers, and the library's name.
 OWN = ("date", "server")
 
 
@@ -25,7 +25,6 @@ class Connection:
         await self.writer.drain()
 
     async def answer(self) -> Answer:
-        """The next answer."""
         head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 10)).decode()
         first, *lines = head.strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}

@@ -13,14 +13,14 @@ from qss_core.model import Ordinal, StoreName
 from qss_operator.local.directory.state import StateDirectory
 from qss_operator.local.processes import ProcessId, is_alive
 
-# -P: names of modules beside the program must not hide those of libraries.
+# -P: modules beside the program must not hide libraries.
 FAKE_POD = (sys.executable, "-P", str(Path(__file__).parents[1] / "fakes" / "fake_pod.py"))
 REAL_POD = (sys.executable, "-m", "qss_store")
 STORE = StoreName("word-counts")
 
 
 def manifest(name: str = STORE, annotations: Any = None, **spec: Any) -> str:
-    """A store that the local cluster takes."""
+    """The resource of a store for the local cluster."""
     return yaml.dump(
         {
             "apiVersion": "queryablestate.dev/v1alpha1",
@@ -44,7 +44,7 @@ def manifest(name: str = STORE, annotations: Any = None, **spec: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a command left."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -53,7 +53,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Qss:
-    """Runs `qss` for one directory, with pods of one program; prefix: what starts `qss`."""
+    """Runs `qss` for one directory, with pods of one program; `prefix` starts `qss`."""
 
     directory: Path
     pod_command: tuple[str, ...] = FAKE_POD
@@ -79,7 +79,7 @@ class Qss:
         return self.run("up", str(file), "--detach", "--timeout", str(timeout_s), *self._pods())
 
     def start_up(self, *manifests: str) -> "subprocess.Popen[str]":
-        """`qss up` in the foreground of a process of its own."""
+        """`qss up` in the foreground of its own process."""
         file = self.write(*manifests or (manifest(),))
         return subprocess.Popen(
             self._command("up", str(file), *self._pods()), stdout=subprocess.PIPE, text=True
@@ -96,7 +96,7 @@ class Qss:
         return resource
 
     def pod(self, ordinal: int, store: StoreName = STORE) -> ProcessId | None:
-        """The process of a pod, if it lives."""
+        """The process of a pod, if it runs."""
         file = self.state.pod_directory(store, Ordinal(ordinal)) / "process.yaml"
         if not file.exists():
             return None
@@ -104,11 +104,11 @@ class Qss:
         return process if is_alive(process) else None
 
     def living_pods(self) -> list[ProcessId]:
-        """Every pod process that was recorded and lives."""
+        """All recorded pod processes that run."""
         return [process for process in self.state.processes() if is_alive(process)]
 
     def ready(self, store: StoreName = STORE) -> str:
-        """`ready` of the published status, without a command."""
+        """`ready` of the published status, read without a command."""
         status = self.state.read_status(store)
         return (status.ready if status else None) or ""
 

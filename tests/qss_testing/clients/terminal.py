@@ -10,14 +10,12 @@ from qss_testing.clients.qss_command import Finished
 
 
 class Terminal:
-    """Runs commands against the store, in this process."""
-
     def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
         self._url = url
         self._capture = capture
 
     def run(self, *arguments: str) -> Finished:
-        """With the store's URL, unless there is one already."""
+        """Runs a command, with the store's URL unless `arguments` have one."""
         url = () if "--url" in arguments else ("--url", self._url)
         with pytest.raises(SystemExit) as ended:
             main([*arguments, *url])
@@ -26,13 +24,13 @@ class Terminal:
         return Finished(code if isinstance(code, int) else 0, out, err)
 
     def json(self, *arguments: str) -> Any:
-        """The JSON that a command prints."""
+        """The JSON output of a command."""
         done = self.run(*arguments, "-o", "json")
         assert (done.code, done.err) == (0, ""), done.err
         return json.loads(done.out)
 
     def refused(self, code: int, *arguments: str) -> str:
-        """What a command that fails says, in one line."""
+        """The error of a command that fails, which is one line."""
         done = self.run(*arguments)
         assert done.code == code, (done.out, done.err)
         assert done.out == ""

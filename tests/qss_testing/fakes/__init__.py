@@ -1,1 +1,1 @@
-"""What stands in for the world: clocks, API servers, clusters and pods in memory."""
+"""Fakes: clocks, API servers, clusters and pods in memory."""

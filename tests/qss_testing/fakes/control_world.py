@@ -1,4 +1,4 @@
-"""A store's world in memory: the resource, its pods and their disks, as values and as ports."""
+"""A store's environment in memory: the resource, its pods and their disks."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -98,15 +98,15 @@ class SimulatedPod:
     if_silent: str | None = None
     store_id: StoreId | None = None
     held: tuple[PartitionConfiguration, ...] = ()
-    written: set[int] = field(default_factory=set)  # Partitions whose replica here has entries.
+    written: set[int] = field(default_factory=set)  # Partitions with entries in this pod.
     state: str = "serving"
     format: str | None = None
-    # Rows of older formats that its replicas hold, by partition.
+    # Rows of older formats in its replicas, by partition.
     migrations: dict[int, MigrationReport] = field(default_factory=dict)
-    # How far its replicas make their indexes, by partition.
+    # The progress of index builds in its replicas, by partition.
     indexes: dict[int, IndexReport] = field(default_factory=dict)
     is_opening: bool = False
-    # Of partitions that are behind: the sequence that was completed. Of lost ones: why.
+    # For partitions that are behind: the completed sequence. For lost partitions: the reason.
     behind: dict[int, int] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
     damaged: set[int] = field(default_factory=set)
@@ -197,7 +197,7 @@ class SimulatedPod:
     def accept_loss(
         self, partition: PartitionId, epoch: Epoch, assignment: StoreAssignment | None
     ) -> None:
-        """Goes on, as a pod does."""
+        """Accepts a loss like a pod."""
         if assignment is not None and self.store_id is None:
             self.take(assignment)
             self.lost = {
@@ -214,7 +214,7 @@ class SimulatedPod:
 
 @dataclass(kw_only=True)
 class World:
-    """Everything that exists. It is also the ports Resources, Cluster, Pods and Clock."""
+    """All objects. It also implements the ports Resources, Cluster, Pods and Clock."""
 
     resource: StoreResource
     pods: list[SimulatedPod] = field(default_factory=list)
@@ -257,7 +257,7 @@ class World:
         )
 
     def apply(self, step: Step) -> None:
-        """Do a step as the reconciler does."""
+        """Performs a step like the reconciler."""
         match step:
             case SetReplicas():
                 self.scale(step.replicas)
@@ -277,7 +277,7 @@ class World:
                 assert_never(step)
 
     def settle(self, rounds_max: int = 10) -> None:
-        """Plan and apply until nothing is left to do."""
+        """Plans and applies until no step is left."""
         for _ in range(rounds_max):
             steps = plan(self.observation())
             if not steps:

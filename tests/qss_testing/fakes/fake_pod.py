@@ -1,4 +1,4 @@
-"""A pod program that speaks the control API and stores nothing but its assignment.
+"""A pod program with the control API, which stores only its assignment.
 
 `--fail-while FILE` makes it end with exit code 3 as long as that file exists.
 """
@@ -18,7 +18,7 @@ from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 
 
 class FakePod:
-    """The state of one pod: its assignment, kept in its data directory."""
+    """The state of one pod: its assignment, stored in its data directory."""
 
     def __init__(self, store: StoreName, ordinal: Ordinal, data: Path, incarnation: str) -> None:
         self._store = store

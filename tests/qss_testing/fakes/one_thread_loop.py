@@ -1,8 +1,8 @@
-"""An event loop without other threads: what would run in one runs in its own, in a turn of its own.
+"""An event loop without other threads: work for a thread runs in a turn of the loop.
 
-A hand-over to a thread costs more than what a simulated disk does, and who comes first then follows
-from the machine. Here others have their turns before the work, and after it before its result is
-known: what threads may lead to happens in each run alike.
+A switch to a thread takes longer than a simulated disk, and then the machine decides the order.
+Here other tasks get a turn before the work, and another one before its result is known, so every
+run has the same order.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class OneThreadLoop(uvloop.Loop):
-    """The loop that pods have."""
+    """The event loop of the pods."""
 
     def run_in_executor(  # type: ignore[override]  # uvloop's own gives a future, too.
         self,
@@ -25,7 +25,7 @@ class OneThreadLoop(uvloop.Loop):
         func: Callable[[*Arguments], Result],
         *args: *Arguments,
     ) -> "asyncio.Future[Result]":
-        """Whichever executor it would be."""
+        """Runs the work for any executor."""
         done: asyncio.Future[Result] = self.create_future()
         self.call_soon(self._run, done, func, args)
         return done
@@ -36,7 +36,7 @@ class OneThreadLoop(uvloop.Loop):
         func: Callable[[*Arguments], Result],
         args: tuple[*Arguments],
     ) -> None:
-        """Also where nobody waits for it any more: a thread would have begun."""
+        """Runs even without a waiting task: a thread would have begun."""
         try:
             result = func(*args)
         except (KeyboardInterrupt, SystemExit):
@@ -47,7 +47,7 @@ class OneThreadLoop(uvloop.Loop):
             self.call_soon(_tell, done, result)
 
 
-# Where the waiting task was cancelled, nobody is told.
+# If the waiting task was cancelled, the result is dropped.
 
 
 def _tell(done: "asyncio.Future[Result]", result: Result) -> None:

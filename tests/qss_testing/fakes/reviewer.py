@@ -1,4 +1,4 @@
-"""A toy API server that reviews tokens and rights, on a thread of its own."""
+"""A toy API server that reviews tokens and rights, in its own thread."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from qss_store.runtime.clock import SystemClock
 from qss_testing.fakes.toy_api_server import ToyApiServer
 from qss_testing.fakes.toy_objects import Object, RefusalError
 
-AUDIENCE = "queryablestate.dev/shop/words"  # Of the store that tests guard.
+AUDIENCE = "queryablestate.dev/shop/words"  # That of the guarded store.
 COMMON = "queryablestate.dev"
 OWN_TOKEN = "own"
 
@@ -26,7 +26,7 @@ def make_token(
     expires_in_s: int | None = 3600,
     serial: int = 0,
 ) -> str:
-    """A JWT that only a toy believes; `account` is a service account's full name."""
+    """A JWT that only toys accept; `account` is a service account's full name."""
     claims: dict[str, Any] = {"sub": account, "jti": serial}
     if audience is not None:
         claims["aud"] = [audience]
@@ -41,7 +41,7 @@ def _base64(data: bytes) -> str:
 
 @dataclass(slots=True)
 class Reviewer:
-    """Who has which rights: by account, (subresource, verb, namespace, store)."""
+    """The rights of accounts: by account, (subresource, verb, namespace, store)."""
 
     rights: dict[str, set[tuple[str, str, str, str]]]
     server: ToyApiServer = field(default_factory=lambda: ToyApiServer(token=OWN_TOKEN))
@@ -69,29 +69,29 @@ class Reviewer:
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """On the server's thread."""
+        """Runs the work in the server's thread."""
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def go_away(self) -> None:
-        """Nobody listens."""
+        """Stops listening."""
         self.run(self.server.stop_listening())
 
     def come_back(self) -> None:
-        """On the same port."""
+        """Listens on the same port again."""
         self.run(self.server.listen())
 
     def flags(self, directory: Path) -> tuple[str, ...]:
-        """What a pod needs to ask it."""
+        """The arguments with which a pod uses this server."""
         directory.mkdir()
         (directory / "token").write_text(OWN_TOKEN)
         return "--kubernetes-api", self.server.url, "--kubernetes-credentials", str(directory)
 
     def asked(self, kind: str) -> list[Any]:
-        """The specs of reviews of this kind, as they came."""
+        """The specs of the received reviews of this kind."""
         return [one.body["spec"] for one in self.server.asked if one.body["kind"] == kind]
 
     def refuse(self, token: str) -> None:
-        """Reviews of this token are answered with an error, as flow control does, for good."""
+        """Reviews of this token fail from now on, like those that flow control refuses."""
         self._refused.add(token)
 
     def _review(self, body: Object) -> Object:

@@ -1,4 +1,4 @@
-"""The other pods of a store as a transport that does what a test says; only pod 0 is real."""
+"""A transport that simulates the other pods of a store; only pod 0 is real."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,9 +34,9 @@ QUICK = Settings(finish_timeout_s=0.2, peer_timeout_s=2.0, compare_timeout_s=0.1
 
 
 class ScriptedPods:
-    """Carries messages to pods that do not exist: it says yes, or what `reply` says.
+    """Answers messages to pods that do not exist: with success, or by `reply`.
 
-    `asked` has (host, path, message) of all requests, in their order.
+    `asked` has (host, path, message) of all requests in order.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,6 @@ class ScriptedPods:
         self.reply: Reply = yes
 
     async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
-        """A request to another pod."""
         host, _, path = url.removeprefix("http://").partition("/")
         self.asked.append((host, path.rpartition("/")[2], message))
         answer: Answer = await self.reply(message)  # type: ignore[assignment]
@@ -55,7 +54,7 @@ class ScriptedPods:
         return [message for _, to, message in self.asked if to == path]
 
     def fail(self, kind: type[Message], error: StoreError, times: int = 10**6) -> None:
-        """Messages of a kind fail so many times; all others are answered by yes."""
+        """Messages of a kind fail so many times; all others succeed."""
         left = times
 
         async def reply(message: Message) -> PartitionsAnswer:
@@ -69,12 +68,12 @@ class ScriptedPods:
 
 
 async def yes(message: Message) -> PartitionsAnswer:
-    """What a pod says that has no objection."""
+    """The answer of a pod without objections."""
     return PartitionsAnswer(partitions=dict.fromkeys(message.epochs))
 
 
 async def never(_: Message) -> PartitionsAnswer:
-    """What a pod says that hangs."""
+    """The answer of a pod that hangs."""
     await asyncio.Event().wait()
     raise AssertionError("nobody sets the event")
 
@@ -116,7 +115,6 @@ async def open_run(coordinator: CoordinatorService, run: str = "run") -> WriterO
 
 
 def commit_request(batch: int, generation: int = 1) -> CommitRequest:
-    """A commit without chunks."""
     position = {"in": {"0": batch}}
     return CommitRequest(
         generation=generation, chunks={}, position=position, fingerprint=f"print-{batch}"
@@ -124,7 +122,7 @@ def commit_request(batch: int, generation: int = 1) -> CommitRequest:
 
 
 def rows_of(definition: StoreDefinition, partition: int) -> Slice:
-    """One row of a partition, as a commit carries it."""
+    """One row of a partition, for a commit that carries rows."""
     columns = {
         "key": pa.array([b"k%d" % partition], pa.binary()),
         "value": pa.array([b"1"], pa.binary()),

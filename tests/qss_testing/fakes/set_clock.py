@@ -1,22 +1,19 @@
-"""A clock that the test turns."""
+"""A clock that the test sets."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class SetClock:
-    """The clocks of a pod that does no work; it stands still until `now_s` is changed."""
+    """The clocks of an idle pod; the time is `now_s` until a test changes it."""
 
     now_s: float = 1_000_000.0
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
         return int(self.now_s * 1000)
 
     def monotonic(self) -> float:
-        """Seconds."""
         return self.now_s
 
     def cpu_s(self) -> float:
-        """Seconds."""
         return 0.0

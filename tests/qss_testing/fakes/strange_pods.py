@@ -1,4 +1,4 @@
-"""Pods that are not what they should be: servers that hang, break off, or answer nonsense."""
+"""Servers in place of pods that hang, break off, or send nonsense."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class StrangePod:
-    """Its port, the requests that it got, and how many callers left without an answer."""
+    """Its port, its received requests, and the number of callers that left without an answer."""
 
     port: int = 0
     requests: list[bytes] = field(default_factory=list)
@@ -17,7 +17,7 @@ class StrangePod:
 
 @asynccontextmanager
 async def strange_pod(answer: bytes | None) -> AsyncIterator[StrangePod]:
-    """Listens; sends `answer` to each request and closes, or with None never says a word."""
+    """Listens; sends `answer` to each request and closes, or with None sends nothing."""
     pod = StrangePod()
     writers: list[asyncio.StreamWriter] = []
 
@@ -32,7 +32,7 @@ async def strange_pod(answer: bytes | None) -> AsyncIterator[StrangePod]:
                 writer.write(answer)
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # Whoever asked went away: some tests want just that.
+            pass  # The caller went away, as some tests intend.
         finally:
             writer.close()
 
@@ -48,7 +48,7 @@ async def strange_pod(answer: bytes | None) -> AsyncIterator[StrangePod]:
 
 
 def http_answer(status: int, media: str, body: bytes, *, length: int | None = None) -> bytes:
-    """The bytes of an answer; `length` may promise more than there is."""
+    """The bytes of an answer; `length` may exceed the body's."""
     promised = len(body) if length is None else length
     head = (
         f"HTTP/1.1 {status} Said\r\nContent-Type: {media}\r\nContent-Length: {promised}\r\n"

@@ -1,6 +1,6 @@
 """A toy API server over real HTTP: objects in dicts, and failures on demand.
 
-What is told with `next` happens to the next request that matches, as often as was said.
+The methods `next_...` affect the next matching requests, as often as given.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Act = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request as it came."""
+    """A received request."""
 
     method: str
     path: str
@@ -33,16 +33,16 @@ class Asked:
 
 @dataclass(slots=True)
 class Trouble:
-    """Something to do in place of an answer."""
+    """An action in place of an answer."""
 
-    word: str  # Of "GET /api/v1/...".
+    word: str  # A part of "GET /api/v1/...".
     act: Act
     times: int
 
 
 @dataclass(slots=True)
 class ToyApiServer:
-    """Listens on loopback while the block runs."""
+    """Listens on the loopback inside the block."""
 
     token: str | None = None
     objects: ToyObjects = field(default_factory=ToyObjects)
@@ -58,7 +58,6 @@ class ToyApiServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
@@ -74,7 +73,7 @@ class ToyApiServer:
         await self.stop_listening()
 
     async def listen(self) -> None:
-        """Also again, on the same port."""
+        """Listens; a second call uses the same port."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -82,7 +81,7 @@ class ToyApiServer:
         await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
 
     async def stop_listening(self) -> None:
-        """Connections are refused from now on, and those that are open end."""
+        """Refuses connections from now on, and ends open ones."""
         self.release()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -102,7 +101,7 @@ class ToyApiServer:
         path.write_text(json.dumps(document))
         return path
 
-    # --- What a test says
+    # --- Set by the test
 
     def next_answer(
         self,
@@ -115,7 +114,7 @@ class ToyApiServer:
         headers: dict[str, str] | None = None,
         **details: Any,
     ) -> None:
-        """A failure, of which nothing is done."""
+        """Refuses the request, without carrying it out."""
         refusal = RefusalError(status, reason, message, **details)
 
         async def act(_: web.Request) -> web.StreamResponse:
@@ -124,7 +123,7 @@ class ToyApiServer:
         self._troubles.append(Trouble(word, act, times))
 
     def next_bytes(self, status: int, body: bytes, *, word: str = "", times: int = 1) -> None:
-        """Bytes that no API server would send."""
+        """Sends bytes that no API server would send."""
 
         async def act(_: web.Request) -> web.StreamResponse:
             return web.Response(status=status, body=body)
@@ -132,7 +131,7 @@ class ToyApiServer:
         self._troubles.append(Trouble(word, act, times))
 
     def next_hangs(self, word: str = "", times: int = 1, *, after_bytes: bytes = b"") -> None:
-        """No answer, or only its beginning, until `release`."""
+        """Sends no answer, or only its beginning, until `release`."""
 
         async def act(request: web.Request) -> web.StreamResponse:
             response = web.StreamResponse(headers={"Content-Length": "1000000"})
@@ -147,7 +146,7 @@ class ToyApiServer:
         self._troubles.append(Trouble(word, act, times))
 
     def next_is_cut(self, word: str = "", times: int = 1, *, after_bytes: bytes = b"") -> None:
-        """The connection ends before the answer, or in the middle of it."""
+        """Ends the connection before the answer, or in the middle of it."""
 
         async def act(request: web.Request) -> web.StreamResponse:
             if after_bytes:
@@ -159,7 +158,7 @@ class ToyApiServer:
         self._troubles.append(Trouble(word, act, times))
 
     def next_answer_is_lost(self, word: str = "", times: int = 1) -> None:
-        """The request is done, and nobody hears of it."""
+        """Carries out the request, and loses the answer."""
 
         async def act(request: web.Request) -> web.StreamResponse:
             await self._answer(request)
@@ -168,14 +167,14 @@ class ToyApiServer:
         self._troubles.append(Trouble(word, act, times))
 
     def release(self) -> None:
-        """Ends what hangs."""
+        """Ends hanging requests."""
         self._released.set()
 
     def forget(self) -> None:
-        """Drops the troubles that did not happen yet."""
+        """Drops the actions that have not happened."""
         self._troubles.clear()
 
-    # --- What it does with a request
+    # --- Handling a request
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -221,7 +220,7 @@ class ToyApiServer:
         return web.json_response(self._changed(request, place, body))
 
     def _issued(self, place: Place, body: Object) -> Object:
-        """A TokenRequest, answered."""
+        """A TokenRequest with its token."""
         account = f"system:serviceaccount:{place.namespace}:{place.name}"
         (audience,) = body["spec"]["audiences"]
         return {**body, "status": {"token": self.issue(account, audience)}}

@@ -1,4 +1,4 @@
-"""A toy cluster: the toy API server, what controllers and kubelets would do, and pods in memory."""
+"""A toy cluster: the toy API server, simulated controllers and kubelets, pods in memory."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -44,7 +44,7 @@ SPEC: Object = {
 
 
 class TurnedClock(SystemClock):
-    """Ahead of the machine's clock."""
+    """A clock ahead of the machine's clock."""
 
     ahead_s = 0.0
 
@@ -59,7 +59,7 @@ class ToyCluster:
     server: ToyApiServer
     disks: dict[str, SimulatedPod] = field(default_factory=dict)
     is_leader: bool = True
-    refused: str | None = None  # What the API server says to a StatefulSet that makes a pod.
+    refused: str | None = None  # The API server's refusal of pods that a StatefulSet makes.
     clock: TurnedClock = field(default_factory=TurnedClock)
     store_loop: StoreLoop = field(init=False)
     shared: StoreContext = field(init=False)
@@ -101,7 +101,7 @@ class ToyCluster:
         return [one["metadata"]["name"] for one in page["items"]]
 
     def edit(self, kind: Kind, name: str, patch: Object) -> None:
-        """A change by another hand, which the watch tells."""
+        """Changes an object like another client; the watch reports it."""
         found = self.server.objects.patch(self.place(kind, name), patch)
         if "spec" in patch and kind in (STORES, STATEFUL_SETS):
             generation = found["metadata"].get("generation", 1) + 1
@@ -115,7 +115,7 @@ class ToyCluster:
         self.tell(kind, name)
 
     def tell(self, kind: Kind, name: str) -> None:
-        """What the watch would bring."""
+        """Reports an object like a watch."""
         found = self.find(kind, name)
         version = found["metadata"]["resourceVersion"] if found is not None else None
         self.store_loop.changed(kind, name, version)
@@ -134,7 +134,7 @@ class ToyCluster:
     # --- Controllers and kubelets
 
     def control(self) -> None:
-        """Brings pods to what the StatefulSet says, once."""
+        """Does the controllers' work once: makes the pods of the StatefulSet."""
         found = self.find(STATEFUL_SETS, STORE)
         replicas = found["spec"]["replicas"] if found is not None else 0
         if found is not None:
@@ -174,7 +174,7 @@ class ToyCluster:
         self.tell(STATEFUL_SETS, STORE)
 
     def _adopt(self, found: Object, name: str) -> None:
-        """A set that was made again takes over the pods of the one before."""
+        """Lets a set that was made again take over the pods of the old set."""
         owners = controlled_by(found)
         if self.get(PODS, name)["metadata"].get("ownerReferences") != owners:
             self.edit(PODS, name, {"metadata": {"ownerReferences": owners}})
@@ -222,7 +222,7 @@ class ToyCluster:
     # --- Rounds
 
     async def settle(self, rounds_max: int = 40) -> str:
-        """Rounds, with the controllers' work between them, until three of them asked nothing."""
+        """Runs rounds and controllers until three rounds in a row need nothing."""
         quiet = 0
         for _ in range(rounds_max):
             asked = len(self.server.asked)
@@ -235,11 +235,11 @@ class ToyCluster:
         raise AssertionError(f"not settled after {rounds_max} rounds: {result}")
 
     def pass_pauses(self) -> None:
-        """What was refused is due again."""
+        """Lets refused actions be due again."""
         self.clock.ahead_s += 60.0
 
     def forget_publish_pace(self) -> None:
-        """A status may be published each second: the next round is a second later."""
+        """Lets a second pass, after which the next status may be published."""
         reconciler = self.store_loop.reconciler
         if reconciler is not None:
             reconciler.published_at_s = None

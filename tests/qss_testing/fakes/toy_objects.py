@@ -1,7 +1,7 @@
 """Kubernetes objects in a dict: versions, preconditions, patches, pages. No schema, no rights.
 
-It answers as the real API server does where the operator depends on it: a write that changes
-nothing gives no new version, a deletion waits for finalizers, an expired page is 410.
+It behaves like the real API server where the operator depends on it: a write without a change makes
+no new version, a deletion waits for finalizers, an expired page is 410.
 """
 
 import copy
@@ -16,7 +16,7 @@ TIME = "2026-11-21T00:00:00Z"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a path names."""
+    """The parts of a path."""
 
     group: str
     namespace: str | None
@@ -26,7 +26,7 @@ class Place:
 
     @property
     def key(self) -> tuple[str, str | None, str, str | None]:
-        """Where the object is kept."""
+        """The key of the object."""
         return self.group, self.namespace, self.plural, self.name
 
 
@@ -37,7 +37,7 @@ _PATH = re.compile(
 
 
 def place_of(path: str) -> Place | None:
-    """None for what is no path of objects."""
+    """The place of a path; None for other paths."""
     found = _PATH.fullmatch(path)
     if found is None:
         return None
@@ -46,7 +46,7 @@ def place_of(path: str) -> Place | None:
 
 
 class RefusalError(Exception):
-    """A failure, as the API server words it."""
+    """A failure in the API server's words."""
 
     def __init__(self, code: int, reason: str, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -64,8 +64,6 @@ class RefusalError(Exception):
 
 @dataclass(slots=True)
 class ToyObjects:
-    """All objects of a cluster."""
-
     objects: dict[tuple[str, str | None, str, str | None], Object] = field(default_factory=dict)
     version: int = 100
     made: int = 0
@@ -123,7 +121,7 @@ class ToyObjects:
         return self._store(place, merged(held, body))
 
     def apply(self, place: Place, body: Object) -> Object:
-        """As a merge: a toy that knows no owners of fields."""
+        """A merge: the toy has no owners of fields."""
         uid = body["metadata"].get("uid")
         held = self.objects.get(place.key)
         if uid is not None and held is None:
@@ -167,7 +165,7 @@ class ToyObjects:
 
 
 def merged(held: Any, patch: Any) -> Any:
-    """RFC 7396."""
+    """The merge of RFC 7396."""
     if not isinstance(patch, dict):
         return patch
     result = dict(held) if isinstance(held, dict) else {}

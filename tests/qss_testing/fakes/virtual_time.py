@@ -1,6 +1,6 @@
-"""An event loop whose time passes only while all of its tasks wait: hours take milliseconds.
+"""An event loop whose time advances only while all tasks wait, so hours take milliseconds.
 
-For code without input and output; sleeps, timeouts and the loop's own clock agree.
+For code without I/O; sleeps, timeouts and the loop's clock agree.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class _Selector(selectors.DefaultSelector):
-    """Does not wait, but tells how long it would have."""
+    """Adds the time that it would have waited, and does not wait."""
 
     now_s = 0.0
 
@@ -26,7 +26,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Starts at second 0."""
+    """A loop that starts at second 0."""
 
     def __init__(self) -> None:
         self._virtual = _Selector()
@@ -37,7 +37,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The running loop's time; `skew` is how wrong its time of day is."""
+    """The running loop's time; `skew` is the error of its time of day."""
 
     def __init__(self, *, skew: timedelta = timedelta()) -> None:
         self._skew = skew
@@ -52,6 +52,5 @@ class LoopClock:
 
 
 def run_in_virtual_time(work: Coroutine[Any, Any, Result]) -> Result:
-    """Runs it to its end."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(work)

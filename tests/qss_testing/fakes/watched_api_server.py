@@ -1,4 +1,4 @@
-"""The toy API server as kopf needs it: discovery, and watches that stay open."""
+"""The toy API server with the parts that kopf needs: discovery, and watches that stay open."""
 
 import asyncio
 import json
@@ -16,13 +16,13 @@ _NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
 
 @dataclass
 class WatchedApiServer(ToyApiServer):
-    """Watches hear what `announce` says; a namespace can be forbidden."""
+    """Watches report the changes of `announce`; a namespace can be forbidden."""
 
     forbidden: set[str] = field(default_factory=set)
     _open: list[tuple[Place, "asyncio.Queue[Object]"]] = field(default_factory=list)
 
     def announce(self, event: str, kind: Kind, body: Object) -> None:
-        """Has all watches of that kind and namespace tell of it."""
+        """Sends a change to all watches of that kind and namespace."""
         for place, queue in self._open:
             if (place.plural, place.namespace) == (kind.plural, body["metadata"]["namespace"]):
                 queue.put_nowait({"type": event, "object": body})
@@ -32,7 +32,7 @@ class WatchedApiServer(ToyApiServer):
         return any((one.plural, one.namespace) == (kind.plural, namespace) for one, _ in self._open)
 
     def forbid(self, namespace: str) -> None:
-        """Nothing of the namespace may be looked at any more; its watches end."""
+        """Forbids the namespace; its watches end."""
         self.forbidden.add(namespace)
         for place, queue in self._open:
             if place.namespace == namespace:
@@ -64,8 +64,8 @@ class WatchedApiServer(ToyApiServer):
 
 
 def _discovered(path: str) -> web.Response:
-    """What the API server says that it has."""
-    # kopf waits until it has heard of the last two, though it looks at none of them.
+    """The kinds that the API server serves."""
+    # kopf waits for the last two, though it reads neither.
     kinds = (STORES, *CHILDREN, CUSTOM_RESOURCE_DEFINITIONS, _NAMESPACES)
     groups = sorted({(kind.group, kind.version) for kind in kinds if kind.group})
     if path == "/api":

@@ -1,1 +1,1 @@
-"""What goes wrong on purpose: disks, networks, volumes, slow readers, and mends taken back."""
+"""Faults: disks, networks, volumes, slow readers, and fixes that are taken out again."""

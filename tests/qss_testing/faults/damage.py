@@ -1,4 +1,4 @@
-"""A pod one of whose databases takes no writes."""
+"""A pod with a database that refuses writes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ SPOILT = PartitionId(1)
 
 @asynccontextmanager
 async def spoilt_cluster(directory: Path) -> AsyncIterator[WriteCluster]:
-    """One pod, one of whose databases takes no writes: RocksDB has met damage in the background."""
+    """One pod, one of whose databases can refuse writes like RocksDB after it met damage."""
     faults = Faults()
     async with cluster_of(directory, pods=1) as cluster:
         await cluster.stop_pod(0)
@@ -34,7 +34,7 @@ async def spoilt_cluster(directory: Path) -> AsyncIterator[WriteCluster]:
 
 
 def spoil(cluster: WriteCluster, *, is_spoilt: bool) -> None:
-    """Whether it takes writes; one that was begun anew does."""
+    """Sets whether the database refuses writes; a reopened database does not."""
     engine = cluster.replica(SPOILT).engine
     assert isinstance(engine, SpoiltWhenTold)
     engine.is_spoilt = is_spoilt

@@ -1,8 +1,8 @@
-"""Pods in one process over engines that outlive them, and a network that misbehaves by a seed.
+"""Pods in one process, over engines that outlive them, and a network with random faults.
 
-The services are the real ones (Pod, Replica, Batches, Coordination); only the wire between them and
-the volumes are replaced. A pod that crashes loses its process, at whatever it was waiting for, and
-keeps its engines.
+The services are the real ones (Pod, Replica, Batches, Coordination); only the transport between
+them and the volumes are replaced. A pod that crashes loses its process at any await, and keeps its
+engines.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ SETTINGS = Settings(finish_timeout_s=2.0, peer_timeout_s=2.0)
 def make_assignment(
     partitions: int, pods: int, settings: StoreSettings | None = None
 ) -> StoreAssignment:
-    """Every partition on one pod, in turn, in epoch 1."""
+    """An assignment in epoch 1 with each partition on one pod, in turn."""
     return StoreAssignment(
         definition=StoreDefinition(
             name=STORE,
@@ -87,23 +87,22 @@ def make_assignment(
 
 
 class FaultyNetwork:
-    """Carries messages between services, and loses, repeats and delays them."""
+    """Carries messages between services; loses, repeats and delays some."""
 
     def __init__(self, random: Random, fault_rate: float) -> None:
-        """`fault_rate` is the chance of each fault on each way."""
+        """`fault_rate` is the probability of each fault in each direction."""
         self.random = random
         self.fault_rate = fault_rate
         self.services: dict[str, Services] = {}
         self._late: set[asyncio.Task[None]] = set()
 
     async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
-        """A request between pods."""
         host, path = url.removeprefix("http://").split("/", 1)
         answer: Answer = await self.carry(host, lambda services: services.handle(path, message))
         return answer
 
     async def carry(self, host: str, deliver: Callable[["Services"], Awaitable[Any]]) -> Any:
-        """One exchange; UnreachableError where the request or its answer is lost."""
+        """One exchange. Raises UnreachableError if the request or its answer is lost."""
         for _ in range(self.random.randrange(4)):
             await asyncio.sleep(0)
         self._may_lose(host)
@@ -121,7 +120,7 @@ class FaultyNetwork:
             raise UnreachableError(f"a message to or from {host} was lost")
 
     def _deliver_later(self, host: str, deliver: Callable[["Services"], Awaitable[Any]]) -> None:
-        """A second copy, some time later, whose answer nobody reads."""
+        """Delivers a second copy some time later, and drops the answer."""
         turns = self.random.randrange(200)
 
         async def late() -> None:
@@ -147,7 +146,7 @@ class FaultyNetwork:
 
 
 class Services:
-    """One pod's process."""
+    """The process of one pod."""
 
     def __init__(
         self,
@@ -160,7 +159,7 @@ class Services:
         settings: Settings = SETTINGS,
         extensions: Extensions = NO_EXTENSIONS,
     ) -> None:
-        """What `open_engine` opens is the pod's volume."""
+        """`open_engine` opens the pod's volume."""
         config = PodConfig(
             store=STORE,
             ordinal=Ordinal(ordinal),
@@ -175,7 +174,7 @@ class Services:
         self._running: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Awaitable[Any]) -> Any:
-        """Does work that ends with this process."""
+        """Runs work that ends with this process."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._end)
@@ -189,10 +188,10 @@ class Services:
     def _end(self, task: "asyncio.Future[Any]") -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # Whoever asked may be gone, and that is no fault.
+            task.exception()  # The caller may be gone, which is no error.
 
     async def handle(self, path: str, message: object) -> Any:
-        """What the internal port does with it."""
+        """Handles a message like the internal port."""
         match message:
             case PrepareRequest():
                 return await self.batches.prepare(message)

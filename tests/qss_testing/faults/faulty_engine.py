@@ -71,20 +71,17 @@ class FaultyEngine:
         self._faults = faults
 
     def batch(self) -> Batch:
-        """An empty batch."""
         return self.inner.batch()
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
-        """Writes after a step."""
         self._faults.step()
         self.inner.write(batch, makes_room=makes_room)
 
     def mark(self) -> SyncedFiles | None:
-        """Marks without a step."""
         return self.inner.mark()
 
     def sync(self) -> None:
-        """Syncs after a step; it runs in a thread of its own."""
+        """Syncs after a step, in another thread."""
         if self._faults.counts_syncs:
             self._faults.step()
         self.inner.sync()
@@ -102,37 +99,29 @@ class FaultyEngine:
         self.inner.drop_family(family)
 
     def get(self, family: str, key: bytes) -> bytes | None:
-        """Reads."""
         return self.inner.get(family, key)
 
     def scan(
         self, family: str, *, lower: bytes | None = None, upper: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Reads."""
         return self.inner.scan(family, lower=lower, upper=upper)
 
     def snapshot(self, family: str) -> FamilyView:
-        """Reads."""
         return self.inner.snapshot(family)
 
     def families(self) -> frozenset[str]:
-        """Reads."""
         return self.inner.families()
 
     def compact_family(self, family: str, below: bytes) -> None:
-        """Changes nothing that anybody sees."""
         self.inner.compact_family(family, below)
 
     def approximate_count(self, family: str) -> int:
-        """Reads."""
         return self.inner.approximate_count(family)
 
     def size_bytes(self) -> int:
-        """Reads."""
         return self.inner.size_bytes()
 
     def close(self) -> None:
-        """Lets go of the files."""
         self.inner.close()
 
 

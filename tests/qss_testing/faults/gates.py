@@ -1,6 +1,6 @@
-"""A gate before a pod's internal port: requests can be held there, and answers lost.
+"""A gate in front of a pod's internal port, which can hold requests and lose answers.
 
-So a test can end a process at one exact point of an exchange between others.
+A test can thus end a process at an exact point of an exchange between others.
 """
 
 import http.client
@@ -15,10 +15,10 @@ _WAIT_MAX_S = 60.0
 
 
 class Gate:
-    """Passes requests on to one port, unless it is told otherwise."""
+    """Forwards requests to one port, except those that a test holds or loses."""
 
     def __init__(self, port: int) -> None:
-        """Listens on a port of its own, in a thread."""
+        """Listens on its own port, in a thread."""
         self.seen: list[str] = []
         self._port = port
         self._lock = threading.Lock()
@@ -32,7 +32,6 @@ class Gate:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -50,25 +49,25 @@ class Gate:
         self._thread.join()
         self._server.server_close()
 
-    # --- What a test says
+    # --- Set by the test
 
     def hold(self, word: str) -> None:
-        """The next request with that word in its path waits until `open` or `drop`."""
+        """Holds the next request with that word in its path until `open`."""
         self._arrived.clear()
         self._opened.clear()
         self._tell(word, before=self._wait, after=None)
 
     def lose_answer(self, word: str, then: Callable[[], None]) -> None:
-        """The next request with that word is answered; `then` is done, and nobody hears of it."""
+        """Forwards the next request with that word, calls `then`, and loses the answer."""
         self._arrived.clear()
         self._tell(word, before=None, after=then)
 
     def wait_for_arrival(self) -> None:
-        """Until the request that is held has come, or that whose answer is lost was answered."""
+        """Waits until the held request has come, or the answer to lose has come."""
         assert self._arrived.wait(_WAIT_MAX_S), f"no request with {self._word!r} came: {self.seen}"
 
     def open(self) -> None:
-        """Lets go what is held."""
+        """Releases the held request."""
         self._opened.set()
 
     def _tell(
@@ -81,10 +80,10 @@ class Gate:
         self._arrived.set()
         self._opened.wait(_WAIT_MAX_S)
 
-    # --- What it does with a request
+    # --- Handling a request
 
     def take(self, path: str) -> tuple[Callable[[], None] | None, Callable[[], None] | None]:
-        """What is to be done before and after this request is passed on."""
+        """The actions before and after this request is forwarded."""
         with self._lock:
             self.seen.append(path)
             if not self._word or self._word not in path:
@@ -95,7 +94,7 @@ class Gate:
     def ask(
         self, method: str, path: str, body: bytes, headers: dict[str, str]
     ) -> tuple[int, Message, bytes]:
-        """The pod's answer: status, headers, body. Raises OSError, HTTPException without one."""
+        """The pod's answer: status, headers, body. Raises OSError or HTTPException without one."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_WAIT_MAX_S)
         try:
             connection.request(method, path, body, headers)
@@ -105,7 +104,7 @@ class Gate:
             connection.close()
 
     def lost(self) -> None:
-        """Says that the answer to be lost has come."""
+        """Notes that the answer to lose has come."""
         self._arrived.set()
 
 
@@ -113,7 +112,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A connection that breaks off is what gates are for."""
+        """Ignores broken connections, which gates cause."""
 
 
 def _handler_of(gate: Gate) -> type[BaseHTTPRequestHandler]:
@@ -147,6 +146,6 @@ def _handler_of(gate: Gate) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PUT = _pass_on  # noqa: N815 the names are http.server's.
 
         def log_message(self, *_: object) -> None:
-            """Nothing is logged."""
+            """Logs nothing."""
 
     return Handler

@@ -1,7 +1,7 @@
-"""Mends that can be taken back: bugs that were real, for tests that have to find them.
+"""Fixes of real bugs that can be taken out, for checks of the tests.
 
-Each one names the lines that mend it and what stood there, or would do the same harm, and a test
-that fails without them. `make planted` runs every test with its mend taken out.
+Each one has the lines of the fix, lines that plant the bug or an equal one, and a test that must
+then fail. `make planted` runs every such test with its fix taken out.
 """
 
 import os
@@ -23,7 +23,7 @@ _TIMEOUT_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Lines of a file, and those in their place."""
+    """Lines of a file, and the lines that replace them."""
 
     file: str
     mended: str
@@ -32,11 +32,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A bug, by the rule that it breaks."""
+    """A bug, named by its effect."""
 
     name: str
     changes: tuple[Change, ...]
-    test: str  # A path of tests, with `::` and a name or `-k` words behind a space.
+    test: str  # A path of tests, with `::` and a name, or `-k` words after a space.
 
 
 PLANTS = (
@@ -248,9 +248,9 @@ PLANTS = (
 
 
 def plant(one: Plant, directory: Path) -> list[Path]:
-    """Copies the code with the mend taken out; what has to be found before the rest of it.
+    """Copies the code with the fix taken out; returns the directories for the import path.
 
-    AssertionError where the lines of the mend are not there exactly once.
+    Raises AssertionError unless the lines of the fix are there exactly once.
     """
     places = []
     for top in sorted({Path(change.file).parts[0] for change in one.changes}):
@@ -268,7 +268,7 @@ def plant(one: Plant, directory: Path) -> list[Path]:
 
 
 def is_found(one: Plant, directory: Path) -> bool:
-    """Whether the bug's test fails where the mend is taken out."""
+    """Whether the bug's test fails with the fix taken out."""
     path = [str(place) for place in plant(one, directory)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", one.test]
@@ -277,13 +277,13 @@ def is_found(one: Plant, directory: Path) -> bool:
             command, cwd=ROOT, env=environment, capture_output=True, timeout=_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return True  # It waits for what never comes.
+        return True  # The test waits for an event that the bug prevents.
     assert done.returncode in (0, 1), done.stdout.decode() + done.stderr.decode()
     return done.returncode == 1
 
 
 def run(plants: Iterable[Plant]) -> None:
-    """Takes every mend out in turn; ends with 1 where a test does not miss it."""
+    """Takes each fix out in turn; exits with 1 if a test does not notice one."""
     missed = []
     for one in plants:
         with tempfile.TemporaryDirectory() as directory:

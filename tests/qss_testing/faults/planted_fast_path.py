@@ -1,4 +1,4 @@
-"""Damages of the fast path, of one line each, that its fuzz has to find.
+"""Bugs of the fast path, of one line each, that its fuzz has to find.
 
 `make planted` runs the short fuzz with each of them in turn.
 """

@@ -1,7 +1,7 @@
-"""A proxy before the internal ports of some pods: it sees what writers ask, and acts at a point.
+"""A proxy in front of the internal ports of pods: it sees writers' requests, and acts on some.
 
-Addresses in the pods' answers are replaced by its own, so that a writer that found it stays with
-it. What it has passed on is kept, also where the writer never heard of it.
+It replaces the addresses in the pods' answers by its own, so that a writer stays with the proxy. It
+records every forwarded request, even if the writer got no answer.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ _BODY_BYTES_MAX = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class Watch:
-    """Something to do, once, when a request matches: before it is passed on, or after."""
+    """An action at the first matching request, before or after it is forwarded."""
 
-    pattern: re.Pattern[str]  # Of "PUT /changelog/stores/...".
+    pattern: re.Pattern[str]  # For "PUT /changelog/stores/...".
     act: Callable[[], object]
     after: bool
     loses_answer: bool
@@ -46,7 +46,7 @@ class Passed:
 
 @dataclass(slots=True)
 class WriterProxy:
-    """One listener for each pod; runs in a thread of its own until the block ends."""
+    """One listener for each pod, in its own thread, inside the block."""
 
     pods: Sequence[PodProcess]
     passed: list[Passed] = field(default_factory=list)
@@ -59,7 +59,7 @@ class WriterProxy:
 
     @property
     def url(self) -> str:
-        """Before the first pod's internal port."""
+        """The URL in front of the first pod's internal port."""
         return f"http://127.0.0.1:{self._ports[0]}"
 
     def watch(
@@ -70,7 +70,7 @@ class WriterProxy:
         after: bool = False,
         loses_answer: bool = False,
     ) -> None:
-        """Acts at the first request that matches; it may take its time: the request waits."""
+        """Acts at the first request that matches; the request waits for the action."""
         self._watches.append(Watch(re.compile(pattern), act, after, loses_answer))
 
     def __enter__(self) -> Self:
@@ -128,7 +128,7 @@ class WriterProxy:
         return handle
 
     async def _acted(self, name: str, *, after: bool) -> bool:
-        """Does the first thing that waits for this request; whether its answer is to be lost."""
+        """Does the first action for this request; returns whether its answer is to be lost."""
         for watch in self._watches:
             if not watch.is_done and watch.after is after and watch.pattern.search(name):
                 watch.is_done = True

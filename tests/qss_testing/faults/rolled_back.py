@@ -1,4 +1,4 @@
-"""A store of three partitions whose volumes can be put back, and what a person says of it."""
+"""A store of three partitions whose volumes can go back, and the acceptance of the loss."""
 
 import shutil
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def cluster_of(directory: Path, *, pods: int = 3) -> Any:
 async def write(
     cluster: WriteCluster, batch: int, value: bytes, run: str = "run-1", **members: Any
 ) -> Answer:
-    """A batch of one row in each partition."""
+    """Writes a batch of one row in each partition."""
     rows: Mapping[int, Rows] = {number: {b"k": value} for number in range(PARTITIONS)}
     epoch = await cluster.writer().epoch(run)
     chunks: Chunks = {}
@@ -34,7 +34,7 @@ async def write(
 
 
 async def rolled_back(cluster: WriteCluster, directory: Path, pod: int) -> None:
-    """A cluster with two batches, the volume of one pod as it was after the first one."""
+    """A cluster with two batches; the volume of one pod is in the state after the first one."""
     volume = directory / str(pod)
     (await write(cluster, 0, b"1")).json()
     await cluster.stop_pod(pod)

@@ -1,4 +1,4 @@
-"""A reader of a scan that takes only what it asks for."""
+"""A reader of a scan that reads only what the test asks for."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ SCAN = "/state/stores/words"
 async def open_stream(
     cluster: Cluster, ordinal: int, media: str = NDJSON
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.WriteTransport]]:
-    """A reader that takes only what it asks for."""
+    """A reader that reads only what the test asks for."""
     port = cluster.ports[ordinal]
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
     head = f"GET {SCAN}?limit=99999 HTTP/1.1\r\nHost: x\r\nAccept: {media}\r\n"

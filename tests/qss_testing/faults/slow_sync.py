@@ -1,4 +1,4 @@
-"""An engine whose syncs take as long as a test says."""
+"""An engine whose syncs end when the test lets them."""
 
 import threading
 
@@ -8,7 +8,7 @@ _DEADLINE_S = 30.0
 
 
 class SlowSyncEngine(JournaledEngine):
-    """A sync covers what was written before it began, and ends when the test lets it."""
+    """A sync covers the writes before its begin, and ends when the test lets it."""
 
     def __init__(self) -> None:
         self._is_slow = False
@@ -21,16 +21,16 @@ class SlowSyncEngine(JournaledEngine):
         self._is_slow = True
 
     def let_one_end(self) -> None:
-        """One sync that has begun, or the next one, ends."""
+        """Lets one sync end, a running one or the next one."""
         self._may_end.release()
 
     def speed_up(self) -> None:
-        """No sync waits any more, also none that has begun."""
+        """Lets all syncs end, running and later ones."""
         self._is_slow = False
         self._may_end.release(1000)
 
     def sync(self) -> None:
-        """What was written before is durable when it returns."""
+        """Makes the writes before the call durable."""
         covered = len(self.journal)
         if self._is_slow:
             self.begun += 1

@@ -1,6 +1,6 @@
-"""A small volume of its own for real pods: a tmpfs in a user and mount namespace.
+"""A small volume for real pods: a tmpfs in a user and mount namespace.
 
-A process holds the namespace, so that the volume outlives the pods that are started in it.
+A process holds the namespace, so that the volume outlives the pods that run in it.
 """
 
 import os
@@ -18,7 +18,7 @@ _REFUSED = (
 
 
 class SmallDisk:
-    """A volume of a given size at a path, which only processes with `command` see."""
+    """A volume of a given size at a path, visible only to processes started with `command`."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ class SmallDisk:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What starts a process that sees the volume."""
+        """The prefix that starts a process which sees the volume."""
         target = f"--target={self._holder.pid}"
         return ("nsenter", target, "--user", "--mount", "--preserve-credentials")
 
@@ -64,12 +64,11 @@ class SmallDisk:
 
     @property
     def free_bytes(self) -> int:
-        """What is left."""
         volume = os.statvfs(self._seen_from_here)
         return volume.f_bavail * volume.f_frsize
 
     def fill(self, leave_bytes: int) -> None:
-        """Takes all room but so much."""
+        """Fills the volume up to `leave_bytes`."""
         size = self.free_bytes - leave_bytes
         assert size > 0, f"only {self.free_bytes} bytes are free"
         file = os.open(self._ballast, os.O_CREAT | os.O_WRONLY)
@@ -79,7 +78,7 @@ class SmallDisk:
             os.close(file)
 
     def make_room(self) -> None:
-        """Gives back what `fill` took."""
+        """Deletes the file of `fill`."""
         self._ballast.unlink()
 
     @property

@@ -1,1 +1,1 @@
-"""Real pods: in this process, or as processes of their own."""
+"""Real pods, in this process or as processes."""

@@ -1,4 +1,4 @@
-"""Certificates of a test's own authority, made by openssl."""
+"""Certificates of an authority for tests, made by openssl."""
 
 import shutil
 import subprocess
@@ -25,11 +25,11 @@ class Authority:
 
     @property
     def file(self) -> Path:
-        """What clients are given."""
+        """The file for clients."""
         return self.directory / "ca.crt"
 
     def issue(self, directory: Path, *, name: str = "IP:127.0.0.1") -> Path:
-        """A directory as `--tls-dir` wants it."""
+        """A directory for `--tls-dir` with a certificate."""
         directory.mkdir(parents=True)
         _openssl(
             *("req", "-x509", *_CURVE, "-days", "2", "-subj", f"/CN={directory.name}"),
@@ -42,7 +42,7 @@ class Authority:
 
 
 class SecretVolume:
-    """A directory whose files change as those of a Secret's volume: by the swap of one link."""
+    """A directory like a Secret's volume, whose files change by replacing one link."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

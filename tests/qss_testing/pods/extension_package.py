@@ -1,4 +1,4 @@
-"""Packages with extensions, as an installer leaves them: taken from the store pod's guides."""
+"""Installs packages with extensions, taken from the store pod's guides."""
 
 import re
 import tomllib
@@ -34,14 +34,14 @@ def entry_points_of_guide() -> dict[str, dict[str, str]]:
 
 
 def resource_of_guide() -> dict[str, Any]:
-    """The store of a user's own type, with its defaults."""
+    """The guides' store of a custom type, with its defaults."""
     found = _CUSTOM.search(_GUIDES)
     assert found is not None
     return validate_resource(yaml.safe_load(found["text"]))
 
 
 def install_guide(site: Path, changes: Mapping[str, str] | None = None) -> None:
-    """The guides' packages; in the module of the store type other text in the place of some."""
+    """Installs the guides' packages; `changes` replaces texts in the store type's module."""
     modules = modules_of_guide()
     for old, new in (changes or {}).items():
         assert modules["by_member.py"].count(old) == 1
@@ -55,7 +55,7 @@ def install_guide(site: Path, changes: Mapping[str, str] | None = None) -> None:
 def install(
     directory: Path, modules: dict[str, str], entry_points: dict[str, dict[str, str]]
 ) -> None:
-    """Puts modules and their entry points where a PYTHONPATH finds them."""
+    """Writes modules and their entry points into a directory for PYTHONPATH."""
     metadata = directory / "own_extensions-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(

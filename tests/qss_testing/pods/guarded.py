@@ -1,4 +1,4 @@
-"""Pods that ask who calls, and accounts with one right each."""
+"""Pods that check tokens, and accounts with one right each."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _WRITE = ("write", "update", NAMESPACE, STORE)
 
 
 def rights() -> dict[str, set[tuple[str, str, str, str]]]:
-    """Everybody's."""
+    """The rights of all accounts."""
     return {
         READER: {_QUERY},
         WRITER: {_WRITE},
@@ -43,7 +43,7 @@ def rights() -> dict[str, set[tuple[str, str, str, str]]]:
 def guarded(
     directory: Path, reviewer: Reviewer, arguments: tuple[str, ...] = (), **options: Any
 ) -> Iterator[PodCluster]:
-    """Runs pods that ask this API server; `options` are PodCluster's."""
+    """Runs pods that use this API server; `options` are PodCluster's."""
     peer_token = directory / "peer-token"
     peer_token.write_text(make_token(PODS))
     flags = (
@@ -60,7 +60,7 @@ def guarded(
 
 
 def get_json(url: str, **http: Any) -> dict[str, Any]:
-    """A JSON answer; raises what a refusal says."""
+    """A JSON answer; raises the error of a refusal."""
     client = SyncHttp(**http)
     try:
         found: dict[str, Any] = json.loads(client.request("GET", url).body)
@@ -70,7 +70,7 @@ def get_json(url: str, **http: Any) -> dict[str, Any]:
 
 
 def metric(pod: PodProcess, line: str) -> float:
-    """A sample's value; 0 where there is none."""
+    """The value of a sample; 0 if it is absent."""
     client = SyncHttp()
     try:
         text = client.request("GET", f"{pod.ops}/metrics").body.decode()

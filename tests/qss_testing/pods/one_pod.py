@@ -1,4 +1,4 @@
-"""One pod with its internal and its query port, whose process may end at any of its writes."""
+"""One pod with its internal and query ports, whose process may end at any write."""
 
 import asyncio
 import shutil
@@ -34,7 +34,7 @@ def _budget() -> MemoryBudget:
 
 
 class _QuietRocksDb(RocksDbEngine):
-    """RocksDB that writes no file of its own accord: at rest, a copy of its directory is whole."""
+    """RocksDB without background writes, so that a copy of its directory at rest is complete."""
 
     def _options(self, family: str) -> Options:
         options = super()._options(family)
@@ -57,7 +57,7 @@ class OnePod:
 
     @classmethod
     async def started(cls, definition: StoreDefinition, directory: Path, engine: str) -> "OnePod":
-        """A new store whose partitions are all on the pod."""
+        """A new store with all partitions on the pod."""
         cluster = WriteCluster(
             definition,
             directory / "0",
@@ -74,13 +74,11 @@ class OnePod:
 
     @property
     def api(self) -> Api:
-        """The query port."""
         assert self.queries is not None, "it was started"
         return self.queries
 
     @property
     def clock(self) -> SetClock:
-        """The pod's clocks."""
         clock = self.cluster.clock
         assert isinstance(clock, SetClock)
         return clock
@@ -109,14 +107,13 @@ class OnePod:
         await self.cluster.stop_pod(0)
 
     async def restart(self) -> None:
-        """Ends it, and starts it again."""
         await self.stop()
         await self._start()
 
     async def crash(self, *, loses_power: bool = False) -> None:
-        """Ends the process where it stands, and starts another one on what is on the disk.
+        """Ends the process at once, and starts another one on its disk.
 
-        `loses_power`: what was not synced is gone; in memory alone, RocksDB keeps what it wrote.
+        `loses_power`: rows without a sync are lost; only the memory engine loses them, not RocksDB.
         """
         self.faults.is_dead = True
         volume = self.cluster.volume
@@ -126,7 +123,7 @@ class OnePod:
         else:
             self.cluster.volume = self.directory / str(next(self._volumes))
             shutil.copytree(volume, self.cluster.volume)
-        # What waits for the log would hold up the listeners.
+        # Tasks that wait for the log would block the end of the listeners.
         await self.cluster.pods[0].pod.close()
         await self.stop()
         left = asyncio.all_tasks() - {asyncio.current_task()}
@@ -140,7 +137,7 @@ class OnePod:
     async def crash_during(
         self, work: Coroutine[Any, Any, Any], writes: int, *, loses_power: bool = False
     ) -> None:
-        """Begins something and crashes at its n-th write; behind it, where it has fewer."""
+        """Starts work, and crashes at its n-th write, or after it if it has fewer writes."""
         self.faults.crash_at = self.faults.steps + writes
         task, crashed = (
             asyncio.ensure_future(work),
@@ -155,21 +152,21 @@ class OnePod:
             task.result()
         await self.crash(loses_power=loses_power)
 
-    # --- What the operator does
+    # --- The operator's part
 
     async def change_format(self, target: str) -> None:
-        """Tells the pod of another format."""
+        """Assigns another format to the pod."""
         self.cluster.definition = msgspec.structs.replace(self.cluster.definition, format=target)
         await self.cluster.assign(self.cluster.configurations)
 
-    # --- What its background pass does
+    # --- The background part
 
     async def move_rows(self, partition: int, rows: int) -> bool:
-        """One step of a partition's migration; whether there was anything left to do."""
+        """One step of a partition's migration; returns whether rows were left to move."""
         return await self.cluster.replica(partition).format_change.move_rows(rows) is not None
 
     async def move_all_rows(self, partition: int) -> None:
-        """All steps of it, two rows at a time."""
+        """All steps of a migration, two rows at a time."""
         await self.cluster.replica(partition).migration.compact()
         while await self.move_rows(partition, 2):
             pass

@@ -1,4 +1,4 @@
-"""One replica without a pod, on an engine that the test has."""
+"""One replica without a pod, on an engine of the test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""The guide's store of a user's own type on real pods."""
+"""The guides' custom store type on real pods."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from qss_testing.pods.pod_process import PodCluster
 
 
 def definition(**members: Any) -> StoreDefinition:
-    """What its pods are told."""
+    """The definition for its pods."""
     spec = decode_spec(resource_of_guide()["spec"])
     name = resource_of_guide()["metadata"]["name"]
     made = definition_of(StoreName(name), StoreId("0123456789abcdef"), spec)
@@ -24,13 +24,13 @@ def definition(**members: Any) -> StoreDefinition:
 
 @contextmanager
 def running(directory: Path, pods: int, **members: Any) -> Iterator[PodCluster]:
-    """Pods of the guide's store, with the package that is in `site`."""
+    """Pods of the guides' store, with the package in `site`."""
     made = definition(**members)
     paths = [str(directory / "site"), os.environ.get("PYTHONPATH", "")]
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "QSS_FINISH_TIMEOUT_S": "2",
-        "PYTHONDONTWRITEBYTECODE": "1",  # Two versions of a module may be of one second.
+        "PYTHONDONTWRITEBYTECODE": "1",  # Two versions of a module may be from one second.
     }
     told = {name: getattr(made, name) for name in StoreDefinition.__struct_fields__}
     del told["name"], told["partitions"]

@@ -1,8 +1,8 @@
-"""Starts pods as forks of one process that has imported their program: a start costs no imports.
+"""Starts pods as forks of a process that has imported their program, so starts are fast.
 
-Each is a process of its own all the same, with its own arguments, environment and output. The forge
-is a program (`python -m qss_testing.pods.pod_forge`): it takes a line of JSON for each pod and
-tells, a line each, which process it is and how that ended. It lives as long as its input is open.
+Each pod is still its own process, with its own arguments, environment and output. The forge is a
+program (`python -m qss_testing.pods.pod_forge`): for each line of JSON it starts a pod and prints
+its pid, and later its exit code. It ends with its input.
 """
 
 import atexit
@@ -18,13 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-# jemalloc knows of forks: it starts this one anew.
+# jemalloc restarts this thread after a fork.
 _FORKABLE = {"jemalloc_bg_thd"}
 TESTS = Path(__file__).parents[2]
 
 
 class ForkedPod:
-    """A pod's process, as `subprocess.Popen` shows one."""
+    """The process of a pod, with the methods of `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -32,16 +32,16 @@ class ForkedPod:
         self._has_ended = threading.Event()
 
     def ended(self, code: int) -> None:
-        """The forge has reaped it."""
+        """Called when the forge has reaped the process."""
         self.returncode = code
         self._has_ended.set()
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while the process runs."""
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Until it has ended. TimeoutExpired as of Popen."""
+        """Waits for the end; raises TimeoutExpired like Popen."""
         if not self._has_ended.wait(timeout):
             assert timeout is not None
             raise subprocess.TimeoutExpired(f"pod {self.pid}", timeout)
@@ -49,20 +49,17 @@ class ForkedPod:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Nothing where it has ended."""
+        """Sends a signal, unless the process has ended."""
         if self.returncode is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
 class Forge:
-    """The forge of this process."""
-
     def __init__(self) -> None:
-        # The one library that would start threads when it is imported.
+        # The only library that would start threads during its import.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
         self._program = subprocess.Popen(
             [sys.executable, "-m", "qss_testing.pods.pod_forge"],
@@ -79,7 +76,7 @@ class Forge:
     def start(
         self, arguments: Sequence[str], environment: Mapping[str, str], log: Path
     ) -> ForkedPod:
-        """A pod; its output is appended to `log`."""
+        """Starts a pod; its output is appended to `log`."""
         told = {"arguments": list(arguments), "environment": dict(environment), "log": str(log)}
         assert self._program.stdin is not None
         with self._lock, self._forked:
@@ -100,12 +97,12 @@ class Forge:
                     continue
                 self._newest = self._pods[pid] = ForkedPod(pid)
                 self._forked.notify_all()
-        for pod in self._pods.values():  # Without the forge nobody would tell of their ends.
+        for pod in self._pods.values():  # Without the forge no message about their ends will come.
             pod.kill()
             pod.ended(-signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends the forge, which takes its pods with it."""
+        """Ends the forge, and with it its pods."""
         assert self._program.stdin is not None
         self._program.stdin.close()
         self._program.wait()
@@ -113,7 +110,7 @@ class Forge:
 
 @cache
 def forge() -> Forge:
-    """The one of this process, started when it is first asked for."""
+    """The forge of this process, started at the first call."""
     made = Forge()
     atexit.register(made.close)
     return made
@@ -123,10 +120,10 @@ def forge() -> Forge:
 
 
 def _become(told: Mapping[str, Any]) -> None:
-    """What a new process would find; then the pod's program, to its end."""
+    """Sets up what a new process would have, and runs the pod's program to its end."""
     import qss_store.__main__ as program
 
-    os.closerange(3, 64)  # The forge's own.
+    os.closerange(3, 64)  # The forge's own files.
     log = os.open(told["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
@@ -164,7 +161,7 @@ def _fork(told: Mapping[str, Any]) -> int:
 
 
 def _threads() -> set[str]:
-    """Of this process, but for the one that runs Python."""
+    """The threads of this process, except the main thread."""
     tasks = Path("/proc/self/task")
     return {
         (one / "comm").read_text().strip()
@@ -179,7 +176,7 @@ def _tell(*numbers: int) -> None:
 
 
 def _reap(pids: set[int]) -> None:
-    """Tells of all that have ended."""
+    """Reports all processes that have ended."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -192,7 +189,7 @@ def _reap(pids: set[int]) -> None:
 
 
 def main() -> None:
-    """Forks a pod for each line, until there are no more."""
+    """Forks a pod for each line of the input."""
     import qss_store.__main__  # noqa: F401 what all pods have in common.
 
     assert _threads() <= _FORKABLE, "other threads would be lost in the forks"

@@ -1,4 +1,4 @@
-"""Real pods as processes: `python -m qss_store` on loopback, with an assignment, killed at will."""
+"""Real pods as processes: `python -m qss_store` on the loopback, with an assignment."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ START_TIMEOUT_S = 30.0
 
 
 class PodProcess:
-    """One pod. It keeps its ports and its volume over restarts."""
+    """One pod. It keeps its ports and its volume across restarts."""
 
     def __init__(
         self,
@@ -65,7 +65,6 @@ class PodProcess:
 
     @property
     def address(self) -> PodAddress:
-        """Where it listens."""
         return PodAddress(
             ordinal=Ordinal(self.ordinal),
             name=PodName(f"{self._store}-{self.ordinal}"),
@@ -79,7 +78,6 @@ class PodProcess:
         wait_until(self.report, START_TIMEOUT_S)
 
     def launch(self) -> None:
-        """Starts the process."""
         self.volume.mkdir(parents=True, exist_ok=True)
         query, internal, ops = map(str, self.ports)
         arguments = [
@@ -101,11 +99,11 @@ class PodProcess:
             )
 
     def as_operator(self) -> SyncHttp:
-        """Connections of who controls the pod."""
+        """A connection pool with the operator's credentials."""
         return SyncHttp(**self._operator)
 
     def report(self) -> ReplicasReport | None:
-        """What it holds; None while it does not answer."""
+        """The pod's report; None while it does not answer."""
         assert self.process is not None
         assert self.process.poll() is None, f"pod {self.ordinal} ended: {self.log()[-2000:]}"
         http = self.as_operator()
@@ -117,18 +115,18 @@ class PodProcess:
             http.close()
 
     def log(self) -> str:
-        """What it said."""
+        """The output of the pod."""
         return (self.volume.parent / f"pod-{self.ordinal}.log").read_text(errors="replace")
 
     def kill(self) -> None:
-        """SIGKILL, at whatever it is doing."""
+        """Kills the process with SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def stop(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Ends the process with SIGTERM; returns its exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=20)
@@ -137,9 +135,9 @@ class PodProcess:
 
 
 class PodCluster:
-    """Some pods of one store, assigned round robin.
+    """Some pods of one store, with partitions assigned round robin.
 
-    `arguments` go to every pod; `operator` is what SyncHttp needs to control them.
+    `arguments` go to every pod; `operator` has the options of SyncHttp for controlling them.
     """
 
     def __init__(
@@ -221,7 +219,7 @@ class PodCluster:
             pod.kill()
 
     def assign(self, pod: PodProcess) -> ReplicasReport:
-        """Gives a pod the assignment."""
+        """Sends the assignment to a pod."""
         http = pod.as_operator()
         try:
             answer = http.request(
@@ -236,10 +234,9 @@ class PodCluster:
 
     @property
     def metadata(self) -> StoreMetadata:
-        """What discovery says."""
+        """The discovery document."""
         return metadata_of(self.assignment)
 
     @property
     def url(self) -> str:
-        """The query port of the first pod."""
         return self.pods[0].query

@@ -1,8 +1,8 @@
-"""Ports that a test may come back to: a pod that starts again listens where it did.
+"""Ports that stay free for a test: a restarted pod listens on its old port.
 
-A port that the system picks (port 0) goes, as soon as it is closed, to whoever connects or listens
-next. These lie below the range of which the system gives, and below those of `qss up`. Each process
-takes a block of them for its life, marked by an abstract socket, which ends with it.
+The system may give a port of its own choice (port 0) to another process as soon as it is closed.
+The ports here lie below the system's range, and below those of `qss up`. Each process reserves a
+block of them for its life, by an abstract socket that ends with the process.
 """
 
 import functools
@@ -16,21 +16,19 @@ _FIRST, _PORTS_A_BLOCK, _BLOCKS = 10_000, 500, 16
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, and that are not given again before all others were."""
+    """Free ports; a port is not returned again before all others of the block were."""
     block = _block()
     return [block.next_free() for _ in range(count)]
 
 
 class PortsByOrdinal(dict[int, int]):
-    """Ports by ordinal: a pod's own is chosen when it is first asked for."""
+    """Ports by ordinal; each is chosen at its first use."""
 
     def __missing__(self, ordinal: int) -> int:
         return self.setdefault(ordinal, *free_ports(1))
 
 
 class _Block:
-    """The ports of this process."""
-
     def __init__(self) -> None:
         self._mark = socket.socket(socket.AF_UNIX)
         number = next(filter(self._takes, range(_BLOCKS)), None)
@@ -46,7 +44,7 @@ class _Block:
         return True
 
     def next_free(self) -> int:
-        """A port, bound by nobody."""
+        """A port that no process uses."""
         for _ in range(_PORTS_A_BLOCK):
             port = next(self._ports)
             if is_free(port):

@@ -1,4 +1,4 @@
-"""Stores in one process: real pods, real listeners on loopback, rows by the real way of writing."""
+"""Stores in one process: real pods and listeners on the loopback; rows are really written."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -79,7 +79,7 @@ def open_rocksdb() -> OpenEngine:
 
 
 def open_memory() -> OpenEngine:
-    """Opens in-memory engines, the same one for the same path: its rows outlive a pod."""
+    """Opens in-memory engines, one for each path: its rows outlive a pod."""
     engines: dict[Path, MemoryEngine] = {}
 
     def open_engine(path: Path) -> MemoryEngine:
@@ -90,7 +90,7 @@ def open_memory() -> OpenEngine:
 
 
 def make_definition(partitions: int = 4, **members: Any) -> StoreDefinition:
-    """A KeyValue store of strings, JSON values and timestamps, unless `members` say otherwise."""
+    """A KeyValue store of strings, JSON values and timestamps, changed by `members`."""
     hour_ms = 3_600_000
     lengths: dict[Any, dict[str, Any]] = {
         StoreType.WINDOW: {"window_size_ms": hour_ms, "retention_ms": 24 * hour_ms},
@@ -124,7 +124,6 @@ def configuration(
     learners: Iterable[int] = (),
     epoch: int = 1,
 ) -> PartitionConfiguration:
-    """A partition's configuration."""
     in_sync = (Ordinal(active), *map(Ordinal, standbys))
     return PartitionConfiguration(
         partition=PartitionId(partition),
@@ -137,7 +136,7 @@ def configuration(
 
 @dataclass(slots=True)
 class Node:
-    """One pod and its query listener; `port` stays the same over restarts."""
+    """One pod and its query listener; `port` stays the same across restarts."""
 
     pod: Pod
     session: PeerSession
@@ -168,7 +167,7 @@ class Cluster:
     async def start(
         self, pods: int, configurations: Sequence[PartitionConfiguration] | None = None
     ) -> None:
-        """Starts pods; where nothing is said, partition p is active on pod p modulo pods."""
+        """Starts pods; by default partition p is active on pod p modulo pods."""
         for ordinal in range(pods):
             await self.start_pod(ordinal)
         await self.assign(
@@ -178,11 +177,10 @@ class Cluster:
 
     @property
     def partitions(self) -> int:
-        """How many partitions the store has."""
         return self.definition.partitions
 
     async def start_pod(self, ordinal: int) -> Node:
-        """Starts a pod on its volume, or starts it again."""
+        """Starts a pod on its volume, or restarts it."""
         config = PodConfig(
             store=self.definition.name,
             ordinal=Ordinal(ordinal),
@@ -205,12 +203,11 @@ class Cluster:
         await self.nodes.pop(ordinal).close()
 
     async def close(self) -> None:
-        """Stops all pods."""
         for ordinal in list(self.nodes):
             await self.stop_pod(ordinal)
 
     async def assign(self, configurations: Sequence[PartitionConfiguration]) -> None:
-        """Gives every running pod an assignment."""
+        """Sends an assignment to every running pod."""
         for node in self.nodes.values():
             await node.pod.assign(self.assignment(configurations))
 
@@ -224,30 +221,29 @@ class Cluster:
         )
 
     def address(self, ordinal: int) -> PodAddress:
-        """Where a pod listens."""
+        """The address of a pod."""
         url = self.url(ordinal)
         name = PodName(f"{self.definition.name}-{ordinal}")
         return PodAddress(ordinal=Ordinal(ordinal), name=name, query=url, changelog=url)
 
     def url(self, ordinal: int = 0) -> str:
-        """A pod's query port."""
+        """The query port of a pod."""
         return f"http://127.0.0.1:{self.ports[ordinal]}"
 
     # --- Writing
 
     def partition_of(self, key: bytes) -> int:
-        """Where a key belongs."""
+        """The partition of a key."""
         return partition_of(key, self.partitions)
 
     def active(self, partition: int) -> Replica:
-        """The partition's active replica."""
         for node in self.nodes.values():
             if node.pod.registry.is_active(partition):
                 return node.pod.registry.replicas[PartitionId(partition)]
         raise AssertionError(f"no running pod has the active of partition {partition}")
 
     async def put(self, rows: Iterable[Put], position: PositionJson | None = None) -> None:
-        """Writes one batch into every partition, as the coordinator does."""
+        """Writes one batch into every partition, like the coordinator."""
         by_partition: dict[int, list[Put]] = defaultdict(list)
         for row in rows:
             by_partition[self.partition_of(row.key)].append(row)
@@ -258,7 +254,7 @@ class Cluster:
     async def put_into(
         self, rows: dict[int, list[Put]], position: PositionJson | None = None
     ) -> None:
-        """Writes one batch into these partitions alone."""
+        """Writes one batch into these partitions only."""
         for partition, of_it in rows.items():
             replica = self.active(partition)
             await commit_rows(replica, of_it, batch=self.batch, position=position or {})
@@ -267,14 +263,14 @@ class Cluster:
     async def put_values(
         self, values: dict[Any, Any], position: PositionJson | None = None
     ) -> None:
-        """Writes values by their keys, in the store's serdes, at timestamp 1000."""
+        """Writes values by their keys, with the store's serdes, at timestamp 1000."""
         key, value = serde_of(self.definition.key_serde), serde_of(self.definition.value_serde)
         rows = [Put(key.encode(k), value.encode(v), 1000) for k, v in values.items()]
         await self.put(rows, position)
 
 
 def slice_of(definition: StoreDefinition, partition: int, rows: Sequence[Put]) -> Slice:
-    """The rows as a writer sends them, and as a pod has checked them."""
+    """The rows as a checked slice of a writer."""
     columns = {
         "key": pa.array([row.key for row in rows], pa.binary()),
         "value": pa.array([row.value for row in rows], pa.binary()),
@@ -302,7 +298,7 @@ async def commit_rows(
     position: PositionJson,
     replace: bool = False,
 ) -> None:
-    """Stages rows and commits them, in one replica."""
+    """Stages and commits rows in one replica."""
     chunks: tuple[ChunkReference, ...] = ()
     if rows:
         chunks = (await stage_rows(replica, rows, batch=batch, chunk=f"1.{batch}.0"),)
@@ -312,7 +308,7 @@ async def commit_rows(
 async def stage_rows(
     replica: Replica, rows: Sequence[Put], *, batch: int, chunk: str
 ) -> ChunkReference:
-    """Stages rows in one replica, of the writer epoch that the chunk's id says."""
+    """Stages rows in one replica; the chunk's id has the writer epoch."""
     piece = slice_of(replica.definition, replica.partition, rows)
     epoch = WriterEpoch(int(chunk.split(".")[0]))
     stage = Stage(writer=WRITER, generation=0, batch=batch, writer_epoch=epoch, chunk=chunk)
@@ -329,7 +325,7 @@ async def commit_chunks(
     position: PositionJson,
     replace: bool = False,
 ) -> None:
-    """Commits what is staged, in one replica."""
+    """Commits staged chunks in one replica."""
     commit = PartitionCommit(
         sequence=BatchSequence(replica.machine.participant.sequence + 1),
         writer=WRITER,
@@ -348,14 +344,14 @@ async def commit_chunks(
 def open_reading(
     pod: Pod, options: ReadOptions | None = None, store_format: str = "", partition: int = 0
 ) -> Reading:
-    """The state that a read of a partition gets, its rows in the store's format or another one."""
+    """The state that a read of a partition gets, in the store's format or another one."""
     return read(pod, PartitionId(partition), _request(pod, options, store_format), _nothing)[0]
 
 
 async def prepared_reading(
     pod: Pod, options: ReadOptions | None = None, store_format: str = "", partition: int = 0
 ) -> Reading:
-    """The same, behind the placing of uncommitted rows that are asked for."""
+    """As `open_reading`, after the requested uncommitted rows were placed."""
     request = _request(pod, options, store_format)
     return (await read_prepared(pod, PartitionId(partition), request, _nothing))[0]
 

@@ -1,4 +1,4 @@
-"""Stores of windows and sessions, and a dumb reference of what they answer."""
+"""Stores of windows and sessions, and a simple reference of their answers."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -24,14 +24,14 @@ SESSION: dict[str, Any] = {
     "format": "Plain",
 }
 
-# Keys that begin one another, so that their rows lie between each other's.
+# Some keys are prefixes of others, so that their rows are interleaved.
 KEYS = [b"a", b"aa", b"a\x00b", b"a\x00", b"b", b"c", b"ca", b"d"]
-# In two segments, so that rows of one key are in both.
+# In two segments, so that a key has rows in both.
 STARTS = [0, 1000, 2000, 1_799_999, 1_800_000, 1_900_000]
 
 
 def window_puts(keys: Iterable[bytes] = KEYS, starts: Iterable[int] = STARTS) -> list[Put]:
-    """A window for each key and start, with a value that tells them apart."""
+    """A window for each key and start, each with its own value."""
     of_starts = list(starts)
     return [
         Put(key, b'{"k":"%b","t":%d}' % (key.hex().encode(), start), start + 1, start=start)
@@ -51,7 +51,7 @@ def session_puts(keys: Iterable[bytes] = KEYS, bounds: Iterable[tuple[int, int]]
 
 
 def by_row_key(cluster: Cluster, puts: Iterable[Put], *, reverse: bool = False) -> list[Put]:
-    """Rows partition by partition, each in the order of the row keys."""
+    """Rows partition by partition, in order of the row keys."""
 
     def order(put: Put) -> bytes:
         if cluster.definition.type is StoreType.WINDOW:
@@ -78,12 +78,12 @@ def by_time(cluster: Cluster, puts: Iterable[Put], *, reverse: bool = False) -> 
 
 
 def seen(put: Put) -> tuple[str, int, int]:
-    """A row as tests compare it: key, start, end."""
+    """A row in the form that tests compare: key, start, end."""
     return put.key.decode(), put.start, put.end
 
 
 def windows_of(rows: Iterable[Any]) -> list[tuple[str, int, int]]:
-    """Rows of an answer as tests compare them; a window's end is checked, and left out."""
+    """Rows of an answer in the form that tests compare; checks the windows' ends."""
     found = []
     for row in rows:
         assert row["windowEnd"] == row["windowStart"] + SIZE_MS
@@ -92,12 +92,12 @@ def windows_of(rows: Iterable[Any]) -> list[tuple[str, int, int]]:
 
 
 def sessions_of(rows: Iterable[Any]) -> list[tuple[str, int, int]]:
-    """Rows of an answer as tests compare them."""
+    """Rows of an answer in the form that tests compare."""
     return [(row["key"], row["sessionStart"], row["sessionEnd"]) for row in rows]
 
 
 async def pages(next_pod: Callable[[], Api], path: str, accept: str = "*/*") -> list[list[Any]]:
-    """The rows of all pages of a scan, each asked of the next pod."""
+    """The rows of all pages of a scan, each page from the next pod."""
     found: list[list[Any]] = []
     cursor: str | None = ""
     while cursor is not None:

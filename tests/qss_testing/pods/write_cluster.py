@@ -1,4 +1,4 @@
-"""A store in one process with the ports that writers and the kubelet use, and a plain writer."""
+"""A store in one process with internal and ops ports, and a plain writer."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -66,7 +66,7 @@ class WritePod:
 
 @dataclass(slots=True)
 class WriteCluster:
-    """Pods of one store; each partition has one replica, where nothing else is said."""
+    """Pods of one store; by default each partition has one replica."""
 
     definition: StoreDefinition
     volume: Path
@@ -80,7 +80,7 @@ class WriteCluster:
     configurations: Sequence[PartitionConfiguration] = ()
 
     async def start_pod(self, ordinal: int) -> WritePod:
-        """Starts a pod on its volume, or starts it again at the same port."""
+        """Starts a pod on its volume, or restarts it on its old port."""
         volume = self.volume / str(ordinal)
         stack = AsyncExitStack()
         peers = await stack.enter_async_context(PeerSession())
@@ -126,7 +126,7 @@ class WriteCluster:
         await held.stack.aclose()
 
     async def assign(self, configurations: Sequence[PartitionConfiguration]) -> None:
-        """Gives every running pod an assignment."""
+        """Sends an assignment to every running pod."""
         self.configurations = configurations
         for held in self.pods.values():
             await held.pod.assign(self.assignment)
@@ -155,13 +155,13 @@ class WriteCluster:
         return held.pod.registry.replicas[PartitionId(partition)]
 
     def rows(self, partition: int) -> dict[bytes, bytes]:
-        """What readers see in a partition, without timestamps."""
+        """The rows that readers see in a partition, without timestamps."""
         view = self.replica(partition).view
         assert view is not None
         return {key: value[8:] for key, value in view.snapshot.scan()}
 
     def staged(self) -> set[tuple[int, str]]:
-        """(partition, chunk) of all that is staged."""
+        """(partition, chunk) of all staged chunks."""
         return {
             (partition, chunk)
             for partition in range(self.definition.partitions)
@@ -169,7 +169,7 @@ class WriteCluster:
         }
 
     def writer(self, ordinal: int = 0, name: str = "job") -> "Writer":
-        """A writer that talks to one pod."""
+        """A writer that sends its requests to one pod."""
         return Writer(self.pods[ordinal].internal, name, self.definition.store_id)
 
 
@@ -208,12 +208,11 @@ async def write_cluster(
 
 
 def chunk_of(rows: Mapping[int, Rows]) -> bytes:
-    """A chunk of rows by partition."""
     return b"".join(bytes(encode_slice(p, table_of(of_it)).data) for p, of_it in rows.items())
 
 
 def table_of(rows: Rows) -> pa.Table:
-    """Rows as columns."""
+    """The rows as a table."""
     return pa.table(
         {
             "key": pa.array(list(rows), pa.binary()),
@@ -223,7 +222,7 @@ def table_of(rows: Rows) -> pa.Table:
 
 
 def reference_of(chunk: str, partition: int, rows: Rows) -> ChunkReference:
-    """What a commit says of one slice."""
+    """The reference of one slice, for a commit."""
     one = encode_slice(partition, table_of(rows))
     return ChunkReference(id=chunk, records=one.records, checksum=one.checksum)
 
@@ -233,7 +232,7 @@ Chunks = dict[int, list[ChunkReference]]
 
 @dataclass(slots=True)
 class Writer:
-    """A writer's requests as they go on the wire; each answer is the test's to judge."""
+    """A writer's requests over HTTP; the test checks each answer."""
 
     api: Api
     name: str = "job"
@@ -241,20 +240,19 @@ class Writer:
 
     @property
     def path(self) -> str:
-        """The writer's own path."""
         return f"/changelog/stores/words/writers/{self.name}"
 
     async def open(self, run: str = "run-1", query: str = "query", **members: Any) -> Answer:
-        """Opens; the open id is the run's unless it is given."""
+        """Opens a run; by default the open id comes from the run id."""
         body = {"queryId": query, "runId": run, "openId": f"open-{run}", **members}
         return await self.api.post(self.named(self.path), body)
 
     def named(self, path: str, parameters: str = "") -> str:
-        """A path with the id of the store that the writer means."""
+        """A path with the id of the writer's store."""
         return "&".join(filter(None, (f"{path}?storeId={self.store_id}", parameters)))
 
     async def epoch(self, run: str = "run-1", query: str = "query", **members: Any) -> int:
-        """The writer epoch of a good opening."""
+        """The writer epoch of a successful open."""
         epoch: int = (await self.open(run, query, **members)).json()["writerEpoch"]
         return epoch
 
@@ -268,7 +266,7 @@ class Writer:
     async def stage(
         self, epoch: int, batch: int, chunk: str, rows: Mapping[int, Rows], generation: int = 1
     ) -> Chunks:
-        """Stages rows, all of which must be taken; what a commit says of them."""
+        """Stages rows, which must succeed; returns the references for a commit."""
         parameters = f"generation={generation}"
         answer = await self.put(epoch, batch, chunk, chunk_of(rows), parameters=parameters)
         results = answer.json()["partitions"]
@@ -278,7 +276,7 @@ class Writer:
     async def stage_failures(
         self, epoch: int, batch: int, chunk: str, rows: Mapping[int, Rows]
     ) -> dict[int, str]:
-        """The codes of partitions that did not take their rows."""
+        """The error codes of partitions that refused their rows."""
         results = (await self.put(epoch, batch, chunk, chunk_of(rows))).json()["partitions"]
         return {int(p): one["failure"]["code"] for p, one in results.items() if one["failure"]}
 
@@ -290,7 +288,6 @@ class Writer:
         fingerprint: str | None = None,
         **members: Any,
     ) -> Answer:
-        """Commits."""
         body = {
             "generation": 1,
             "chunks": {str(p): msgspec.to_builtins(list(of_it)) for p, of_it in chunks.items()},
@@ -301,17 +298,15 @@ class Writer:
         return await self.api.post(self.named(f"{self.path}/{epoch}/batches/{batch}/commit"), body)
 
     async def abort(self, epoch: int, batch: int, generation: int = 1) -> Answer:
-        """Gives up."""
         path = self.named(f"{self.path}/{epoch}/batches/{batch}/abort")
         return await self.api.post(path, {"generation": generation})
 
     async def renew(self, epoch: int) -> Answer:
-        """Keeps the run open."""
         return await self.api.post(self.named(f"{self.path}/{epoch}/renew"), {})
 
 
 async def decide(cluster: WriteCluster, writer: Writer, batch: int, chunks: Chunks) -> None:
-    """Decides as a coordinator does that dies right after it."""
+    """Decides a batch, like a coordinator that ends right after the decision."""
     coordination = cluster.pods[0].coordination
     replica, coordinator = active_coordinator(cluster.pods[0].pod)
     request = CommitRequest(

@@ -1,1 +1,1 @@
-"""What the right answer is: Kafka's bytes, and dumb models of stores."""
+"""References for the expected answers: Kafka's bytes, and simple models of stores."""

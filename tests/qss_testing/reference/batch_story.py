@@ -1,7 +1,7 @@
-"""A few batches on one pod, told step by step, and what readers may see of them.
+"""Runs a plot's batches on one pod step by step, and checks what readers see.
 
-A plot has a batch that replaces all rows and batches that are applied in several slices; a
-partition may get nothing. Every row of a state is known, so that a half-applied batch cannot hide.
+A plot has a batch that replaces all rows, and batches that are applied in several slices; a
+partition may get no rows. Every row of every state is known, so a partly applied batch is noticed.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ WRITER = "story"
 
 
 def run_at_once(waits: Coroutine[Any, Any, None]) -> None:
-    """Runs what only lets others take their turn, without letting them."""
+    """Runs a coroutine that only yields to others, without yielding."""
     while True:
         try:
             waits.send(None)
@@ -51,18 +51,18 @@ def run_at_once(waits: Coroutine[Any, Any, None]) -> None:
 
 
 def position_at(sequence: int) -> dict[str, dict[str, int]]:
-    """The position that is true of the first `sequence` batches."""
+    """The position after the first `sequence` batches."""
     if not sequence:
         return {}
     return {f"@batch.{WRITER}": {"1": sequence - 1}, "flights": {"0": sequence - 1}}
 
 
-_value_of = lru_cache(maxsize=None)(decode_value)  # Each look at each row asks for the same.
+_value_of = lru_cache(maxsize=None)(decode_value)  # Each check of a row needs its value.
 
 
 @dataclass(slots=True)
 class Story:
-    """One pod, and one query whose checkpoint knows which batches were acknowledged."""
+    """One pod, and one query whose checkpoint knows the acknowledged batches."""
 
     directory: Path
     plot: Plot = KEY_VALUE_PLOT
@@ -70,21 +70,21 @@ class Story:
     faults: Faults | None = None
     acknowledged: int = 0
     runs: int = 0
-    uncommitted_seen: int = 0  # How often there were staged rows to be seen.
-    # A view of rows in memory is a copy: what was read of it once is what it shows.
+    uncommitted_seen: int = 0  # The number of checks that had staged rows.
+    # A view of rows in memory is a copy, so its rows are read once.
     is_in_memory: bool = False
     _read: dict[tuple[int, bool], tuple[ReadView, dict[bytes, bytes]]] = field(default_factory=dict)
     assignment: Any = field(init=False)
-    extensions: Extensions = field(init=False)  # What is installed.
+    extensions: Extensions = field(init=False)  # The installed extensions.
 
     def __post_init__(self) -> None:
-        """The pod's assignment is that of the plot's store."""
+        """Assigns the plot's store to the pod."""
         placed = make_assignment(PARTITIONS, pods=1)
         self.assignment = msgspec.structs.replace(placed, definition=self.plot.definition)
         self.extensions = self.plot.extensions
 
     async def start(self, open_engine: OpenEngine, faults: Faults) -> None:
-        """Starts the pod's process; it may crash at that."""
+        """Starts the pod's process, which may crash at that."""
         self.faults = faults
         network = FaultyNetwork(Random(0), fault_rate=0.0)
         self.services = Services(
@@ -95,7 +95,6 @@ class Story:
         self.services.coordination.go_on()
 
     async def stop(self) -> None:
-        """Ends the process."""
         if self.services is not None:
             await self.services.crash()
             self.services = None
@@ -103,9 +102,9 @@ class Story:
     async def tell(
         self, open_engine: OpenEngine, faults: Faults, *, is_watched: bool = True
     ) -> bool:
-        """Starts the pod and a run of the query; tells whether both came through.
+        """Starts the pod and a run of the query; returns whether both succeeded.
 
-        Readers look at each fault's moment, except where it is not watched.
+        Readers are checked at each fault, unless `is_watched` is false.
         """
         faults.look = self.check_readers if is_watched else None
         try:
@@ -120,7 +119,7 @@ class Story:
         return True
 
     async def tell_to_the_end(self, open_engine: OpenEngine) -> None:
-        """Without faults: what was begun is finished, and a restart finds the same."""
+        """Runs without faults to the end, and checks that a restart finds the same state."""
         assert await self.tell(open_engine, Faults())
         self.check_end()
         await self.stop()
@@ -131,9 +130,9 @@ class Story:
     async def tell_through_crashes(
         self, disk: MemoryDisk, crashes: tuple[int, int], *, loses_power: bool
     ) -> None:
-        """A crash at a write, another at one of the recovery, and then to the end.
+        """Crashes at a write, then at a write of the recovery, and runs to the end.
 
-        Up to the first one readers see what an undisturbed story has shown them.
+        Readers are checked up to the first crash, where the story is that without faults.
         """
         for crash_at, is_watched in zip(crashes, (False, True), strict=True):
             await self.tell(disk.open, Faults(crash_at=crash_at), is_watched=is_watched)
@@ -143,15 +142,15 @@ class Story:
         await self.tell_to_the_end(disk.open)
 
     async def happens_after(self, number: int) -> None:
-        """What happens behind a batch: nothing, except in another story."""
+        """Called after a batch; subclasses act here."""
 
     async def happens_at_last(self) -> None:
-        """What happens behind all batches."""
+        """Called after all batches."""
 
     # --- The driver
 
     async def drive(self) -> None:
-        """A new run of the query: opens, and writes what the checkpoint does not know of."""
+        """A new run of the query: opens, and writes the batches that its checkpoint lacks."""
         assert self.services is not None
         self.runs += 1
         coordination = self.services.coordination
@@ -180,7 +179,7 @@ class Story:
         await self.ask(coordination.finish)
 
     def _carried(self, number: int) -> tuple[Slice, ...]:
-        """The rows of a batch that its commit brings."""
+        """The rows of a batch that its commit carries."""
         slices = self.plot.slices[number].values()
         if not self.plot.carries_rows or any(len(of_it) > 1 for of_it in slices):
             return ()
@@ -231,7 +230,7 @@ class Story:
         await self.ask(staged)
 
     async def ask(self, request: Callable[[], Awaitable[Any]]) -> Any:
-        """A request that ends with the process, repeated as the client's rules say."""
+        """A request that ends with the process, repeated by the client's rules."""
         assert self.services is not None
         assert self.faults is not None
         while True:
@@ -252,10 +251,10 @@ class Story:
                     raise
                 await asyncio.sleep(0.05)
 
-    # --- The reader
+    # --- Readers
 
     def check_readers(self, at_least: int = 0) -> None:
-        """What readers of each partition see is a whole batch's state."""
+        """Readers of each partition see the state of a whole batch."""
         assert self.services is not None
         for partition, replica in self.services.pod.registry.replicas.items():
             if (view := replica.view) is None:
@@ -269,7 +268,7 @@ class Story:
             self._check_uncommitted(replica, view)
 
     def _check_uncommitted(self, replica: Replica, committed: ReadView) -> None:
-        """What readers of uncommitted rows see: the first chunks of the next batch as well."""
+        """Readers of uncommitted rows also see the first chunks of the next batch."""
         run_at_once(replica.uncommitted.prepare(1.0))
         view = replica.uncommitted.view_of(committed)
         if not view.staged:
@@ -301,7 +300,7 @@ class Story:
         return {key: _value_of(view.format, row) for key, row in view.snapshot.scan()}
 
     def check_end(self) -> None:
-        """All is applied, once, and nothing is left over."""
+        """All batches are applied once, and nothing else is left."""
         assert self.services is not None
         batches = len(self.plot.batches)
         self.check_readers(at_least=batches)

@@ -1,6 +1,6 @@
-"""Row keys of Kafka Streams that no store of ours has, and the bounds that it scans between.
+"""Row keys of Kafka Streams that stores do not use, and the bounds of Kafka's scans.
 
-Time-ordered stores have a base row, `00`, whose key begins with its time, and an index row, `01`,
+Time-ordered stores have a base row, `00`, whose key begins with the time, and an index row, `01`,
 whose key begins with the key. A windowed key on a topic has no sequence.
 """
 
@@ -24,7 +24,7 @@ _BASE, _INDEX = b"\x00", b"\x01"
 
 
 def encode_topic_key(key: bytes, start: int) -> bytes:
-    """A windowed key as its serde writes it on a topic."""
+    """A windowed key in the bytes of its serde on a topic."""
     return key + _TIME.pack(start)
 
 
@@ -79,11 +79,11 @@ def decode_key_first_session(data: bytes) -> SessionKey:
     return decode_session_key(data[1:])
 
 
-# --- Bounds: the first and the last row key, both inclusive, that a fetch looks at.
+# --- Bounds: the first and the last row key that a fetch reads, both inclusive
 
 
 def window_key_bounds(key: bytes, earliest: int, latest: int) -> tuple[bytes, bytes]:
-    """Of one key's windows that start in [earliest, latest]; a negative latest is not clamped."""
+    """Those of one key's windows with starts in [earliest, latest]; latest may be negative."""
     return (
         encode_window_key(key, max(earliest, 0)),
         key + _TIME.pack(latest) + _SEQUENCE.pack(SEQUENCE_MAX),
@@ -91,19 +91,19 @@ def window_key_bounds(key: bytes, earliest: int, latest: int) -> tuple[bytes, by
 
 
 def window_range_bounds(first: bytes, last: bytes, latest: int) -> tuple[bytes, bytes]:
-    """Of the windows of a range of keys; the lower bound takes no time into account."""
+    """Those of windows of a range of keys; the lower bound ignores times."""
     suffix = _TIME.pack(latest) + _SEQUENCE.pack(SEQUENCE_MAX)
     return encode_window_key(first, 0), _upper(last, suffix)
 
 
 def session_key_bounds(key: bytes, earliest_end: int, latest_start: int) -> tuple[bytes, bytes]:
-    """Of one key's sessions that end and start within these bounds."""
+    """Those of one key's sessions with ends and starts within these bounds."""
     lower = key + _SESSION.pack(max(earliest_end, 0), 0)
     return lower, key + _SESSION.pack(TIME_MAX, latest_start)
 
 
 def session_range_bounds(first: bytes, last: bytes, latest_start: int) -> tuple[bytes, bytes]:
-    """Of the sessions of a range of keys."""
+    """Those of sessions of a range of keys."""
     return encode_session_key(first, 0, 0), _upper(last, _SESSION.pack(TIME_MAX, latest_start))
 
 

@@ -1,9 +1,9 @@
-"""Kafka Streams' layouts of versioned stores, which we do not store; big-endian.
+"""Kafka Streams' layouts of versioned stores, which stores do not use; big-endian.
 
 A latest row: segment -1 | key -> timestamp (8) | value. A row of a segment: segment (8) | key ->
 the next timestamp (8) | the smallest one (8) | newest first, for each version: valid from (8), size
-(4; -1: a tombstone) | the values, oldest first. The list ends at the smallest timestamp. A
-tombstone that is alone has the same next and smallest timestamp.
+(4; -1: a tombstone) | the values, oldest first. The list ends at the smallest timestamp. A single
+tombstone has equal next and smallest timestamps.
 """
 
 import struct
@@ -47,7 +47,8 @@ def decode_latest(row: bytes) -> tuple[bytes, int]:
 def encode_segment(versions: list[Version]) -> bytes:
     """The value of a segment's row; a gap between two versions is a tombstone.
 
-    A gap after a tombstone is a second one, but where the first is alone: it is the same entry.
+    A gap after a tombstone is a second tombstone, unless the first is the only entry: then they are
+    one.
     """
     entries: list[tuple[int, bytes | None]] = []
     end = versions[0].valid_from
@@ -65,7 +66,7 @@ def encode_segment(versions: list[Version]) -> bytes:
 
 
 def decode_segment(row: bytes) -> list[Version]:
-    """What is in a segment's row, newest first, tombstones too."""
+    """The entries of a segment's row, newest first, with tombstones."""
     end, smallest = _HEAD.unpack_from(row)
     sizes: list[tuple[int, int]] = []
     at = _HEAD.size

@@ -1,4 +1,4 @@
-"""A dumb model of one partition whose rows change their format, and what has to hold of it."""
+"""A simple model of one partition whose rows change their format, and its invariants."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _ROWS = "rows-"
 
 @dataclass(slots=True)
 class FormatModel:
-    """Each key's row, in all formats in which it may lie while some rows have not been moved."""
+    """Each key's row, in all formats that it may have while some rows have not been moved."""
 
     format: Format
     rows: dict[bytes, set[tuple[Format, bytes]]] = field(default_factory=dict)
@@ -35,18 +35,18 @@ class FormatModel:
         self.rows.pop(key, None)
 
     def change(self, target: Format) -> None:
-        """From now on in another format; a row is moved before the next change, or is not."""
+        """Changes the format; a row may or may not be moved before the next change."""
         for forms in self.rows.values():
             moved = {(self.format, convert_row(row, one, self.format)) for one, row in forms}
             forms |= moved
         self.format = target
 
     def shown(self, key: bytes) -> set[bytes]:
-        """What may be shown of a key."""
+        """The rows that may be shown for a key."""
         return {convert_row(row, one, self.format) for one, row in self.rows[key]}
 
     def check(self, replica: Replica) -> None:
-        """Every way to read says the same, which is what the model says."""
+        """All ways of reading agree with each other and with the model."""
         view = shown(replica)
         assert view.format is self.format
         rows = dict(view.snapshot.scan())
@@ -57,13 +57,13 @@ class FormatModel:
 
 
 def shown(replica: Replica) -> ReadView:
-    """What readers of a replica see."""
+    """The view of a replica's readers."""
     assert replica.view is not None
     return replica.view
 
 
 def check_reads(snapshot: FamilyView, rows: dict[bytes, bytes]) -> None:
-    """Scans of any bounds in both directions, gets and batch gets give these rows."""
+    """Scans with any bounds in both directions, gets and batch gets return these rows."""
     ordered = sorted(rows.items())
     assert list(snapshot.scan()) == ordered, "one row for each key, in order"
     assert list(snapshot.scan(reverse=True)) == ordered[::-1]
@@ -101,26 +101,26 @@ def check_places(replica: Replica) -> None:
 
 
 def families_of(replica: Replica) -> ColumnFamilies:
-    """The families of what is shown."""
+    """The families of the shown rows."""
     generation = replica.machine.participant.data_generation
     return ColumnFamilies.of(replica.definition, generation)
 
 
 def sources_of(replica: Replica) -> list[str]:
-    """The families that still hold rows of older formats."""
+    """The families that have rows of older formats."""
     sources = families_of(replica).sources(replica.engine.families())
     return [source.family for source in sources]
 
 
 async def change_format(cluster: Cluster, target: str) -> None:
-    """Tells all pods of another format, as the operator does."""
+    """Assigns another format to all pods, like the operator."""
     cluster.definition = msgspec.structs.replace(cluster.definition, format=target)
     pods = len(cluster.nodes)
     await cluster.assign([configuration(p, p % pods) for p in range(cluster.partitions)])
 
 
 async def move_all(replica: Replica, step_rows: int = STEP_ROWS) -> int:
-    """Moves all that is left, as fast as it goes; how many rows."""
+    """Moves all remaining rows; returns their number."""
     moved = 0
     while step := await replica.format_change.move_rows(step_rows):
         moved += step.rows

@@ -1,4 +1,4 @@
-"""Store types of a user's own, and a dumb reference of what their indexes have to be."""
+"""Custom store types, and a simple reference of their indexes."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -17,17 +17,17 @@ OWN = "ByMember"
 
 
 class ByValue:
-    """Values are texts: each is found by itself, and by its first letter."""
+    """Indexes text values by the whole value and by the first letter."""
 
     version = 1
     indexes: Mapping[str, str] = {"by-value": "string", "by-first": "string"}
 
     def __init__(self, options: Mapping[str, str], store: StoreDefinition) -> None:
-        """Takes `fails_at`: a value that it cannot take."""
+        """The option `fails_at` is a value that the type refuses."""
         self._fails_at = options.get("fails_at")
 
     def index_keys(self, key: Any, value: Any) -> Iterable[tuple[str, Any]]:
-        """Two, or one where the value is empty."""
+        """Two index keys; one if the value is empty."""
         if value == self._fails_at:
             raise ValueError(f"no luck with {value}")
         yield "by-value", value
@@ -36,12 +36,12 @@ class ByValue:
 
 
 class NextByValue(ByValue):
-    """The next version: only by the last letter."""
+    """The next version of the type, which indexes only by the last letter."""
 
     version = 2
 
     def index_keys(self, key: Any, value: Any) -> Iterable[tuple[str, Any]]:
-        """One, where there is a letter."""
+        """One index key, if there is a letter."""
         if value == self._fails_at:
             raise ValueError(f"no luck with {value}")
         return [("by-first", value[-1])] if value else []
@@ -52,25 +52,25 @@ NEXT_BY_VALUE = Extensions(stores={"ByValue": NextByValue})
 
 
 def by_value(partitions: int = 1, **members: Any) -> StoreDefinition:
-    """A store of that type."""
+    """A store of the type ByValue."""
     given = {"type": StoreType.CUSTOM, "custom_name": "ByValue", "value_serde": "string"}
     return make_definition(partitions, **{**given, **members})
 
 
 def guides_extensions(**changes: Any) -> Extensions:
-    """The guide's store type under its name; `changes` are other members of the class."""
+    """The guides' store type under its name; `changes` replaces members of the class."""
     names: dict[str, Any] = {}
     exec(modules_of_guide()["by_member.py"], names)
     return Extensions(stores={OWN: type(OWN, (names["ByMember"],), changes)})
 
 
-@lru_cache(maxsize=100_000)  # Each look at each row asks for the same.
+@lru_cache(maxsize=100_000)  # Each check of a row needs its index rows.
 def _index_rows(indexing: Indexing, key: bytes, value: bytes) -> tuple[bytes, ...]:
     return tuple(indexing.rows_of(key, value))
 
 
 def check_index(view: ReadView, indexing: Indexing | None) -> None:
-    """The index is that of the rows, both as readers of this state see them."""
+    """The index rows in this view fit its rows."""
     snapshot = view.snapshot
     assert isinstance(snapshot, IndexedView)
     assert indexing is not None

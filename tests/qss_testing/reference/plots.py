@@ -1,4 +1,4 @@
-"""What happens in a story: the batches, and every state that they lead to, row by row."""
+"""The plots of stories: their batches, and every state that follows, row by row."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -18,7 +18,7 @@ from qss_testing.reference.versions import Versions
 
 PARTITIONS = 3
 MINUTE = 60_000
-# How many rows a story's pod writes at once: a tenth of what others do, so that it is told soon.
+# The rows of one slice in a story's pod: a tenth of the usual number, so that plots are short.
 SLICE_ROWS = 50
 INDEXED_SLICE_ROWS = 20
 SLICES = replace(SETTINGS, slice_rows_max=SLICE_ROWS, indexed_slice_rows_max=INDEXED_SLICE_ROWS)
@@ -34,7 +34,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What readers see of a partition; `kept` are all rows, those that are hidden among them."""
+    """The rows that readers of a partition see; `kept` includes rows that retention hides."""
 
     rows: dict[bytes, bytes] = field(default_factory=dict)
     stream_time: int = -1
@@ -45,12 +45,10 @@ class State:
 
 @dataclass(frozen=True)
 class Plot:
-    """The batches of one store."""
-
     definition: StoreDefinition
     batches: Sequence[Batch]
     extensions: Extensions = NO_EXTENSIONS
-    carries_rows: bool = False  # Where a batch has one chunk a partition, its commit brings them.
+    carries_rows: bool = False  # Commits carry the rows of batches with one chunk.
 
     @property
     def generation(self) -> int:
@@ -59,7 +57,7 @@ class Plot:
 
     @cached_property
     def slices(self) -> list[dict[int, list[Slice]]]:
-        """What is staged, by batch, by partition."""
+        """The staged slices, by batch and partition."""
         return [
             {
                 partition: [slice_of(self.definition, partition, rows) for rows in chunks]
@@ -70,7 +68,7 @@ class Plot:
 
     @cached_property
     def states(self) -> list[list[State]]:
-        """By sequence, by partition."""
+        """The states, by sequence and partition."""
         states = [[State() for _ in range(PARTITIONS)]]
         for batch in self.batches:
             after = [
@@ -82,7 +80,7 @@ class Plot:
 
     @cached_property
     def uncommitted(self) -> list[list[list[State]]]:
-        """By sequence, by partition: after the first so many chunks of the next batch."""
+        """By sequence and partition: the states after the first chunks of the next batch."""
         return [
             [
                 [
@@ -156,7 +154,7 @@ KEY_VALUE_PLOT = Plot(
         Batch({p: [[_DELETE, *_numbered(1, 4, "d")]] for p in range(PARTITIONS)}),
     ),
 )
-# Small batches after a staged one, one that has no row for a partition, and a replacing one.
+# Small batches after a staged one; one has no row for a partition, and one replaces all rows.
 CARRIED_PLOT = Plot(
     KEY_VALUE_PLOT.definition,
     (
@@ -168,8 +166,8 @@ CARRIED_PLOT = Plot(
     carries_rows=True,
 )
 
-# The second batch moves rows within the index, in three writes, and
-# deletes some; the third replaces all of them.
+# The second batch moves rows within the index in three writes, and deletes some; the third replaces
+# all rows.
 INDEXED_PLOT = Plot(
     msgspec.structs.replace(
         KEY_VALUE_PLOT.definition,
@@ -196,7 +194,7 @@ INDEXED_PLOT = Plot(
 
 
 def _spread(rows: list[Put], first_minute: int, minutes: int) -> list[Put]:
-    """The same rows, minute after minute, each with a window and a session that starts there."""
+    """The same rows, one after another by the minute, with a window and a session each."""
     starts = [(first_minute + number % minutes) * MINUTE for number in range(len(rows))]
     return [
         replace(row, start=start, end=start + 30_000)
@@ -209,8 +207,8 @@ def _timed(**members: object) -> StoreDefinition:
     return msgspec.structs.replace(made, retention_ms=10 * MINUTE, **members)
 
 
-# Segments of five minutes: the second batch ends the first segment and begins three others, the
-# third comes too late in part, the fourth takes stream time back to what its own rows say.
+# Segments of five minutes. The second batch ends the first segment and begins three others; part of
+# the third is late; the fourth sets stream time back to that of its own rows.
 _TIMED_BATCHES = (
     Batch(
         {
@@ -237,7 +235,7 @@ SESSION_PLOT = Plot(
 
 
 def _dated(rows: list[Put], first_minute: int, minutes: int) -> list[Put]:
-    """The same rows, minute after minute, valid from then on."""
+    """The same rows, one after another by the minute, with timestamps."""
     return [
         replace(row, timestamp=(first_minute + number % minutes) * MINUTE)
         for number, row in enumerate(rows)
@@ -248,8 +246,8 @@ def _deletes(start: int, end: int) -> list[Put]:
     return [replace(row, value=None) for row in _numbered(start, end, "")]
 
 
-# Latest versions become history, late ones find their places, tombstones end some; the third batch
-# ends all segments that there were, and has puts for what is expired after it.
+# Latest versions become history, late ones are inserted, tombstones end some. The third batch ends
+# all earlier segments, and has puts for segments that are expired after it.
 VERSIONED_PLOT = Plot(
     msgspec.structs.replace(
         make_assignment(PARTITIONS, pods=1).definition,

@@ -1,4 +1,4 @@
-"""Questions to a pod, in every way there is to ask, and the reference's answers to them."""
+"""Asks a pod questions in every way, and compares the answers with the reference."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ def check_rows(
 
 
 def check_state(reference: Reference, answer: Mapping[str, Any], *, uncommitted: bool) -> None:
-    """Each partition that answered says which state it was."""
+    """Each partition that answered names its state."""
     for partition, part in answer.items():
         assert part["position"] == reference.position, partition
         assert part["sequence"] == reference.sequence, partition
@@ -32,7 +32,7 @@ def check_state(reference: Reference, answer: Mapping[str, Any], *, uncommitted:
 
 
 async def ask_scan(api: Api, reference: Reference, scan: Scan, *, streamed: bool) -> None:
-    """All rows at once."""
+    """Reads all rows at once."""
     if streamed and not scan.by_time:
         lines = (await api.get(scan.url(), Accept=NDJSON)).lines()
         marks = {str(line["partition"]): line for line in lines if "partition" in line}
@@ -49,7 +49,7 @@ async def ask_scan(api: Api, reference: Reference, scan: Scan, *, streamed: bool
 
 @dataclass
 class Pages:
-    """A scan that is read page by page, while the store goes on."""
+    """A scan that is read page by page, while the store changes."""
 
     scan: Scan
     limit: int
@@ -59,7 +59,7 @@ class Pages:
     is_over: bool = False
 
     async def next_page(self, api: Api, reference: Reference) -> None:
-        """What is left in the state of now, behind the last row."""
+        """Reads the rest of the present state, after the last row."""
         more = {} if self.cursor is None else {"cursor": self.cursor}
         answer = (await api.get(self.scan.url(limit=self.limit, **more))).json()
         left = [row for row in self.scan.rows(reference) if self._is_left(row)]
@@ -72,7 +72,7 @@ class Pages:
         self.cursor = answer["cursor"]
         self.is_over = self.cursor is None
         assert len(left) <= self.limit or not self.is_over
-        # A page that is not full has all there is.
+        # A page that is not full has all remaining rows.
         assert len(left) >= self.limit or self.is_over
         assert not any(row.partition in self.ended for row in left[self.limit :])
 
@@ -86,7 +86,7 @@ class Pages:
 
 
 async def ask_points(api: Api, reference: Reference, question: Question) -> None:
-    """One row, in every way."""
+    """Reads one row, in every way."""
     match reference.definition.type:
         case StoreType.KEY_VALUE:
             await _ask_key(api, reference, question)
@@ -157,7 +157,7 @@ async def _ask_version(api: Api, reference: Reference, question: Question) -> No
 
 
 async def _ask_timed(api: Api, reference: Reference, question: Question) -> None:
-    """One window or session, one of those that there are or another one."""
+    """Reads one window or session, existing or not."""
     rows = [
         row
         for row in reference.rows(uncommitted=question.uncommitted)
@@ -176,7 +176,7 @@ async def _ask_timed(api: Api, reference: Reference, question: Question) -> None
 async def ask_query(
     api: Api, reference: Reference, query: dict[str, Any], question: Question
 ) -> dict[int, Any]:
-    """What each partition answers to an IQv2 query, at the position that it has."""
+    """Each partition's answer to an IQv2 query, at the store's position."""
     answer = await api.query(query, positionBound=reference.position, **_isolation(question))
     parts = answer["partitionResults"]
     assert answer["position"] == reference.position
@@ -185,7 +185,7 @@ async def ask_query(
 
 
 async def ask_rows(api: Api, reference: Reference, question: Question) -> None:
-    """Many rows, by IQv2."""
+    """Reads many rows by IQv2."""
     store_type, shape = reference.definition.type, ""
     if store_type is StoreType.KEY_VALUE:
         question, shape = replace(question, of_key=False), "Plain"
@@ -238,7 +238,7 @@ _QUERIES = {
 
 
 async def ask_count(api: Api, reference: Reference) -> None:
-    """How many rows there are, where an engine knows it exactly."""
+    """Asks for the number of rows, if the engine knows it exactly."""
     answer = (await api.get("/state/count/words")).json()
     check_state(reference, answer["partitions"], uncommitted=False)
     match reference.definition.type:
@@ -251,6 +251,6 @@ async def ask_count(api: Api, reference: Reference) -> None:
                 if reference.as_of(number, key.encode(), None)
             ]
             assert answer["count"] == len(keys)
-        case _:  # Those that retention hides count for a while.
+        case _:  # Rows that retention hides count for a while.
             held = sum(len(one.rows.by_key) for one in reference.partitions)
             assert len(reference.rows()) <= answer["count"] <= held

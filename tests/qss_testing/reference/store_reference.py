@@ -1,6 +1,6 @@
-"""A dumb reference of a whole store: what it holds and shows, in dicts and sorted lists.
+"""A simple reference of a whole store, with dicts and sorted lists.
 
-It shares no code with the product but the encodings of row keys, by which rows are ordered.
+It shares no code with the product except the encodings of row keys, which order the rows.
 """
 
 import json
@@ -21,7 +21,7 @@ from qss_core.model import StoreDefinition, StoreType
 from qss_testing.pods.stores import Put
 from qss_testing.reference.versions import Version, Versions
 
-# Which of timestamp and headers the rows of a format have.
+# Whether the rows of a format have timestamps and headers.
 KEEPS = {
     "Plain": (False, False),
     "Timestamped": (True, False),
@@ -32,18 +32,18 @@ KEEPS = {
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one partition by row key, with the clocks that say which are to be seen."""
+    """Rows of one partition by row key, with the times that decide which are visible."""
 
     by_key: dict[bytes, Put] = field(default_factory=dict)
     stream_time: int = -1
     puts: int = 0
 
     def with_puts(self, puts: Iterable[Put], definition: StoreDefinition) -> "Rows":
-        """After rows in their order."""
+        """The state after these puts, in order."""
         by_key, stream_time, count = {**self.by_key}, self.stream_time, self.puts
         for put in puts:
             if put.value is None and definition.retain_duplicates:
-                continue  # Ignored, its time too.
+                continue  # The put is ignored, with its time.
             if definition.type is StoreType.SESSION:
                 row_key = encode_session_key(put.key, put.start, put.end)
             elif definition.type is StoreType.WINDOW:
@@ -62,7 +62,7 @@ class Rows:
         return Rows(by_key, stream_time, count)
 
     def visible(self, definition: StoreDefinition) -> dict[bytes, Put]:
-        """What retention does not hide, in order."""
+        """The rows that retention does not hide, in order."""
         retention = definition.retention_ms
         return {
             key: put
@@ -71,22 +71,22 @@ class Rows:
         }
 
     def seen(self, definition: StoreDefinition) -> dict[bytes, tuple[bytes, int | None]]:
-        """Value and timestamp of what retention does not hide, in order."""
+        """Value and timestamp of visible rows, in order."""
         visible = self.visible(definition)
         return {key: (put.value or b"", put.timestamp) for key, put in visible.items()}
 
 
 def time_of(put: Put, definition: StoreDefinition) -> int:
-    """The time of a window or a session; -1 where rows have none."""
+    """The time of a window or a session; -1 for rows without times."""
     times = {StoreType.WINDOW: put.start, StoreType.SESSION: put.end}
     return times.get(definition.type, -1)
 
 
-# --- What is staged
+# --- Staged rows
 
 
 class Attempt(Protocol):
-    """Whose a staged chunk is; `batch` is anything that has an order."""
+    """The attempt that staged a chunk; `batch` is anything with an order."""
 
     @property
     def writer(self) -> str:
@@ -94,7 +94,7 @@ class Attempt(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Its run."""
+        """The epoch of its run."""
 
     @property
     def batch(self) -> Any:
@@ -102,18 +102,18 @@ class Attempt(Protocol):
 
     @property
     def task(self) -> str:
-        """Whose rows they are."""
+        """The task of the rows."""
 
     @property
     def attempt(self) -> int:
-        """Which try."""
+        """The number of the attempt."""
 
 
 Held = TypeVar("Held", bound=Attempt)
 
 
 def visible_chunks(staged: Sequence[Held], committed_epochs: Mapping[str, int]) -> list[Held]:
-    """The chunks that READ_UNCOMMITTED sees, by the words of the rule, one after the other."""
+    """The chunks that READ_UNCOMMITTED shows, in order, by a literal form of the rule."""
     return [
         one
         for one in staged
@@ -139,30 +139,30 @@ class Chunk:
 
     writer: str
     epoch: int
-    batch: tuple[int, int]  # Generation, number.
+    batch: tuple[int, int]  # Generation and number.
     task: str
     attempt: int
     name: str
     puts: list[Put]
-    time_ms: int  # When it came.
+    time_ms: int  # The time of its arrival.
 
 
-# --- What is shown
+# --- Shown rows
 
 
 class Form(NamedTuple):
-    """What a row keeps beside its value; a timestamp of None is unknown."""
+    """The members of a row besides its value; a timestamp of None is unknown."""
 
     timestamp: int | None
     headers: tuple[tuple[str, bytes | None], ...]
 
     def within(self, store_format: str) -> "Form":
-        """What is left of it in a format."""
+        """The members that a format keeps."""
         has_timestamp, has_headers = KEEPS[store_format]
         return Form(self.timestamp if has_timestamp else None, self.headers if has_headers else ())
 
     def shown(self, store_format: str, time: int) -> dict[str, Any]:
-        """Its members in a row of an answer; `time` is that of its key, -1 where that has none."""
+        """The members in a row of an answer; `time` is that of the row key, or -1."""
         kept, (has_timestamp, has_headers) = self.within(store_format), KEEPS[store_format]
         members: dict[str, Any] = {}
         if has_timestamp:
@@ -177,7 +177,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """A row as an answer should have it; `members` are all but timestamp and headers."""
+    """A row as the answer should have it; `members` lacks timestamp and headers."""
 
     partition: int
     row_key: bytes
@@ -198,14 +198,14 @@ class Partition:
 
 @dataclass
 class Reference:
-    """All partitions, and how their rows may lie while some of them have not changed format."""
+    """All partitions, and the forms that rows may have during a change of format."""
 
     definition: StoreDefinition
     format: str
     partitions: list[Partition]
     sequence: int = 0
     position: dict[str, dict[str, int]] = field(default_factory=dict)
-    # What each committed row may have kept: it was moved before the next change of format or not.
+    # The forms that each row may have: it may or may not be moved before the next change.
     forms: dict[Put, set[Form]] = field(default_factory=dict)
 
     @classmethod
@@ -228,9 +228,9 @@ class Reference:
         *,
         replaces: bool,
     ) -> None:
-        """A batch, of the run and at the time of `chunk`; `puts` are those that were decided."""
+        """Commits a batch with the run and the time of `chunk`; `puts` are its decided rows."""
         self.sequence += 1
-        if replaces:  # The rows that the inputs had made are gone.
+        if replaces:  # It also removes the rows of other inputs.
             self.position = {
                 topic: read for topic, read in self.position.items() if topic.startswith("@")
             }
@@ -254,28 +254,28 @@ class Reference:
             partition.committed_epochs[chunk.writer] = chunk.epoch
 
     def abort(self, writer: str, epoch: int) -> None:
-        """A run gives up what it and those before it have staged."""
+        """Aborts a run: drops the chunks of this and of earlier runs."""
         for partition in self.partitions:
             partition.staged = [
                 one for one in partition.staged if one.writer != writer or one.epoch > epoch
             ]
 
     def change_format(self, target: str) -> None:
-        """From now on in another format; what is there is moved before the next change, or not."""
+        """Changes the format; rows may or may not be moved before the next change."""
         if target != self.format:
             for forms in self.forms.values():
                 forms |= {form.within(self.format) for form in forms}
         self.format = target
 
     def move_all(self, number: int) -> None:
-        """All rows of a partition have the store's format."""
+        """Moves all rows of a partition to the store's format."""
         for put in self.partitions[number].rows.by_key.values():
             self.forms[put] = {form.within(self.format) for form in self.forms[put]}
 
-    # --- What is to be seen
+    # --- Visible rows
 
     def view(self, number: int, *, uncommitted: bool = False) -> Rows:
-        """The rows of a partition, those of the visible chunks among them if wanted."""
+        """The rows of a partition, with `uncommitted` also those of the visible chunks."""
         partition = self.partitions[number]
         rows = partition.rows
         if uncommitted:
@@ -290,7 +290,7 @@ class Reference:
         return self.view(number, uncommitted=uncommitted).stream_time
 
     def rows(self, *, uncommitted: bool = False) -> list[Found]:
-        """All rows that are seen, partition by partition, by row key."""
+        """All visible rows, partition by partition, by row key."""
         return [
             Found(
                 number,
@@ -348,9 +348,9 @@ class Reference:
         return members
 
     def check_row(self, answer: Mapping[str, Any], found: Found, *, shape: str = "") -> None:
-        """An answer's row is this one; what it shows is what it goes on showing.
+        """Compares a row of an answer with this row; a shown form stays the row's form.
 
-        `shape` is a format whose members the answer has, where that is not the store's.
+        `shape` is the format with the answer's members, if it is not the store's.
         """
         beside = {name: answer[name] for name in ("timestamp", "headers") if name in answer}
         rest = {name: value for name, value in answer.items() if name not in beside}
@@ -368,7 +368,7 @@ class Reference:
 
 
 def dated_puts(puts: Iterable[Put], time_ms: int) -> list[Put]:
-    """The rows, with the time that those without a timestamp have."""
+    """The rows, with `time_ms` as the timestamp of rows without one."""
     return [put if put.timestamp is not None else replace(put, timestamp=time_ms) for put in puts]
 
 

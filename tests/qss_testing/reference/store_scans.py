@@ -1,4 +1,4 @@
-"""Questions that have many rows: how a pod is asked, and which rows of the reference they want."""
+"""Questions with many rows: the requests to a pod, and the expected rows of the reference."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from urllib.parse import quote, urlencode
 from qss_core.model import StoreType
 from qss_testing.reference.store_reference import Found, Reference
 
-# Every key by its partition of two, by Kafka's partitioner; some begin others.
+# Each key's partition of two by Kafka's partitioner; some keys are prefixes of others.
 PARTITION_OF = {"a": 0, "a\x00": 0, "aa": 1, "ab": 0, "ba": 1, "d": 1, "ü": 0, "z/ä": 0, "none": 1}
 UNCOMMITTED = {"isolation": "READ_UNCOMMITTED"}
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked for, in words that each type of store understands in its way."""
+    """A question that each type of store interprets in its way."""
 
     key: str
     key_from: str | None
@@ -25,24 +25,24 @@ class Question:
     reverse: bool
     by_time: bool
     uncommitted: bool
-    of_key: bool  # Rows with times: of `key` alone.
+    of_key: bool  # For rows with times: those of `key` only.
     streamed: bool
 
     def key_bounds(self) -> tuple[bytes | None, bytes | None]:
-        """The bounds in their order."""
+        """The bounds in order."""
         lower = None if self.key_from is None else self.key_from.encode()
         upper = None if self.key_to is None else self.key_to.encode()
         return (upper, lower) if lower and upper and lower > upper else (lower, upper)
 
     def time_bounds(self) -> tuple[int | None, int | None]:
-        """The bounds in their order."""
+        """The bounds in order."""
         first, last = self.first, self.last
         return (last, first) if first and last and first > last else (first, last)
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A question that has many rows, as a GET."""
+    """A question with many rows, as a GET."""
 
     path: str
     parameters: Mapping[str, str]
@@ -86,7 +86,7 @@ class Scan:
         if not self.by_time and row.partition != last.partition:
             return row.partition > last.partition
         if self.history is not None and self.reverse and last.members["validTo"] is None:
-            # The latest version may have been replaced since then: it is not given twice.
+            # The latest version may have been replaced meanwhile; it is not returned twice.
             valid_to, valid_from = row.members["validTo"], last.members["validFrom"]
             is_older: bool = row.members["validFrom"] < valid_from
             return is_older if valid_to is None else valid_to <= valid_from

@@ -1,4 +1,4 @@
-"""What a Versioned store answers, by a dumb reference: all puts that ever counted, in a dict."""
+"""A simple reference of a Versioned store: all puts that ever counted, in a dict."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Version(NamedTuple):
 
 @dataclass(slots=True)
 class Versions:
-    """Every put that counted, and what follows from all of them."""
+    """All puts that counted, and the versions that follow from them."""
 
     retention_ms: int
     stream_time: int = -1
@@ -38,7 +38,7 @@ class Versions:
     puts: dict[bytes, dict[int, bytes | None]] = field(default_factory=dict)
 
     def commit(self, rows: Iterable[Put], wall_time_ms: int = 0, *, replace: bool = False) -> None:
-        """Takes a batch: puts older than the retention before it are dropped."""
+        """Commits a batch; puts older than the retention before the batch are dropped."""
         if replace:
             self.puts, self.stream_time = {}, -1
         earliest = self.stream_time - self.retention_ms
@@ -51,7 +51,7 @@ class Versions:
                 self.puts.setdefault(row.key, {})[time] = row.value
 
     def all(self, key: bytes) -> list[Version]:
-        """Every version of a key, oldest first, whatever its age."""
+        """Every version of a key, oldest first, of any age."""
         puts = sorted(self.puts.get(key, {}).items())
         ends = [*(time for time, _ in puts[1:]), None][: len(puts)]
         return [
@@ -61,7 +61,7 @@ class Versions:
         ]
 
     def as_of(self, key: bytes, time: int | None = None) -> Version | None:
-        """The version that was valid then."""
+        """The version that was valid at a time."""
         for version in self.all(key):
             is_latest = version.valid_to is None
             if time is None or (is_latest and version.valid_from <= time):
@@ -91,7 +91,7 @@ class Versions:
         ]
 
     def rows(self) -> dict[bytes, bytes]:
-        """All versions that are kept, by row key."""
+        """All kept versions, by row key."""
         return {
             encode_version_key(
                 key, one.valid_from, STILL_VALID if one.valid_to is None else one.valid_to
@@ -101,11 +101,11 @@ class Versions:
         }
 
 
-# --- What a pod says
+# --- A pod's versions
 
 
 def stored_rows(versions: VersionedView) -> dict[bytes, bytes]:
-    """All versions of a partition, by row key; byte by byte, since it is asked for often."""
+    """All versions of a partition, by row key; it compares bytes, since it runs often."""
     found = {key: row for key, row in versions.history.scan() if key[-16:-8] != key[-8:]}
     for key, row in versions.scan():
         found[key + _STILL_VALID + row[:8]] = row[8:]
@@ -113,13 +113,13 @@ def stored_rows(versions: VersionedView) -> dict[bytes, bytes]:
 
 
 def version_of(row: tuple[bytes, bytes]) -> Version:
-    """A row of a store, as the reference has it."""
+    """A row of a store as a Version."""
     _, valid_from, valid_to = decode_version_key(row[0])
     return Version(row[1], valid_from, None if valid_to == STILL_VALID else valid_to)
 
 
 def stored_as_of(reading: Reading, key: bytes, time: int | None = None) -> Version | None:
-    """The version that a replica has for a time."""
+    """A replica's version at a time."""
     row = find_version(versions_in(reading), key, time)
     return None if row is None else version_of(row)
 
@@ -127,7 +127,7 @@ def stored_as_of(reading: Reading, key: bytes, time: int | None = None) -> Versi
 def stored_between(
     reading: Reading, key: bytes, first: int | None, last: int | None, order: str = "ASCENDING"
 ) -> list[Version]:
-    """The versions that a replica has for a range of time."""
+    """A replica's versions in a range of time."""
     bounds = {"from": first, "to": last}
     parameters = {name: str(time) for name, time in bounds.items() if time is not None}
     codec = codec_of(reading.replica.definition)

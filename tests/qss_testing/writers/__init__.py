@@ -1,1 +1,1 @@
-"""What writes into stores: plain writers, drivers, and jobs of Spark."""
+"""Writers of stores: plain writers, drivers, and Spark jobs."""

@@ -1,4 +1,4 @@
-"""Writers of one pod that tell the reference of each batch what they tell the pod."""
+"""Writers of one pod that do each batch in the reference, too."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ TICK_S = 60.0
 
 @dataclass(frozen=True)
 class _Sent:
-    """A commit as it went on the wire."""
+    """A commit as it was sent."""
 
     path: str
     body: bytes
@@ -29,7 +29,7 @@ class _Sent:
 
 @dataclass
 class ModelWriter:
-    """One writer; what it does, the reference does as well."""
+    """One writer; the reference repeats each of its actions."""
 
     pod: OnePod
     reference: Reference
@@ -52,7 +52,7 @@ class ModelWriter:
     # --- Runs
 
     async def open(self, *, takes_over: bool = False) -> int | None:
-        """A new run, of a new query where it takes over; the last batch that was decided."""
+        """Opens a new run, with `takes_over` of a new query; returns the last decided batch."""
         self.runs += 1
         generation = self.generation + 1 if takes_over or not self.generation else self.generation
         answer = await self._writer.open(
@@ -64,19 +64,19 @@ class ModelWriter:
         if generation > self.generation:
             self.batch = 0
         self.generation, self.epoch = generation, opened["writerEpoch"]
-        # Behind its answer it tells the partitions to drop what older runs have staged.
+        # After its answer it makes the partitions drop the chunks of older runs.
         await asyncio.gather(*self.pod.cluster.pods[0].coordination.tasks)
         self.reference.abort(self.name, self.epoch - 1)
         last: int | None = opened["lastBatch"]
         return last
 
     async def opened(self) -> None:
-        """Opens where there is no run."""
+        """Opens a run if there is none."""
         if not self.epoch:
             await self.open()
 
     async def abort(self) -> None:
-        """Gives its batch up."""
+        """Aborts its batch."""
         await self.opened()
         answer = await self._writer.abort(self.epoch, self.batch, self.generation)
         assert answer.json() == {"decided": False}
@@ -86,7 +86,7 @@ class ModelWriter:
     # --- Batches
 
     async def stage(self, task: int, attempt: int, puts: Puts) -> None:
-        """A chunk of the open batch."""
+        """Stages a chunk of the open batch."""
         await self.opened()
         self.pod.clock.now_s += TICK_S
         self.chunks += 1
@@ -96,7 +96,7 @@ class ModelWriter:
             self.reference.partitions[number].staged.append(replace(chunk, puts=rows))
 
     async def stage_again(self) -> None:
-        """The chunks of the open batch once more, as if their answers were lost."""
+        """Stages the chunks of the open batch again, as if their answers were lost."""
         await self.opened()
         for name, puts in self._open_chunks().items():
             await self._send_chunk(name, puts)
@@ -111,7 +111,7 @@ class ModelWriter:
         assert not any(one["failure"] for one in results.values()), results
 
     def _chunk(self, task: str, attempt: int, name: str) -> Chunk:
-        """What all parts of a chunk say; now."""
+        """The members that all parts of a chunk share, at this time."""
         ordinal = (self.generation, self.batch)
         time_ms = self.pod.clock.wall_ms()
         return Chunk(self.name, self.epoch, ordinal, task, attempt, name, [], time_ms)
@@ -121,7 +121,7 @@ class ModelWriter:
         return b"".join(bytes(slice_of(definition, p, rows).data) for p, rows in puts.items())
 
     def _open_chunks(self) -> dict[str, dict[int, list[Put]]]:
-        """What this run has staged of its batch, by chunk, in the order in which it came."""
+        """The chunks that this run has staged of its batch, in order of their arrival."""
         found: dict[str, dict[int, list[Put]]] = {}
         for number, partition in enumerate(self.reference.partitions):
             for one in partition.staged:
@@ -130,7 +130,7 @@ class ModelWriter:
         return dict(sorted(found.items(), key=lambda item: int(item[0].split("-")[1][:-2])))
 
     def winners(self, *, newest: bool, reverse: bool) -> list[str]:
-        """The chunks of one attempt of each task, in the order in which they are committed."""
+        """The chunks of one attempt of each task, in the order of the commit."""
         of_task: dict[str, set[int]] = {}
         chunks = self._open_chunks()
         attempts = {name: _task_and_attempt(name) for name in chunks}
@@ -142,7 +142,7 @@ class ModelWriter:
         return listed[::-1] if reverse else listed
 
     async def commit(self, chunks: Sequence[str], *, replaces: bool) -> None:
-        """Commits some of what was staged."""
+        """Commits some of the staged chunks."""
         await self.opened()
         staged = self._open_chunks()
         references: dict[str, tuple[ChunkReference, ...]] = {}
@@ -162,7 +162,7 @@ class ModelWriter:
         )
 
     async def carry(self, puts: Puts, *, replaces: bool) -> None:
-        """A small batch, which its commit brings."""
+        """Commits a small batch with its rows."""
         await self.opened()
         self.pod.clock.now_s += TICK_S
         await self._decide(self._carried(puts, replaces=replaces), puts, replaces=replaces)
@@ -170,7 +170,7 @@ class ModelWriter:
     async def carry_through_a_crash(
         self, puts: Puts, writes: int, *, replaces: bool, loses_power: bool
     ) -> None:
-        """As `carry`; the pod crashes meanwhile, and the next run finds out what became of it."""
+        """As `carry`, with a crash of the pod; the next run finds out the result."""
         await self.opened()
         self.pod.clock.now_s += TICK_S
         sent = self._carried(puts, replaces=replaces)
@@ -198,14 +198,14 @@ class ModelWriter:
         )
 
     def _read(self) -> dict[str, dict[str, int]]:
-        """How far it had read an input that all writers have, and one of its own."""
+        """The position: an input that all writers share, and one of its own."""
         return {name: {"0": self.reference.sequence} for name in ("in", f"in-{self.name}")}
 
     async def _decide(
         self, sent: _Sent, puts: Puts, *, replaces: bool, is_known: bool = False
     ) -> None:
         position = self._read()
-        # A batch that was known to be decided is asked about by the run that is open now.
+        # The run that is open now asks for the result of a decided batch.
         self.last = _Sent(self._path, sent.body, sent.media)
         answer = (await self._send(self.last)).json()
         self.reference.commit(self._chunk("", 0, ""), puts, position, replaces=replaces)
@@ -220,7 +220,7 @@ class ModelWriter:
         return await self._writer.api.send("POST", path, sent.body, headers)
 
     async def replay(self) -> None:
-        """The last commit once more, as if its answer was lost: nothing happens."""
+        """Sends the last commit again, as if its answer was lost; it changes nothing."""
         if self.last is not None and self.epoch and f"/{self.epoch}/" in self.last.path:
             answer = (await self._send(self.last)).json()
             assert answer["alreadyApplied"]

@@ -1,4 +1,4 @@
-"""A driver of real pods: the client's own way of writing, and plain reads of what came of it."""
+"""A writer of real pods that uses the client, and reads the results."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -32,13 +32,13 @@ def put_gates(cluster: PodCluster, gates: list[Gate]) -> None:
 
 
 def key_in(partition: int, partitions: int, prefix: str) -> str:
-    """A key with that prefix that belongs to a partition."""
+    """A key with that prefix in a partition."""
     keys = (f"{prefix}-{number}" for number in range(10_000))
     return next(key for key in keys if partition_of(key.encode(), partitions) == partition)
 
 
 class ProcessWriter:
-    """One writer, whose batches have one row in every partition unless others are given."""
+    """One writer; by default its batches have one row in every partition."""
 
     def __init__(self, cluster: PodCluster, name: str) -> None:
         self.name = name
@@ -49,21 +49,20 @@ class ProcessWriter:
         self._background = ThreadPoolExecutor(1)
 
     def close(self) -> None:
-        """Lets go of connections and of the thread."""
+        """Closes its connections and its thread."""
         self._background.shutdown()
         self.http.close()
 
     @property
     def partitions(self) -> int:
-        """How many the store has."""
         return self._cluster.assignment.definition.partitions
 
     def in_background(self, work: Callable[[], Any]) -> "Future[Any]":
-        """Does something while the test does something else."""
+        """Runs work in a thread, while the test continues."""
         return self._background.submit(work)
 
     def open(self, limits: RetryLimits = PATIENT) -> Run:
-        """A new run of the query."""
+        """Opens a new run of the query."""
         self._runs += 1
         self.run = open_writer(
             self.http,
@@ -96,7 +95,6 @@ class ProcessWriter:
     def commit(
         self, batch: int, staged: list[Staged], limits: RetryLimits = PATIENT
     ) -> CommitAnswer:
-        """Commits."""
         assert self.run is not None
         return commit(
             self.http,
@@ -129,8 +127,8 @@ class ProcessWriter:
     def values(self, pod: PodProcess, **parameters: str) -> dict[str, Any]:
         """The values of this writer's keys, as one pod answers for the whole store.
 
-        It is asked until every partition answers that it is asked for: a pod that was started again
-        may not listen yet, or be too busy to answer in time.
+        It repeats the query until every partition answers: a restarted pod may not listen yet, or
+        be too slow.
         """
         given = {"limit": "10000", **parameters}
         query = "".join(f"&{name}={value}" for name, value in given.items())
@@ -147,7 +145,7 @@ class ProcessWriter:
 
 
 def sequences(cluster: PodCluster) -> list[int]:
-    """The sequence of every partition, as the pods that run say."""
+    """The sequence of every partition, from the running pods."""
     reports = [pod.report() for pod in cluster.pods if pod.process is not None]
     found = {
         replica.configuration.partition: replica.sequence

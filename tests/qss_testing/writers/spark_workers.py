@@ -1,8 +1,8 @@
-"""Starts Spark's Python workers as forks of a process that has imported what they need.
+"""Starts Spark's Python workers as forks of a process with all imports done.
 
-Spark's own daemon imports after the fork, since a user's modules may start threads: a second of CPU
-for each worker, and Spark starts workers for each plan of a data source. Spark runs this program
-(`spark.python.daemon.module`) with the worker's module.
+Spark's own daemon imports after the fork, since a user's modules may start threads. That takes a
+second of CPU for each worker, and Spark starts workers for each plan of a data source. Spark runs
+this program (`spark.python.daemon.module`) with the worker's module.
 """
 
 import gc
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.daemon import manager
 
-# jemalloc knows of forks: it starts this one anew.
+# jemalloc restarts this thread after a fork.
 _FORKABLE = {"jemalloc_bg_thd"}
 _MODULES = (
     "pandas",
@@ -26,13 +26,13 @@ _MODULES = (
 
 
 def main() -> None:
-    """Spark's daemon, once all is imported."""
+    """Runs Spark's daemon after all imports."""
     for module in (*_MODULES, *sys.argv[1:2]):
         importlib.import_module(module)
     tasks = Path("/proc/self/task").iterdir()
     threads = {(one / "comm").read_text().strip() for one in tasks if int(one.name) != os.getpid()}
     assert threads <= _FORKABLE, f"threads would be lost in the forks: {threads}"
-    gc.freeze()  # A worker looks for garbage after each task.
+    gc.freeze()  # A worker runs the garbage collector after each task.
     manager()
 
 

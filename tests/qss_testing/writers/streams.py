@@ -1,4 +1,4 @@
-"""Streams of rows for tests of the sink: each file of JSON lines is a batch."""
+"""Streams of rows for tests of the sink; each file of JSON lines is a batch."""
 
 import json
 import os
@@ -27,7 +27,7 @@ class JsonStream:
         self._batches = 0
 
     def write(self, *batches: list[dict[str, Any]]) -> None:
-        """A file for each batch; Spark reads them in the order of their times."""
+        """Writes a file for each batch; Spark reads files in order of their times."""
         for rows in batches:
             draft = self.input / f".{self._batches}"
             draft.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -36,21 +36,21 @@ class JsonStream:
             self._batches += 1
 
     def rows(self) -> DataFrame:
-        """The stream, a file a batch."""
+        """The stream, with one file per batch."""
         reader = self._spark.readStream.schema(self._schema).option("maxFilesPerTrigger", 1)
         return reader.json(str(self.input))
 
     def run(
         self, sink: ForeachBatch, rows: DataFrame | None = None, mode: str = "append"
     ) -> StreamingQuery:
-        """Runs a query over `rows`, by default the stream itself, through all that is there."""
+        """Runs a query over `rows`, by default the stream itself, through the present files."""
         return run_query(self.rows() if rows is None else rows, sink, self.checkpoint, mode)
 
 
 def run_query(
     rows: DataFrame, sink: ForeachBatch, checkpoint: Path, mode: str = "append"
 ) -> StreamingQuery:
-    """Runs a query through all that its sources have now."""
+    """Runs a query to the end of what its sources have now."""
     query = (
         rows.writeStream.outputMode(mode)
         .foreachBatch(sink)
@@ -69,6 +69,6 @@ def held(cluster: PodCluster, prefix: str) -> dict[str, Any]:
 
 
 def positions(cluster: PodCluster) -> dict[str, dict[str, int]]:
-    """What all partitions say together."""
+    """The merged position of all partitions."""
     with Store(cluster.url, cluster.store) as store:
         return store.query("RangeQuery", lower="\x00", upper="\x00").position.to_json()

@@ -24,7 +24,7 @@ from qss_testing.waiting import wait_until
 
 STORE = "words"
 TESTS = Path(__file__).parents[2]
-# Six that start together on two busy cores have taken more than two minutes.
+# Six jobs that start together on two busy cores have taken more than two minutes.
 DRIVER_S = 400.0
 SMALL = {
     **SHORT_RUN,
@@ -34,7 +34,7 @@ SMALL = {
 
 
 def write_words(directory: Path, *batches: str) -> None:
-    """A file for each batch; Spark reads them in the order of their times."""
+    """Writes a file for each batch; Spark reads files in order of their times."""
     directory.mkdir(parents=True, exist_ok=True)
     first = len(list(directory.glob("*.txt")))
     for number, words in enumerate(batches, start=first):
@@ -45,13 +45,13 @@ def write_words(directory: Path, *batches: str) -> None:
 
 
 def expected_counts(writer: str, *batches: str) -> dict[str, int]:
-    """What the store must hold after these batches."""
+    """The store's final counts after these batches."""
     counted = Counter(word for words in batches for word in words.split())
     return {f"{writer}/{word}": count for word, count in counted.items()}
 
 
 def counts(spark: SparkSession, directory: Path, writer: str, weight: int = 1) -> DataFrame:
-    """The job: `key` and `n`; each word counts as `weight`."""
+    """The job's rows, `key` and `n`; each word counts as `weight`."""
     words = spark.readStream.option("maxFilesPerTrigger", 1).text(str(directory))
     key = F.concat(F.lit(f"{writer}/"), F.col("value")).alias("key")
     return words.select(key).groupBy("key").agg(F.sum(F.lit(weight)).alias("n"))
@@ -68,7 +68,7 @@ def start(
     dies_after: int | None = None,
     weight: int = 1,
 ) -> StreamingQuery:
-    """Starts the job over all files that are there."""
+    """Starts the job over all present files."""
 
     def write(rows: DataFrame, batch: int) -> None:
         if batch == dies_before:
@@ -88,12 +88,12 @@ def start(
 
 
 def die() -> None:
-    """SIGKILL to this driver and its JVM, which share a process group of their own."""
+    """Kills this driver and its JVM, which share a process group."""
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 class Driver:
-    """The job as a child process with a process group of its own."""
+    """The job as a child process with its own process group."""
 
     def __init__(self, directory: Path, url: str, writer: str, *options: str) -> None:
         self._log = directory / f"{writer}.log"
@@ -110,12 +110,12 @@ class Driver:
             )
 
     def kill(self) -> None:
-        """SIGKILL to it and its JVM, at whatever they are doing."""
+        """Kills the driver and its JVM."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def ended(self) -> int:
-        """Its exit code, once it has ended."""
+        """Waits for the end; returns the exit code."""
         wait_until(lambda: self._process.poll() is not None, DRIVER_S)
         assert self._process.returncode is not None
         return self._process.returncode
@@ -133,7 +133,7 @@ class Driver:
 
 
 def main() -> None:
-    """Runs the job to its end, or to where it is told to die."""
+    """Runs the job to its end, or until it kills itself."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
     parser.add_argument("--writer", required=True)

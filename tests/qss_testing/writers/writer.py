@@ -1,4 +1,4 @@
-"""Writes rows into a running store as a job does: open, stage, commit."""
+"""Writes rows into a running store like a job: open, stage, commit."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class Record:
     value: Any
     timestamp: int | None = None
     headers: Headers = ()
-    partition: int | None = None  # Of stores whose writer chooses it.
+    partition: int | None = None  # For stores whose writer chooses it.
 
 
 class Writer:
-    """An opened writer of one store; each `write` is a batch. `http` is what SyncHttp takes."""
+    """An opened writer of one store; each `write` is a batch. `http` are options of SyncHttp."""
 
     def __init__(self, url: str, store: str, name: str = "test", **http: Any) -> None:
         self.http = SyncHttp(**http)
@@ -55,7 +55,7 @@ class Writer:
     def write(
         self, rows: Iterable[Record], *, position: PositionJson | None = None, replace: bool = False
     ) -> None:
-        """One batch."""
+        """Writes one batch."""
         staged = stage(
             self.http, self.run, self.batch, f"b{self.batch}", slices(self._definition, rows)
         )
@@ -72,7 +72,7 @@ class Writer:
 
 
 def write_values(url: str, store: str, values: dict[Any, Any]) -> None:
-    """One batch of values by their keys, from a writer that nobody else is."""
+    """Writes one batch of values by their keys, with a new writer."""
     with Writer(url, store) as writer:
         writer.write(Record(key, value) for key, value in values.items())
 
