@@ -38,7 +38,7 @@ class Access:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Access":
-        """Reads options, whose names are case-insensitive."""
+        """Reads the options; their names are case-insensitive."""
         return cls(options.get("tokenFile"), options.get("caFile"))
 
     @property

@@ -296,7 +296,7 @@ def _list_of(serde: str) -> pa.DataType:
 
 
 def _native(value: Any, serde: str) -> Any:
-    """The value for the serde: Arrow gives bytes and floats that JSON lacks."""
+    """The value that the serde encodes; values of JSON form are converted first."""
     if value is None or serde in _ITEM_TYPES:
         return value
     if serde.startswith("list<") and isinstance(value, list):

@@ -38,23 +38,21 @@ from qss_core.wire.messages import StoreMetadata
 
 
 class AsyncStore:
-    """A client of one store: finds the pods, asks the right one, tries again where that may help.
+    """A client of one store: finds the pods, asks the right one, and repeats failed requests.
+
+    With `monotonic` (the default) the newest position seen bounds every request, so this client's
+    reads never go back. Methods raise qss_core.errors.StoreError; its `code` is stable.
 
     url: the query or internal port of any pod; a list, or a text with commas, names several. By
         default QSS_URL, or the local cluster in QSS_STATE_DIR, `.qss`: Store(store="words").
-
-    With `monotonic` (the default) every request is
-    bounded by the newest position seen: this client's reads never go back. Methods raise
-    qss_core.errors.StoreError; its `code` is stable.
-
-    token: a bearer token, or a function that gives one and is asked before each request.
+    token: a bearer token, or a function that returns one and is called before each request.
     token_file: is read again when it changes; by default a pod's own token for stores, if any.
-    ca_file: the authorities by which https is checked; by default the system's.
+    ca_file: the authorities for https; by default the system's.
     direct: whether the pods' own addresses can be reached; if not (a forwarded port, a gateway),
-        everything is asked at `url`, and whichever pod is behind it asks the others.
-    server_hostname: whom the certificate has to name, where that is not the URL's host.
-    decimal: numbers with a point or an exponent are Decimal, which is exact, and no float.
-    raw: keys and values are msgspec.Raw, the JSON as it came, for programs that hand it on.
+        all requests go to `url`, and the pod behind it asks the other pods.
+    server_hostname: the name in the certificate, if it is not the URL's host.
+    decimal: numbers with a point or an exponent are Decimal, which is exact, instead of float.
+    raw: keys and values are msgspec.Raw, the store's JSON, for programs that forward it.
     """
 
     def __init__(
@@ -139,7 +137,7 @@ class AsyncStore:
         """Rows with lower <= key <= upper by serialized bytes, partition by partition.
 
         A bound of None is open; without bounds it is a scan. Pages are read as they are needed.
-        index: bounds and order are those of an index of the store's own type (spec.store.custom).
+        index: bounds and order are those of an index of a custom store type (spec.store.custom).
         """
         scan = scan_range((lower, upper), index, order, partitions, options)
         return self._session.scanned(scan, limit)
@@ -172,7 +170,7 @@ class AsyncStore:
         partitions: Sequence[int] | None = None,
         options: ReadOptions = DEFAULTS,
     ) -> AsyncScanned[WindowRow]:
-        """Windows with from_ <= start <= to: of a key, or of all with key_from <= key <= key_to.
+        """Windows with from_ <= start <= to, of `key` or of the keys from key_from to key_to.
 
         Times are milliseconds since 1970, RFC 3339, or a date (its midnight, UTC). order_by: "key"
         (partition by partition, by key and then time), or "time" (over all partitions; each page
@@ -265,11 +263,11 @@ class AsyncStore:
         exact: bool = False,
         partitions: Sequence[int] | None = None,
     ) -> int:
-        """About how many entries the store has, or how many it has.
+        """The number of entries, estimated or exact.
 
-        By default it is RocksDB's estimate of what is committed, which counts a key again each time
-        that it is written, until a compaction. exact: every row is looked at, of a Versioned store
-        every key that has a value now; a large store needs a longer `timeout_s`.
+        By default it is RocksDB's estimate of committed rows, which counts a key for each write
+        until a compaction. exact: counts every row, in a Versioned store every key that has a value
+        now; a large store needs a longer `timeout_s`.
         """
         counting = operations.count(
             self._conversation,
@@ -295,10 +293,10 @@ class AsyncStore:
     ) -> StateQueryResult:
         """An IQv2 query by Kafka's names: `query("RangeQuery", lower="a", upper="m")`.
 
-        limit: of all rows, 1000 where none is said; for what may be more, page by `range`.
-        times: how times are answered, "millis" or "rfc3339"; by default in milliseconds.
-        cursor: of the result before, to go on with the same query.
-        members: more fields of the query, also such as are called like a parameter here.
+        limit: the most rows, by default 1000; `range` reads more rows in pages.
+        times: the form of times in the answer, "millis" (the default) or "rfc3339".
+        cursor: that of the last result, to continue the same query.
+        members: more fields of the query, also fields with the name of a parameter here.
         """
         request = requests.query_request(
             await self._session.definition(),

@@ -56,7 +56,7 @@ def test_without_the_api_server_the_known_go_on_and_the_unknown_come_again(
         with pytest.raises(AccessUnknownError):
             Store(cluster.url, STORE, token=make_token(BOTH), limits=AT_ONCE).get("a")
         assert pod.report() is not None
-        assert "no review: " in pod.log()
+        assert "the API server reviews no tokens: " in pod.log()
         reviewer.come_back()
         # A client's own patience is enough.
         with Store(cluster.url, STORE, token=make_token(BOTH)) as other:

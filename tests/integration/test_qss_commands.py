@@ -104,7 +104,7 @@ def test_down_stops_the_pods_also_where_it_cannot_write_that_it_did(qss: Qss) ->
     hindrance.mkdir()
     down = qss.down()
     assert (down.code, qss.living_pods()) == (0, [])
-    assert f"the status of store {STORE} still says what it was" in down.err
+    assert f"the status of store {STORE} could not be updated" in down.err
     hindrance.rmdir()
 
 

@@ -17,7 +17,7 @@ _DELETED = "DELETED"
 
 class Stores:
     def __init__(self, shared: StoreContext, reviewers: Reviewers | None = None) -> None:
-        """Has no store yet. `reviewers` is told of each change of a store."""
+        """Has no store yet. `reviewers` gets each change of a store."""
         self._shared = shared
         self._reviewers = reviewers
         self._loops: dict[tuple[str, str], StoreLoop] = {}

@@ -60,7 +60,7 @@ async def start_in_background(
         await wait_until_ready(read, timeout_s, tell)
     except StartFailedError as error:
         if child.poll() is None:
-            hint = "it goes on trying in the background; `qss down` stops it"
+            hint = "it continues in the background; `qss down` stops it"
             raise StartFailedError(f"{error.message}\n{hint}") from error
         raise
     return running

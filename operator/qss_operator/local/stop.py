@@ -47,4 +47,4 @@ def mark_stopped(state: StateDirectory, name: StoreName, now: str) -> None:
     try:
         state.write_status(name, stopped_status(status, now))
     except StateDirectoryError as error:
-        _LOG.warning("the status of store %s still says what it was: %s", name, error.message)
+        _LOG.warning("the status of store %s could not be updated: %s", name, error.message)

@@ -73,7 +73,7 @@ def _documents(file: Path) -> Iterator[Manifest]:
     except OSError as error:
         raise InvalidResourceError(f"{file}: {error.strerror or error}") from error
     except RecursionError:
-        raise InvalidResourceError(f"{file}: its members lie too deep in each other") from None
+        raise InvalidResourceError(f"{file}: its members are nested too deeply") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         text = " ".join(str(error).replace('in "<unicode string>",', "in").split())
         raise InvalidResourceError(f"{file} is no YAML: {text}") from error

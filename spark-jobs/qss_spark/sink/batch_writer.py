@@ -46,7 +46,7 @@ class StagedMessage(WriterCommitMessage):
 
     staged: list[Staged]
     unaligned: int = 0  # Windows that do not start at a multiple of the store's size.
-    closed: bool = False  # The batch was applied before; the commit tells whether it is a replay.
+    closed: bool = False  # The batch was applied before, perhaps this one.
 
 
 class StoreWriter(DataSourceArrowWriter):

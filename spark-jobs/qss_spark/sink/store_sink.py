@@ -1,8 +1,8 @@
 """`StoreSink`: a streaming query writes a store, exactly once, through `foreachBatch`.
 
-Small batches are collected by the driver, which stages them, or, where they are really small, sends
-them with their commit; others are staged by the executors through the data source. Either way the
-driver commits, with the position that Spark wrote to its offset log before the batch began.
+The driver collects small batches and stages them; it sends very small ones with their commit. The
+executors stage other batches through the data source. In all cases the driver commits, with the
+position that Spark wrote to its offset log before the batch began.
 """
 
 import atexit
@@ -51,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 _COLLECT_BELOW_RECORDS = 10_000
 _COLLECT_BELOW_BYTES = 8 * 1024 * 1024
 _RENEW_INTERVAL_S = 60.0
-_LOOK_INTERVAL_S = 2.0  # Whether the query has ended.
+_LOOK_INTERVAL_S = 2.0  # Between looks whether the query has ended.
 
 OnNewCheckpoint = Literal["refuse", "takeOver"]
 Collect = Literal["auto", "always", "never"]
@@ -60,22 +60,21 @@ Collect = Literal["auto", "always", "never"]
 class StoreSink:
     """Give it to `foreachBatch`: `writeStream.foreachBatch(StoreSink("word-counts", url=...))`.
 
-    url: the query or the internal port of any pod of the store, or of several: a list, or a text
-        with commas. By default QSS_URL, or the local cluster in QSS_STATE_DIR, `.qss`.
-    writer: a name of its own for each query that writes the store; by default the store's name.
-    onNewCheckpoint: what to do when the writer belongs to another checkpoint: "refuse", or
+    url: the query or internal port of one or more pods of the store: a list, or a text with commas.
+        By default QSS_URL, or the local cluster in QSS_STATE_DIR, `.qss`.
+    writer: each query that writes the store needs its own name; by default the store's name.
+    onNewCheckpoint: the action if the writer belongs to another checkpoint: "refuse", or
         "takeOver", which starts a new generation and fences the older query for good.
     replace: each batch replaces all rows of the store (complete mode needs it).
-    collect: stage through the driver "always", "never", or ("auto") when batches are small.
-    keyColumns, valueColumns: the columns of key and value; several value columns become a JSON.
-    timestamp: "column": rows have the times of their column timestamp, where there is one; "batch":
-        that of the batch. A Versioned store needs the column, or "batch" on purpose.
-    tokenFile, caFile: a bearer token, read again when it changes, and the authorities by which
-        https is checked; both are paths, on the driver's machine and on the executors'.
+    collect: stage through the driver "always", "never", or "auto": if the batches are small.
+    keyColumns, valueColumns: the columns of key and value; several value columns become JSON.
+    timestamp: "column": rows have the times in their column timestamp, if it exists; "batch": the
+        time of the batch. A Versioned store needs the column, or "batch" explicitly.
+    tokenFile, caFile: the paths of a bearer token, read again when it changes, and of the
+        authorities for https, on the machines of the driver and of the executors.
 
-    Made, it raises UnreachableError within 5 s where no pod answers. Called, it raises what the
-    store answers (qss_core.errors), which ends the query: started again, it goes on with the same
-    batch.
+    The constructor raises UnreachableError within 5 s if no pod answers. A call raises the store's
+    errors (qss_core.errors), which end the query; a restarted query continues with the same batch.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class StoreSink:
         tokenFile: str | None = None,  # noqa: N803
         caFile: str | None = None,  # noqa: N803
     ) -> None:
-        """Looks whether the store is there: a query that starts would tell it in pages of Java."""
+        """Contacts the store: an error in a starting query is buried in Java traces."""
         _check_choice("onNewCheckpoint", onNewCheckpoint, ("refuse", "takeOver"))
         _check_choice("collect", collect, ("auto", "always", "never"))
         _check_names("keyColumns", keyColumns)
@@ -133,8 +132,8 @@ class StoreSink:
             self._check_first(batch, last)
             query.has_begun = True
         if last is not None and batch <= last:
-            # The batch was decided by an earlier run. Its plan has to run all the same: the state
-            # of a stateful query is made by it.
+            # The batch was decided by an earlier run. Its plan still has to run: it makes the state
+            # of a stateful query.
             rows.write.format("noop").mode("overwrite").save()
             commit_batch(self._http, sink_batch, [])
             return
@@ -178,12 +177,12 @@ class StoreSink:
         return _OpenQuery(query, run_id, run, self._access)
 
     def _check_first(self, batch: int, last: int | None) -> None:
-        """A checkpoint that goes on where the store has nothing of it: rows would be missing."""
+        """Raises for a checkpoint that continues while the store lacks its earlier batches."""
         if last is None and batch > 0 and not self._take_over:
             raise BatchGapError(
                 f"store {self._store} has no batch of writer {self._writer}, and the checkpoint "
-                f"goes on at batch {batch}: the store was made anew, or the sink came later. Start "
-                "with a new checkpoint; or go on without the rows before, with "
+                f"continues at batch {batch}: the store was made again, or the sink is new. Start "
+                "with a new checkpoint; or continue without the earlier rows, with "
                 'onNewCheckpoint="takeOver"'
             )
 
@@ -215,7 +214,7 @@ class StoreSink:
         self._last_records = counted.get["records"]
 
     def _with_json(self, rows: DataFrame, definition: StoreDefinition) -> tuple[DataFrame, Columns]:
-        """Lets Spark make the JSON of several or nested columns: it is faster at it than Python."""
+        """Lets Spark make the JSON of several or nested columns, which is faster than in Python."""
         names = self._columns.value
         kind = rows.schema[names[0]].dataType.typeName()
         nested = len(names) > 1 or kind in ("struct", "map", "array", "variant")
@@ -233,18 +232,18 @@ class StoreSink:
             return self._collect == "always"
         if self._last_records is not None:
             return self._last_records < _COLLECT_BELOW_RECORDS
-        # The first batch of a run: Spark's own estimate, which is high rather than low.
+        # In the first batch of a run use Spark's estimate, which is rather too high.
         plan = rows._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 Python has no other way.
         return int(str(plan.stats().sizeInBytes())) < _COLLECT_BELOW_BYTES
 
     def _collected(self, rows: DataFrame) -> pa.Table | None:
-        """The rows; None where they are too many for the driver."""
+        """The rows; None if they are too many for the driver."""
         try:
-            # What toArrow does, without its round trips for a schema that the batches have.
+            # Like toArrow, without its round trips for a schema that the batches have.
             collect: Any = rows._collect_as_arrow  # noqa: SLF001
             batches = collect(empty_list_if_zero_records=False)
             return pa.Table.from_batches(batches)
-        except (PySparkException, Py4JError) as error:  # It comes as either.
+        except (PySparkException, Py4JError) as error:  # Either type is raised.
             if "maxResultSize" not in str(error):
                 raise
             _LOG.info("the batch is too large for the driver: the executors stage it")
@@ -262,7 +261,7 @@ class StoreSink:
         try:
             staged = stage_groups(self._http, batch, chain(first, groups), f"driver{batch.batch}")
         except BatchClosedError:
-            pass  # It was applied: the coordinator tells, by the commit, whether it was this one.
+            pass  # It was applied; the commit finds out whether it is a replay.
         except BaseException:
             give_up(self._http, batch)
             raise
@@ -275,9 +274,9 @@ class StoreSink:
 
 
 class _OpenQuery:
-    """A run of a query and its opened writer, which a thread keeps open while the run lasts.
+    """A run of a query and its opened writer, which a thread keeps open during the run.
 
-    It closes the writer where the query has ended, also with the program.
+    It closes the writer when the query or the program has ended.
     """
 
     def __init__(self, query: RunningQuery, run_id: str, run: Run, access: Access) -> None:
@@ -285,7 +284,7 @@ class _OpenQuery:
         self.run = run
         self.log = query.offset_log()
         self.has_begun = False
-        self.has_written = False  # A batch with rows.
+        self.has_written = False  # Whether a batch with rows was written.
         self.newest_batch = -1
         self._query = query
         self._access = access
@@ -298,12 +297,12 @@ class _OpenQuery:
         return self.run.opened.metadata.definition
 
     def let_go(self) -> None:
-        """A younger run has the writer."""
+        """Stops without closing: a younger run has opened the writer."""
         self._ended.set()
         atexit.unregister(self._close)
 
     def _close(self) -> None:
-        """The writer is shown as closed, and may be deleted at once."""
+        """Closes the writer, so that it can be deleted at once."""
         self.let_go()
         http = self._access.http()
         with closing(http):
@@ -327,7 +326,7 @@ class _OpenQuery:
 
 
 def _column(name: str) -> Column:
-    """The column of that name, also where it has dots."""
+    """The column of that name, which may have dots."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 

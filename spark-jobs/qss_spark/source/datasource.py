@@ -24,15 +24,15 @@ from qss_spark.source.reader import StoreReader, schema_of
 
 
 class QueryableStateSource(DataSource):
-    """Options of a write: url, store, keyColumns, valueColumns, timestamp.
+    """The data source `queryablestate`, for batches.
 
-    Its mode is append or overwrite.
-
-    Options of a read: url, store, and one of key, prefix, or from and to; index, whose keys from
-    and to then are; keyFrom, keyTo, and the times of windows (from, to) and sessions (endFrom,
+    Options of a write: url, store, keyColumns, valueColumns, timestamp; its mode is append or
+    overwrite.
+    Options of a read: url, store, and one of key, prefix, or from and to; index, whose keys are
+    then from and to; keyFrom, keyTo, and the times of windows (from, to) and sessions (endFrom,
     startTo); partitions ("0,3"), positionBound (a token or JSON), isolation.
-    Of both: tokenFile, caFile, paths on every machine. url is one or several, with commas; without
-    it, QSS_URL or the local cluster of the driver's machine is asked.
+    Options of both: tokenFile and caFile are paths on every machine. url has one or more URLs with
+    commas; without it QSS_URL or the local cluster of the driver's machine is used.
     """
 
     options: CaseInsensitiveDict

@@ -127,7 +127,9 @@ class StoreReader(DataSourceReader):
     def _chosen(self, text: str | None) -> list[int]:
         is_known = self._key is not None and self._definition.partitioner is Partitioner.MURMUR2
         if text is not None and is_known:
-            raise MalformedRequestError("give key or partitions: a key lies in one, which is known")
+            raise MalformedRequestError(
+                "give key or partitions, not both: the key determines its partition"
+            )
         if text is not None:
             return _numbers(text, self._definition)
         if not is_known:

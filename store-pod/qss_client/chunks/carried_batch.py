@@ -1,4 +1,4 @@
-"""A small batch as one request: what a commit says, and the rows, which were not staged.
+"""Encodes a small batch as one request: the commit, and its rows, which are not staged.
 
 Layout: length of the JSON (4 bytes, big-endian) | CommitRequest as JSON | a chunk (`chunks`).
 """
@@ -29,5 +29,5 @@ def decode_batch(body: bytes) -> tuple[CommitRequest, bytes]:
     """
     end = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
     if len(body) < _LENGTH_BYTES or len(body) < end:
-        raise MalformedBytesError("the batch ends inside what its commit says")
+        raise MalformedBytesError("the batch ends inside its CommitRequest")
     return decode(body[_LENGTH_BYTES:end], CommitRequest), body[end:]

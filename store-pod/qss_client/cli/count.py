@@ -17,13 +17,13 @@ def register(app: typer.Typer) -> None:
 def count(
     store: Name,
     exact: Annotated[  # noqa: FBT002 an option of a command.
-        bool, typer.Option("--exact", help="look at every row; without it RocksDB's estimate")
+        bool, typer.Option("--exact", help="count every row; default: RocksDB's estimate")
     ] = False,
     partitions: Partitions = None,
     *,
     asked: Asking,
 ) -> None:
-    """Count the rows: about, as RocksDB estimates them, or one by one."""
+    """Count the rows: by RocksDB's estimate, or exactly."""
     with asked.store(store) as client:
         counted = client.count(asked.options, exact=exact, partitions=numbers(partitions))
     if asked.output is not Output.TABLE:

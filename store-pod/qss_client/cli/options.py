@@ -30,7 +30,7 @@ from qss_core.times import Times
 
 Name = Annotated[str, typer.Argument(help="the store")]
 Url = Annotated[
-    str | None, typer.Option(help="any pod of the store, or many, with commas; or set QSS_URL")
+    str | None, typer.Option(help="any pod of the store, or several, with commas; or set QSS_URL")
 ]
 TokenPath = Annotated[
     Path | None,
@@ -38,15 +38,15 @@ TokenPath = Annotated[
 ]
 CaPath = Annotated[
     Path | None,
-    typer.Option("--ca-file", help="who signed the store's certificate; or set QSS_CA_FILE"),
+    typer.Option("--ca-file", help="the authority of the store's certificate; or QSS_CA_FILE"),
 ]
 Kube = Annotated[
     bool,
     typer.Option("--kube", help="the store is NAMESPACE/STORE on Kubernetes, reached by kubectl"),
 ]
-Context = Annotated[str | None, typer.Option(help="of the kubeconfig, with --kube")]
+Context = Annotated[str | None, typer.Option(help="a context of the kubeconfig, with --kube")]
 ServiceAccount = Annotated[
-    str, typer.Option(help="whose token is asked for, in the store's namespace, with --kube")
+    str, typer.Option(help="the account of the token, in the store's namespace, with --kube")
 ]
 StateDir = Annotated[
     Path,
@@ -54,21 +54,20 @@ StateDir = Annotated[
 ]
 Format = Annotated[Output, typer.Option("--output", "-o", help="how to print")]
 RequireActive = Annotated[bool, typer.Option("--require-active", help="only the active may answer")]
-ExecutionInfo = Annotated[bool, typer.Option("--execution-info", help="tell how it was answered")]
+ExecutionInfo = Annotated[bool, typer.Option("--execution-info", help="show how it was answered")]
 Seen = Annotated[
-    Isolation | None, typer.Option("--isolation", help="which rows are seen; as the store says")
+    Isolation | None,
+    typer.Option("--isolation", help="which rows are visible; default: the store's"),
 ]
 Bound = Annotated[
     str | None, typer.Option(help="answers at least as new as this: a token, or JSON")
 ]
-Partitions = Annotated[str | None, typer.Option(help="only these, as 0,3")]
-Staleness = Annotated[
-    float | None, typer.Option(help="seconds since a standby that answers was level")
-]
+Partitions = Annotated[str | None, typer.Option(help="only these partitions, as 0,3")]
+Staleness = Annotated[float | None, typer.Option(help="seconds that an answering standby may lag")]
 ShownTimes = Annotated[
     Times | None, typer.Option("--times", help="how times are printed; a table has rfc3339")
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="so many rows; without it, 1000")]
+Limit = Annotated[int | None, typer.Option(min=1, help="the most rows; default: 1000")]
 Timeout = Annotated[float, typer.Option(help="seconds that the store may take")]
 
 

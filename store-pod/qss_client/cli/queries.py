@@ -145,9 +145,9 @@ def query(
     type_: Annotated[str, typer.Argument(metavar="TYPE", help="KeyQuery, RangeQuery, ...")],
     fields: Annotated[list[str] | None, typer.Argument(help="its fields, as lower=a")] = None,
     partitions: Partitions = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="so many rows of a range")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="the most rows of a range")] = None,
     times: Annotated[Times | None, typer.Option(help="how the rows' times are printed")] = None,
-    cursor: Annotated[str | None, typer.Option(help="go on after an answer's rows")] = None,
+    cursor: Annotated[str | None, typer.Option(help="continue after an answer's rows")] = None,
     execution_info: ExecutionInfo = False,  # noqa: FBT002
     *,
     asked: Asking,

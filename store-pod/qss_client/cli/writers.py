@@ -25,15 +25,15 @@ def register(app: typer.Typer) -> None:
 def writers(
     store: Name,
     delete: Annotated[
-        str | None, typer.Option(help="forget this writer and its batches; no row goes")
+        str | None, typer.Option(help="delete this writer and its batches; its rows stay")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="also where its run may be alive")] = False,  # noqa: FBT002
+    force: Annotated[bool, typer.Option("--force", help="even if its run may be alive")] = False,  # noqa: FBT002
     everyone: Annotated[bool, typer.Option("--all", help="also batch jobs that are done")] = False,  # noqa: FBT002
     times: ShownTimes = None,
     *,
     reached: Reaching,
 ) -> None:
-    """Show who writes a store; delete a writer whose query will not come back."""
+    """List a store's writers; delete a writer whose query will not come back."""
     if force and delete is None:
         raise MalformedRequestError("--force goes with --delete WRITER")
     output, limits = reached.output, RetryLimits(deadline_s=reached.timeout_s)

@@ -29,18 +29,18 @@ _RANGE_OF_ALL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What every read may ask for.
+    """The options of every read.
 
-    position_bound: the answer is at least as new as this position; also its token, or as JSON,
-        topic -> partition -> offset. MalformedRequestError for what is none.
+    position_bound: the answer is at least as new as this position, its token, or its JSON
+        (topic -> partition -> offset). Other values raise MalformedRequestError.
     require_active: only the partition's active may answer.
-    isolation: READ_UNCOMMITTED also sees rows that are staged and not committed yet; None: as the
-        store says (its `spec.isolation`).
+    isolation: READ_UNCOMMITTED also reads rows that are staged and not committed yet; None: the
+        store's `spec.isolation`.
     partition: the key's partition, for stores whose writer chose it (partitioner Explicit).
-    timeout_s: how long the store may take for an answer, seconds; that a store is not reached is
-        for the client's `RetryLimits`.
-    max_staleness_s: a standby may answer if it was level with its active so many seconds ago;
-        others raise TooStaleError. None: however old it is.
+    timeout_s: the seconds in which the store has to answer; the client's `RetryLimits` apply to a
+        store that cannot be reached.
+    max_staleness_s: a standby may answer if it was level with its active within so many seconds;
+        others raise TooStaleError. None: any standby may answer.
     """
 
     position_bound: Position | str | Mapping[str, Mapping[str | int, int]] | None = None
@@ -310,9 +310,9 @@ def path_text(definition: StoreDefinition, encoded: bytes) -> str | None:
 def only_partition(
     definition: StoreDefinition, partitions: Sequence[int] | None
 ) -> PartitionId | None:
-    """The only named partition; None for all, several or unknown ones, which any pod answers.
+    """The only named partition; None for none or several, or if the store does not have it.
 
-    Raises MalformedRequestError if the list is empty.
+    For None any pod is asked. Raises MalformedRequestError for an empty list.
     """
     if partitions is not None and not partitions:
         raise MalformedRequestError("partitions: name one at least, or leave it out for all")

@@ -16,7 +16,7 @@ from qss_store.access.reviews import TOKEN_REVIEWS, NoReviewError, encode_token_
 
 _TRIES = 2
 _PAUSE_S = 0.1
-_CONNECT_SHARE = 0.8  # Of a try's time: an unreachable server is told from a slow one.
+_CONNECT_SHARE = 0.8  # Of a try's time: distinguishes unreachable from slow servers.
 _ANSWER_BYTES_MAX = 256 * 1024
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
@@ -111,4 +111,4 @@ class _MayPassError(Exception):
 
 
 def _too_large() -> NoReviewError:
-    return NoReviewError("the API server answered with too much")
+    return NoReviewError("the API server's answer to a review is too large")

@@ -102,6 +102,6 @@ def forbidden(account: str, requirement: Requirement, identities: Identities) ->
 def unbound(account: str, identities: Identities) -> ForbiddenError:
     """The error for a token with an audience that other stores accept, too."""
     return ForbiddenError(
-        f"{account} has to show {identities.store} a token with the audience "
-        f"{identities.audience}: the operator and other pods are known by that one alone"
+        f"{account} needs a token with the audience {identities.audience} for "
+        f"{identities.store}: only this audience identifies the operator and other pods"
     )

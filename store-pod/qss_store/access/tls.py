@@ -118,7 +118,7 @@ def load(directory: Path, files: Files) -> Contexts:
         server.load_cert_chain(place / CERTIFICATE, place / KEY, password=_no_password)
     except (OSError, ValueError) as error:
         pair = f"{directory / CERTIFICATE} and {directory / KEY}"
-        raise CertificateError(f"{pair} are no pair of a certificate and its key") from error
+        raise CertificateError(f"{pair} are not a certificate and its key") from error
     try:
         authority = None if files.authority is None else files.authority.decode("ascii")
         client = ssl.create_default_context(cadata=authority)

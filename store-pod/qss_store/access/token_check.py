@@ -142,8 +142,8 @@ class Guard:
                 case Ask():
                     break
         raise AccessUnknownError(
-            "it is not known now whether this account may do this: the API server does not answer, "
-            "or too many tokens that it refuses come from this address; try again"
+            "the rights of this account are not known now: the API server does not answer, or too "
+            "many refused tokens came from this address; try again"
         )
 
     def _judged(self, known: Known | None, requirement: Requirement) -> Step:
@@ -159,7 +159,7 @@ class Guard:
         step: Admit,
         address: str,
     ) -> None:
-        assert isinstance(known, KnownToken), "nobody else is admitted"
+        assert isinstance(known, KnownToken), "only known tokens are admitted"
         known.passes[route] = step.until
         if self._known_tokens.is_useful(known):
             self._places.welcome(address, self._clock.monotonic())
@@ -258,9 +258,12 @@ class Guard:
             self._ask_again_at = again_at
             if not self._is_away:
                 self._is_away = True
-                _LOG.warning("no review: %s; what is known counts for longer", error)
+                _LOG.warning(
+                    "the API server reviews no tokens: %s; known tokens stay usable for longer",
+                    error,
+                )
         elif not self._is_away:
-            _LOG.warning("no review of a token: %s", error)
+            _LOG.warning("the review of a token failed: %s", error)
 
     async def _ask_token(self, digest: bytes, token: str) -> Known:
         claims = claims_of(token)

@@ -58,10 +58,14 @@ class Audiences:
 def bearer_token(header: str | None) -> str:
     """The token of an Authorization header."""
     if header is None:
-        raise UnauthenticatedError("this store wants to know who asks: Authorization: Bearer TOKEN")
+        raise UnauthenticatedError(
+            "this store checks its callers: send Authorization: Bearer TOKEN"
+        )
     token = token_of(header)
     if token is None:
-        raise UnauthenticatedError("only Authorization: Bearer TOKEN is taken")
+        raise UnauthenticatedError(
+            "the header has another scheme: send Authorization: Bearer TOKEN"
+        )
     return token
 
 

@@ -79,7 +79,9 @@ class Gather:
             results = msgspec.json.decode(body, type=QueryAnswer).partition_results
             asked = {partition: results[str(partition)] for partition in partitions}
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
-            raise MalformedBytesError(f"pod {address.name} answered something else") from error
+            raise MalformedBytesError(
+                f"pod {address.name} sent an answer that cannot be read"
+            ) from error
         execution = ExecutionTrace(clock, wanted=self._request.options.execution_info)
         execution.add(f"peer {address.name}", clock.monotonic() - started)
         return {partition: _from_peer(asked[partition], execution) for partition in partitions}

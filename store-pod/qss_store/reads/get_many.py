@@ -365,7 +365,9 @@ class BatchGet:
             by_place = dict(zip(places, answer.results, strict=True))
             answers = {partition: answer.partitions[str(partition)] for partition in partitions}
         except (ValueError, KeyError) as error:
-            raise MalformedBytesError(f"pod {address.name} answered something else") from error
+            raise MalformedBytesError(
+                f"pod {address.name} sent an answer that cannot be read"
+            ) from error
         return {
             partition: self._from_peer(partition, answers[partition], by_place)
             for partition in partitions

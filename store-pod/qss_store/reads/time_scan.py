@@ -284,7 +284,9 @@ class TimeScan:
         finally:
             await source.close()
         if not rows and not answer.end:
-            raise MalformedBytesError(f"pod {address.name} gave no row, and was not at the end")
+            raise MalformedBytesError(
+                f"pod {address.name} sent no rows, although it has not reached the end"
+            )
         return _Part(answer, rows, is_end=answer.end is True)
 
 

@@ -193,7 +193,9 @@ def _check_files(path: Path) -> None:
     if (path / "CURRENT").exists():
         return
     if any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
-        raise CorruptionError(f"{path} has rows and no CURRENT, which tells what they are")
+        raise CorruptionError(
+            f"{path} has rows, but no file CURRENT, without which they cannot be read"
+        )
 
 
 class RocksDbEngine:

@@ -55,7 +55,7 @@ class Sweeper:
             try:
                 await self._look_after(replica)
             except StoreError as error:
-                # A partition whose coordinator is away must not stop the others' maintenance.
+                # A partition whose coordinator is away must not stop the maintenance of others.
                 told = "partition %s: maintenance failed, the next round tries again: %s"
                 _LOG.warning(told, partition, error.code)
 

@@ -1,4 +1,4 @@
-"""The rules of events: what is the same event again, how many a store may have, what one says.
+"""The rules of events: which ones are repetitions, how many a store may have, their text.
 
 Memory is bounded: what did not come again for longest is forgotten first.
 """

@@ -113,7 +113,7 @@ class Health:
             if age_s > limits.watch_silent_s
         ]
         problems += [
-            f"the watch of {kind} kept {missed} changes to itself"
+            f"the watch of {kind} did not report {missed} changes"
             for kind, missed in self._missed.items()
             if missed >= limits.missed_max
         ]

@@ -139,9 +139,7 @@ class ScanApi:
         pieces = decode_cursor(read.cursor, read.plan, codec)
         wanted = options.partitions
         if wanted is not None and any(piece.partition not in wanted for piece in pieces):
-            raise MalformedCursorError(
-                "the cursor goes on with partitions that the request does not name"
-            )
+            raise MalformedCursorError("the cursor has partitions that the request does not name")
         return pieces
 
     def _budget(
@@ -170,8 +168,8 @@ class ScanApi:
         rows_max = self._reader.settings.rows_by_time_max
         if limit is None and not is_json:
             raise MalformedRequestError(
-                f"orderBy=time gives pages of up to {rows_max} rows: say a limit, and follow the "
-                "cursor"
+                f"orderBy=time needs a limit of up to {rows_max} rows: give one, and continue with "
+                "the cursor"
             )
         if limit is not None and limit > rows_max:
             raise TooLargeError(

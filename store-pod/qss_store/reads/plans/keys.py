@@ -207,7 +207,7 @@ def _prefix_of_text(text: str, codec: Codec) -> bytes:
     if codec.key.name in _TEXT_SERDES:
         return _checked(encode_text(text))
     raise MalformedRequestError(
-        f"keys of {codec.key.name} have no prefix that means something: use from and to"
+        f"a prefix of {codec.key.name} keys selects no useful range: use from and to"
     )
 
 
@@ -240,7 +240,7 @@ def partition_of_key(key: bytes, partition: PartitionId | None, codec: Codec) ->
     if codec.partitioner is Partitioner.EXPLICIT:
         if partition is None:
             raise MalformedRequestError(
-                f"store {codec.name} has the partitioner Explicit: say the key's `partition`"
+                f"store {codec.name} has the partitioner Explicit: give the key's `partition`"
             )
         return partition
     if partition is not None:

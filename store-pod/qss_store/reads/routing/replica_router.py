@@ -42,7 +42,7 @@ _SILENT = (UnreachableError, DeadlineExceededError)
 
 
 def _weight(error: StoreError) -> int:
-    """Ranks failures: "ask X" tells least, "no answer" more, and others most."""
+    """Ranks failures by what they tell: "ask X" least, "no answer" more, all others most."""
     if isinstance(error, _SENT_ON):
         return 0
     return 1 if isinstance(error, _SILENT) else 2

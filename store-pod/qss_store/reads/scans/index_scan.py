@@ -82,9 +82,9 @@ class IndexScan:
         row = self._get(key)
         if row is None:
             raise CorruptionError(
-                f"index {self._index.name} names a row that is not there: its store type says "
-                "something else of a row than it did. Raise the type's version: its indexes are "
-                "made anew"
+                f"index {self._index.name} names a row that does not exist: its store type "
+                "computes other index keys than before. Raise the type's version, and the indexes "
+                "are rebuilt"
             )
         line = self._write(key, row)
         behind = len(b'{"key":') + len(self._key_json(key))

@@ -160,13 +160,13 @@ class RemoteSource:
             return []
         rows = await self._lines.more()
         if not rows:
-            raise UnreachableError("the pod that was asked broke off in the middle of its rows")
+            raise UnreachableError("the other pod's answer broke off between its rows")
         if rows[-1].startswith(MARK_START):
             self._mark = decode_mark(rows.pop())
             if self._mark.failure is not None and not rows:
                 raise error_of_failure(self._mark.failure)
         if not all(row.startswith(ROW_START) for row in rows):
-            raise MalformedBytesError("the pod that was asked answered with lines that are no rows")
+            raise MalformedBytesError("the other pod answered with lines that are not rows")
         return rows
 
     def ending(self) -> Ending:

@@ -151,7 +151,7 @@ def test_a_watch_that_keeps_changes_to_itself_is_a_problem_until_it_speaks(healt
     health.missed("pods")
     assert health.problems() == [], "one may have been on its way"
     health.missed("pods")
-    assert health.problems() == ["the watch of pods kept 2 changes to itself"]
+    assert health.problems() == ["the watch of pods did not report 2 changes"]
     health.heard("pods")
     assert health.problems() == []
 

@@ -1,3 +1,5 @@
-"""The OpenAPI document of the query port: `document` has its paths, `schemas` its bodies, and
-`plain_schemas` rewrites schemas in the words that generators of clients understand.
+"""The OpenAPI document of the query port.
+
+`document` has its paths, `schemas` its bodies, and `plain_schemas` rewrites schemas for client
+generators.
 """

@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document of the query port.
 
-It is made of the port's routes. Parameters come from the tables that requests are checked against.
+It is made from the port's routes. Parameters come from the tables that requests are checked
+against.
 """
 
 from collections.abc import Iterable
@@ -20,8 +21,8 @@ _TOKEN_TEXT = (
     "common one where the store's spec.access.commonAudience is true. Its account needs the verb "
     "get on queryablestatestores/query of this store; for discovery, update on .../write will do."
 )
-# Every path has them: no token, no right or a foreign host, too much at once, a head that is too
-# large, and nobody there who could tell.
+# Every path has these: no token, no right or a foreign host, too many requests, a head that is too
+# large, an API server that does not answer.
 _ANYWHERE = (401, 403, 429, 431, 503)
 _TAGS = {
     "rows": "Rows by key, range, prefix or time.",
@@ -42,7 +43,6 @@ _EXAMPLES: dict[str, Any] = {
 
 
 def make_document(routes: Iterable[Route[Any]]) -> dict[str, Any]:
-    """The document of a port's routes; each has an operation."""
     paths: dict[str, Any] = {}
     for route in routes:
         assert route.operation is not None, f"{route.path} has no operation"
@@ -79,7 +79,7 @@ def make_document(routes: Iterable[Route[Any]]) -> dict[str, Any]:
                 }
             },
         },
-        # With the empty one: a store whose access is None wants no token.
+        # The empty requirement: a store with authentication None needs no token.
         "security": [{"serviceAccount": []}, {}],
     }
 
@@ -175,11 +175,10 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 class DocumentApi:
-    """Serves the document of some routes."""
+    """Serves the document of a port's routes."""
 
     def __init__(self, routes: Iterable[Route[Any]]) -> None:
         self._document = encode(make_document(routes))
 
     async def get(self, _: web.Request) -> web.Response:
-        """The OpenAPI document of the query port."""
         return web.Response(body=self._document, headers={"Content-Type": JSON})

@@ -1,7 +1,7 @@
-"""Schemas in the words that generators of clients understand: the same values, said more plainly.
+"""Rewrites JSON schemas for client generators, with the same meaning.
 
-msgspec writes JSON Schema of 2020-12. Generators know less of it: no `items: false`, no array
-without `items`, no choice between values without a type, and names only where there is a title.
+msgspec writes JSON Schema of 2020-12. Generators support less of it: no `items: false`, no array
+without `items`, no choice between values without a type, and names only from titles.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ def plain_schemas(schemas: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def plain(schema: Any) -> Any:
-    """A schema, and all schemas in it."""
+    """Rewrites a schema and its parts."""
     if isinstance(schema, list):
         return [plain(one) for one in schema]
     if not isinstance(schema, dict):
@@ -33,7 +33,7 @@ def plain(schema: Any) -> Any:
 
 
 def _say_items(array: dict[str, Any]) -> None:
-    """An array of items of one kind, also where each has its place."""
+    """Gives an array one schema for all items, even if each place had its own."""
     places = array.pop("prefixItems", [])
     if array.get("items", False) is False:
         kinds = [one for number, one in enumerate(places) if one not in places[:number]]

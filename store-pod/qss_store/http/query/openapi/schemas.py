@@ -1,4 +1,4 @@
-"""The schemas of the OpenAPI document: bodies from the structs that decode and encode them."""
+"""The schemas of the OpenAPI document, made from the structs of requests and answers."""
 
 from typing import Any
 
@@ -40,14 +40,13 @@ _LINES: dict[str, Any] = {"executionInfo": {"type": "array", "items": TEXT}}
 
 
 def ref(name: str) -> dict[str, Any]:
-    """A reference to a schema."""
     return {"$ref": _REFS.format(name=name)}
 
 
 def make_schemas() -> dict[str, Any]:
     queries = msgspec.json.schema_components((Query,), ref_template=_REFS)
     _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REFS)
-    # Through JSON: an array that is a default comes as a tuple.
+    # The JSON round trip turns tuples in defaults into arrays.
     components = msgspec.json.decode(msgspec.json.encode({**queries[1], **components}))
     components["Query"] = queries[0][0]
     components["QueryRequest"]["properties"]["query"] = {"anyOf": [ref("Query"), ref("OwnQuery")]}
@@ -80,7 +79,7 @@ def _value_members(timestamp: Any) -> dict[str, Any]:
 
 
 def _rows() -> dict[str, Any]:
-    """A key's row, alone and among others."""
+    """The row of a key, alone and in a list."""
     members = {**_KEY, **_value_members("integer")}
     status = {"enum": ["FOUND", "ABSENT", "FAILED"]}
     by_key = {"partition": {"type": "integer"}, "status": status, "failure": ref("Failure")}
@@ -95,7 +94,7 @@ def _rows() -> dict[str, Any]:
 
 
 def _timed_rows() -> dict[str, Any]:
-    """Windows, sessions and versions, alone and among others."""
+    """Windows, sessions and versions, alone and in a list."""
     time = {
         "type": ["integer", "string"],
         "description": "Milliseconds since 1970; with times=rfc3339 a text, where one can say it.",
