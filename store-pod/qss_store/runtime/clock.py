@@ -1,11 +1,11 @@
-"""Time as an argument: the one place where the pod reads a clock."""
+"""Time as an argument: only this module reads a clock."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """A clock for people and retention, one for deadlines, and the work that was done."""
+    """The time of day, a monotonic time for deadlines, and the CPU time of the process."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970; may jump."""

@@ -13,11 +13,11 @@ from qss_store.runtime.settings import Settings
 
 # Where Kubernetes puts a pod's own token and the API server's authority.
 _PREFIX = "QSS_"
-# Of `qss`, whose pods inherit them, and of the pod template.
+# These belong to `qss`, whose pods inherit them, and to the pod template.
 _OF_OTHERS = frozenset(
     {"QSS_STATE_DIR", "QSS_URL", "QSS_TOKEN", "QSS_TOKEN_FILE", "QSS_CA_FILE", "QSS_ORDINAL"}
 )
-# Kubernetes tells a pod of Services, also of those whose names begin with qss-.
+# Kubernetes sets variables for Services, also for those named qss-...
 _OF_A_SERVICE = re.compile(r"QSS_.*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)")
 _KUBERNETES_CREDENTIALS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _ORDINAL_DIGITS_MAX = 9
@@ -26,11 +26,11 @@ _FOR_SERVICE_ACCOUNTS = ("namespace", "peer_service_account", "peer_token_file",
 
 
 class SettingError(Exception):
-    """A variable of the environment that holds no value of its setting."""
+    """A variable of the environment has an invalid value."""
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    """The command line; ends the process where it is wrong."""
+    """The parsed command line; ends the process if it is invalid."""
     parser = argparse.ArgumentParser(prog="qss_store", description="Serves one pod of a store.")
     parser.add_argument("--store", required=True, help="the store's name")
     parser.add_argument("--ordinal", required=True, type=_ordinal, help="this pod's number, from 0")
@@ -132,12 +132,12 @@ def _namespaced(text: str) -> tuple[str, str]:
 
 
 def service_account(namespace: str, name: str) -> str:
-    """A service account as reviews name it."""
+    """The full name of a service account, as in reviews."""
     return f"system:serviceaccount:{namespace}:{name}"
 
 
 def api_server_url(environment: Mapping[str, str]) -> str | None:
-    """The API server as Kubernetes tells a pod; None outside of one."""
+    """The API server's URL from Kubernetes' variables; None outside a pod."""
     host, port = (environment.get(f"KUBERNETES_SERVICE_{what}") for what in ("HOST", "PORT"))
     if not host or not port:
         return None
@@ -147,7 +147,7 @@ def api_server_url(environment: Mapping[str, str]) -> str | None:
 def settings_from(environment: Mapping[str, str]) -> Settings:
     """The settings; `QSS_CHUNK_BYTES_MAX=1000` sets chunk_bytes_max, and so on.
 
-    Raises SettingError, which names the variable and what it takes.
+    Raises SettingError, which names the variable and its valid values.
     """
     defaults = Settings()
     given: dict[str, Any] = {
@@ -159,7 +159,7 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
-    """What is said of variables that look like settings and are none."""
+    """Warnings about variables that look like settings and are not."""
     known = {_variable_of(name) for name in Settings.__slots__}
     said = []
     for variable in sorted(environment):

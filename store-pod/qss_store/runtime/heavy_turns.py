@@ -1,7 +1,7 @@
-"""Has work that holds the event loop take turns with the rest of the pod.
+"""Makes work that holds the event loop take turns with the rest of the pod.
 
-Sixty scans that each take 5 ms for a chunk would hold the loop for 300 ms where all of them are
-ready in one of its rounds, and a point read would wait as long.
+Sixty scans with chunks of 5 ms that are ready in one round of the loop would hold it for 300 ms,
+and a point read would wait as long.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ _OF_A_ROUND_S = 0.001
 
 
 class HeavyTurns:
-    """Lets such work begin while less than 1 ms of the loop's round went to it.
+    """Lets work begin while less than 1 ms of the loop's round was spent.
 
-    The rest waits, first come first served, and one goes on in each round.
+    Other work waits in order of arrival; in each round one waiting task continues.
     """
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        """Measures by a clock that goes on within a round."""
+        """`monotonic_s` must advance within a round."""
         self._monotonic_s = monotonic_s
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._spent_s = 0.0
@@ -28,7 +28,7 @@ class HeavyTurns:
 
     @property
     def is_spent(self) -> bool:
-        """Whether work would have to wait."""
+        """Whether new work has to wait."""
         return bool(self._waiting) or self._spent_s >= _OF_A_ROUND_S
 
     async def wait(self) -> None:
@@ -36,7 +36,7 @@ class HeavyTurns:
             await self._wait_in_line()
 
     async def give_way(self) -> None:
-        """Lets all others go first: one of those who give way goes on in each round."""
+        """Waits behind all others; in each round one waiting task continues."""
         self._count_round()
         await self._wait_in_line()
 
@@ -47,11 +47,11 @@ class HeavyTurns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._next()  # Its turn is another one's.
+                self._next()  # Another task gets its turn.
             raise
 
     async def __aenter__(self) -> None:
-        """Waits for a turn. What follows must not wait for anything."""
+        """Waits for a turn. The block must not await anything."""
         await self.wait()
         self.begin()
 
@@ -64,7 +64,7 @@ class HeavyTurns:
         self.end()
 
     def begin(self) -> float:
-        """Begins work that cannot wait; the time."""
+        """Begins work that cannot wait; returns the time."""
         self._began_s = self._monotonic_s()
         return self._began_s
 
@@ -87,5 +87,5 @@ class HeavyTurns:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
-                self._count_round()  # The next one has its turn whatever becomes of this one.
+                self._count_round()  # The next task gets its turn even if this one is cancelled.
                 return

@@ -1,7 +1,7 @@
-"""The pod's log: one line a record, as text or as JSON, with no key and no value of a store.
+"""The pod's log: one line a record, as text or as JSON, without keys and values of a store.
 
-An exception is told by its type and by where it was raised, without its text, which may quote a
-row of a store: the text stays only of our own errors that are nobody's input.
+An exception is logged with its type and traceback. Its text, which may quote a row, is logged only
+for errors of the pod's own that no input has caused.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from qss_core.errors import StoreError
 
 _LOG = logging.getLogger(__name__)
 _CHAIN_MAX = 10
-_OURS_FROM = 500  # The status of errors that no request has caused.
+_OURS_FROM = 500  # The lowest status of errors that no request has caused.
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 class TextFormatter(logging.Formatter):
-    """A line a record, and the lines of its exception."""
+    """One line for each record, and the lines of its exception."""
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 the name is logging's.
-        """Where it was raised, and what it is."""
+        """The traceback and the type of an exception."""
         return told_exception(ei[1])
 
 
@@ -46,7 +46,7 @@ class JsonFormatter(TextFormatter):
 
 
 def told_exception(error: BaseException | None) -> str:
-    """The lines of an exception and of those that caused it, the first one first."""
+    """The lines of an exception and of its causes, the first cause first."""
     chain: list[str] = []
     while error is not None and len(chain) < _CHAIN_MAX:
         frames = "".join(traceback.format_tb(error.__traceback__))
@@ -71,7 +71,7 @@ def configure(style: str, level: str) -> None:
 
 
 def tell_unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What an event loop does of exceptions that nobody took: its own words quote their text."""
+    """Logs an unhandled exception of an event loop; asyncio's own log would have its text."""
     error = context.get("exception")
     exc_info = None if error is None else (type(error), error, error.__traceback__)
     _LOG.error("%s", context.get("message", "an exception that nobody took"), exc_info=exc_info)

@@ -1,4 +1,4 @@
-"""What a pod tells Prometheus. Names and labels hold no key and no value of a store."""
+"""The pod's metrics for Prometheus. Names and labels contain no keys and values of a store."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _BOUNDS = (*map(str, _BUCKETS_S), "+Inf")
 
 @dataclass(slots=True)
 class _Route:
-    """One route's numbers; `buckets` are not cumulative."""
+    """The numbers of one route; `buckets` are not cumulative."""
 
     statuses: dict[int, int] = field(default_factory=dict)
     buckets: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
@@ -28,9 +28,9 @@ class _Route:
 
 
 class RequestMetrics(Collector):
-    """All requests of a pod, as plain numbers: labels and locks would cost as much as a read does.
+    """All requests of a pod, as plain numbers: labels and locks would cost as much as a read.
 
-    The event loop alone writes and reads them.
+    Only the event loop writes and reads them.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class RequestMetrics(Collector):
         self.bytes_out = 0
 
     def seen(self, listener: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered; `route` is the template of its path."""
+        """Counts an answered request; `route` is the template of its path."""
         numbers = self._routes.get((listener, route))
         if numbers is None:
             numbers = self._routes[listener, route] = _Route()
@@ -71,7 +71,7 @@ class RequestMetrics(Collector):
 
 
 class AccessMetrics(Collector):
-    """Who asks what, as plain numbers for the same reason; no account and no token is in them."""
+    """Requests and reviews, as plain numbers like RequestMetrics, without accounts and tokens."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -80,14 +80,14 @@ class AccessMetrics(Collector):
         self._reviews: dict[tuple[str, str], int] = {}
 
     def hit(self, *, is_stale: bool) -> None:
-        """A request was admitted by what is known; stale: because nobody could be asked."""
+        """Counts a request that was admitted without a review; stale: by an older verdict."""
         if is_stale:
             self._stale_hits += 1
         else:
             self.fresh_hits += 1
 
     def reviewed(self, review: str, result: str) -> None:
-        """The API server was asked about a token, or about the right to query or write."""
+        """Counts a review of a token, or of the right to query or write."""
         self._reviews[review, result] = self._reviews.get((review, result), 0) + 1
 
     def collect(self) -> Iterator[Metric]:
@@ -111,7 +111,7 @@ class AccessMetrics(Collector):
 
 
 class Metrics:
-    """The pod's metrics, in a registry of their own so that two pods of one process do not meet."""
+    """The pod's metrics, in their own registry, so that a process may have several pods."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -183,7 +183,7 @@ class Metrics:
         return Counter(name, text, labels, registry=self.registry)
 
     def committed(self, seconds: float, records: int, expired: int) -> None:
-        """A batch was applied in one partition; `expired` of its records were dropped."""
+        """Notes a batch applied in one partition; `expired` of its records were dropped."""
         self._commits.inc()
         self._records.inc(records - expired)
         self._expired.inc(expired)
@@ -194,12 +194,12 @@ class Metrics:
         self._commit_maximum.set(self._longest_s)
 
     def stalled(self, seconds: float) -> None:
-        """The event loop turned that much too late."""
+        """Notes a stall of the event loop."""
         self.loop_stall.observe(seconds)
         self._longest_stall_s = max(self._longest_stall_s, seconds)
 
     def render(self, refresh: Callable[[], None]) -> bytes:
-        """The text of all metrics, after `refresh` has set those that are only looked at."""
+        """The text of all metrics, after `refresh` has set the metrics that are only read here."""
         refresh()
         self.loop_stall_maximum.set(self._longest_stall_s)
         self._longest_stall_s = 0.0

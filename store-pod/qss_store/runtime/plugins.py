@@ -1,8 +1,8 @@
-"""Query types and store types of a user's own, from installed packages (KIP-67's, KIP-796's way).
+"""Loads custom query types and store types from installed packages (as KIP-67 and KIP-796).
 
-A package names its query types in the entry-point group `queryable_state.queries`, its store types
-in `queryable_state.stores`; the name there is the type's. The guides with examples are
-store-pod/docs/query-types.md and store-pod/docs/store-types.md.
+A package names its query types in the entry-point group `queryable_state.queries`, and its store
+types in `queryable_state.stores`; an entry point's name is the name of the type. The guides with
+examples are store-pod/docs/query-types.md and store-pod/docs/store-types.md.
 """
 
 import logging
@@ -19,59 +19,59 @@ QUERIES = "queryable_state.queries"
 STORES = "queryable_state.stores"
 _LOG = logging.getLogger(__name__)
 
-Row = dict[str, Any]  # As answers show it: key, value, and what else the rows of the query have.
+Row = dict[str, Any]  # A row of an answer: key, value, and the other members of the query's rows.
 
 
 @runtime_checkable
 class PartitionQuery(Protocol):
-    """One query of a user's own at work in one partition.
+    """A custom query at work in one partition.
 
-    It is made anew for each partition and lives in a pod's only thread: each call has up to 500
-    rows to look at, and all others of the pod wait until it returns.
+    A new object is made for each partition. It runs in the pod's only thread: each call gets up to
+    500 rows, and all other requests of the pod wait until it returns.
     """
 
     @property
     def source(self) -> Mapping[str, Any]:
-        """The built-in query whose rows it reads, as IQv2 has it: `{"type": "RangeQuery"}`."""
+        """The built-in query that reads its rows, in the form of IQv2: `{"type": "RangeQuery"}`."""
 
     def add(self, rows: Sequence[Row]) -> bool:
-        """Takes the next rows; whether it wants more."""
+        """Takes the next rows; returns whether it wants more."""
 
     def result(self) -> Any:
-        """The partition's result, which JSON can say."""
+        """The partition's result, which must be JSON-able."""
 
 
 @runtime_checkable
 class IndexedStore(Protocol):
-    """One store of a user's own type: a KeyValue store with indexes, which the pod maintains.
+    """A custom store type: a KeyValue store with indexes, which the pod maintains.
 
-    One object for each store and pod. It has no state that `index_keys` reads: every replica has to
-    find the same, whenever it is asked.
+    Each pod makes one object for the store. `index_keys` must not depend on state: every replica
+    has to get the same result at any time.
     """
 
     @property
     def version(self) -> int:
-        """Rises whenever `index_keys` would say anything else of a row: indexes are made anew."""
+        """Raise it whenever `index_keys` changes its results: then the indexes are rebuilt."""
 
     @property
     def indexes(self) -> Mapping[str, str]:
         """The indexes by name, each with the serde of its keys."""
 
     def index_keys(self, key: Any, value: Any) -> Iterable[tuple[str, Any]]:
-        """Under which keys of which indexes a row is to be found; key and value as answers show."""
+        """The index names and index keys of a row; key and value are in the form of answers."""
 
 
 # Makes the query of one partition from the members of the request, without `type`. A LookupError,
-# TypeError or ValueError says what is wrong with them: the caller is told, by a 400.
+# TypeError or ValueError explains invalid members: the client gets it with a 400.
 QueryType = Callable[[Mapping[str, Any], StoreDefinition], PartitionQuery]
-# Makes a store from `spec.store.custom.options`. The same errors say what is wrong with them: the
-# pod refuses its assignment, and the store's conditions say why.
+# Makes a store from `spec.store.custom.options`. The same errors explain invalid options: the pod
+# refuses its assignment, and the store's conditions have the reason.
 StoreTypeMaker = Callable[[Mapping[str, str], StoreDefinition], IndexedStore]
 
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """The query types and store types that were found, and why others cannot be used."""
+    """The usable query types and store types, and the reasons why others are not usable."""
 
     queries: Mapping[str, QueryType] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Extensions:
     broken_stores: Mapping[str, str] = field(default_factory=dict)
 
     def query(self, name: str) -> QueryType:
-        """A query type. Raises UnknownQueryTypeError, which names all that there are."""
+        """A query type. Raises UnknownQueryTypeError, which names all query types."""
         if name in self.queries:
             return self.queries[name]
         if name in self.broken:
@@ -90,7 +90,7 @@ class Extensions:
         raise UnknownQueryTypeError(f"unknown query type {name[:80]!r}: there are {known}")
 
     def store(self, name: str) -> StoreTypeMaker:
-        """A store type. Raises StoreTypeRefusedError, which names all that there are."""
+        """A store type. Raises StoreTypeRefusedError, which names all store types."""
         if name in self.stores:
             return self.stores[name]
         if name in self.broken_stores:
@@ -108,7 +108,7 @@ NO_EXTENSIONS = Extensions()
 
 
 def load_extensions() -> Extensions:
-    """What the installed packages have; one that does not load is logged, and told who asks it."""
+    """The types of installed packages; a type that fails to load is logged, and refused later."""
     return Extensions(
         *_load_all("query", entry_points(group=QUERIES), QUERY_TYPES),
         *_load_all("store", entry_points(group=STORES), ()),
@@ -118,7 +118,7 @@ def load_extensions() -> Extensions:
 def _load_all(
     kind: str, points: Iterable[EntryPoint], built_in: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The objects of one group by name, and why others cannot be used."""
+    """The objects of one group by name, and the reasons why others are not usable."""
     loaded: dict[str, Any] = {}
     broken: dict[str, str] = {}
     for point in points:

@@ -1,7 +1,7 @@
-"""The memory that requests and their answers may take, over all requests of a pod.
+"""Limits the memory of all requests of a pod together.
 
-Each request is bounded, and so is how many run; together they could still be more than the pod has.
-What a request is about to keep, it takes from here first, and gives back when it has ended.
+Each request is limited, and so is the number of requests; together they could still exceed the
+pod's memory. So a request takes memory from here before it uses it, and gives it back at its end.
 """
 
 from qss_core.errors import OverloadedError
@@ -10,14 +10,14 @@ DEFAULT_BYTES = 128 * 1024 * 1024
 
 
 class NoMemoryError(OverloadedError):
-    """Other requests have the memory that this one would take, whichever pod it asked."""
+    """Other requests hold the memory that this request needs, on this pod or on another one."""
 
 
 class RequestMemory:
-    """What is left of it."""
+    """The memory that requests may still take."""
 
     def __init__(self, bytes_max: int = DEFAULT_BYTES) -> None:
-        """All of it is left."""
+        """At first all of it is free."""
         self.bytes_max = bytes_max
         self.used = 0
 
@@ -26,16 +26,16 @@ class RequestMemory:
 
 
 class MemoryShare:
-    """What one request has taken."""
+    """The memory of one request."""
 
     def __init__(self, memory: RequestMemory) -> None:
         self._memory = memory
         self._taken = 0
 
     def take(self, size: int) -> None:
-        """Takes so many bytes. Raises NoMemoryError where others have too much of them."""
+        """Takes so many bytes. Raises NoMemoryError if other requests hold too many."""
         memory = self._memory
-        # Alone, a request gets what its own limits allow.
+        # A request without others gets all that its own limits allow.
         if memory.used > self._taken and memory.used + size > memory.bytes_max:
             raise NoMemoryError(
                 f"{memory.used} bytes of requests and answers are in memory, and {size} more would "
@@ -44,22 +44,21 @@ class MemoryShare:
         self.hold(size)
 
     def take_up_to(self, size: int) -> None:
-        """Takes what is missing to so many bytes. Raises NoMemoryError."""
+        """Takes bytes until the request holds `size`. Raises NoMemoryError."""
         if size > self._taken:
             self.take(size - self._taken)
 
     def hold(self, size: int) -> None:
-        """Counts bytes that are too few to refuse the request for."""
+        """Counts a few bytes, for which no request is refused."""
         self._memory.used += size
         self._taken += size
 
     def hand_over(self) -> "MemoryShare":
-        """All of it, for a task that goes on when the request has ended; this one is empty then."""
+        """Moves all of it to a new share, for a task that continues after the request."""
         successor = MemoryShare(self._memory)
         successor._taken, self._taken = self._taken, 0
         return successor
 
     def close(self) -> None:
-        """Gives all of it back."""
         self._memory.used -= self._taken
         self._taken = 0

@@ -1,17 +1,17 @@
-"""How many files and connections this process may have open.
+"""The limits of open files and connections of this process.
 
-A database that cannot open a file stops its partition, and a listener that cannot take a connection
-leaves a client without an answer: so connections get a share that leaves the rest to databases.
+A database that cannot open a file stops its partition; a listener that cannot accept leaves a
+client without an answer. So connections get a share, and the rest is for databases.
 """
 
 import resource
 
 _WANTED = 65_536
-_SHARE_OF_A_LISTENER = 6  # Of three; the other half is for databases and for peers.
+_SHARE_OF_A_LISTENER = 6  # A sixth for each of three listeners; half is for databases and peers.
 
 
 def raise_open_files() -> int:
-    """Lets the process open as many as the system allows it; how many these are."""
+    """Raises the process's limit of open files as far as the system allows; returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = _WANTED if hard == resource.RLIM_INFINITY else min(hard, _WANTED)
     if soft != resource.RLIM_INFINITY and soft < allowed:
@@ -21,5 +21,5 @@ def raise_open_files() -> int:
 
 
 def connections_within(wanted: int, open_files: int) -> int:
-    """How many connections a listener takes."""
+    """The number of connections that a listener accepts."""
     return min(wanted, max(1, open_files // _SHARE_OF_A_LISTENER))

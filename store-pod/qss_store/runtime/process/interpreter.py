@@ -7,11 +7,11 @@ _SWITCH_S = 0.0005
 
 
 def tune_interpreter() -> None:
-    """Called once, when everything that stays was made.
+    """Tunes the interpreter; call it once, after all lasting objects were made.
 
-    A request makes hundreds of objects and no cycles: looking for cycles costs a tenth of it.
-    The event loop waits for the interpreter's lock while another thread runs Python: Python's own
-    5 ms would be most of what a point read takes.
+    A request makes hundreds of objects and no cycles: searching for cycles takes a tenth of its
+    time. The event loop waits for the interpreter's lock while another thread runs Python: with
+    Python's own 5 ms that would be most of a point read's time.
     """
     gc.collect()
     gc.freeze()

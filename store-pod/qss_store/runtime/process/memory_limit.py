@@ -1,4 +1,4 @@
-"""The memory that this process may have."""
+"""Finds the memory limit of this process."""
 
 import os
 from collections.abc import Iterator
@@ -12,13 +12,12 @@ _UNKNOWN_BYTES = 1024 * 1024 * 1024
 
 
 def memory_limit(groups: Path = _GROUPS, own: Path = _OWN_GROUPS) -> int | None:
-    """The bytes of its control group, or of a group around it; None where nobody limits them."""
+    """The smallest limit of its control group and of groups around it; None without one."""
     limits = [limit for file in _limit_files(groups, own) if (limit := _limit_in(file))]
     return min(limits, default=None)
 
 
 def memory_of_machine() -> int:
-    """All bytes of the machine."""
     try:
         for line in _MEMORY.read_text().splitlines():
             if line.startswith("MemTotal:"):
@@ -29,9 +28,9 @@ def memory_of_machine() -> int:
 
 
 def _limit_files(groups: Path, own: Path) -> Iterator[Path]:
-    """Of version 2 and of version 1, from the process's own group upwards.
+    """The files of versions 1 and 2, from the process's own group upwards.
 
-    In a container the mounted tree may begin at its own group, whatever the path says.
+    In a container the mounted tree may begin at its own group, whatever the path is.
     """
     try:
         lines = own.read_text().splitlines()
@@ -55,5 +54,5 @@ def _limit_in(file: Path) -> int | None:
     try:
         limit = int(file.read_text())
     except (OSError, ValueError):
-        return None  # There is none, or it says `max`.
+        return None  # There is no limit, or it is `max`.
     return limit if limit < _NO_LIMIT_BYTES else None

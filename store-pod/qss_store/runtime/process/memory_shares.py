@@ -1,7 +1,7 @@
-"""How a pod divides its memory where its settings do not say. Pure.
+"""Divides a pod's memory where its settings do not. Pure.
 
-What is left is for the interpreter and its libraries, the rows that a request is about to answer,
-buffers of connections, and the system's cache of files, which a memory limit counts too.
+The rest is for the interpreter and its libraries, the rows of the next answer, buffers of
+connections, and the system's cache of files, which counts against a memory limit, too.
 """
 
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """One part in so many of the memory, within bounds.
+    """A fraction of the memory, within bounds.
 
-    Without a memory limit it is `unlimited`, or, where that is 0, a part of the machine's memory.
+    Without a memory limit it is `unlimited`; if that is 0, a fraction of the machine's memory.
     """
 
     part: int
@@ -32,14 +32,14 @@ class _Share:
 _CACHE = _Share(4, 16 * _MIB, 256 * _MIB, 256 * _MIB)
 _WRITE_BUFFERS = _Share(8, 16 * _MIB, 256 * _MIB, 256 * _MIB)
 _REQUESTS = _Share(5, 128 * _MIB, 1024 * _MIB, 0)
-# A connection with TLS that has said one byte takes 75 KiB.
+# A TLS connection takes 75 KiB after its first byte.
 _CONNECTIONS_PART, _CONNECTION_BYTES, _CONNECTIONS_LEAST = 16, 64 * 1024, 128
 
 
 def with_shares(settings: Settings, limit: int | None, machine: int) -> Settings:
-    """The settings, with a share of the memory in place of each 0, and connections that fit.
+    """The settings with a share of the memory for each 0, and connections that fit.
 
-    `limit` is the pod's memory limit, None where it has none; `machine` has the machine's bytes.
+    `limit` is the pod's memory limit, None without one; `machine` has the machine's bytes.
     """
 
     def told_or(told: int, share: _Share) -> int:

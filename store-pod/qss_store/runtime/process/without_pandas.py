@@ -1,4 +1,4 @@
-"""Arrow, in a pod: without pandas."""
+"""Makes Arrow work without pandas."""
 
 import sys
 
@@ -10,17 +10,16 @@ class _Hidden:
 
     @staticmethod
     def find_spec(name: str, *_: object) -> None:
-        """Nothing of any other module."""
+        """Finds no module, and refuses pandas."""
         if name == "pandas":
             raise ModuleNotFoundError(f"no module named {name!r}", name=name)
 
 
 def settle_without_pandas() -> None:
-    """Lets Arrow find out that there is no pandas, once for the whole process.
+    """Makes Arrow believe that pandas is missing, once for the whole process.
 
-    Where pandas is installed, the first array made of a list imports it: more than a second in
-    which a pod serves nobody, for a library that it has no use for. Arrow looks once and remembers.
-    What is a user's own in the pod may import pandas all the same.
+    If pandas is installed, the first array made of a list imports it: the pod would not answer for
+    more than a second. Arrow looks only once. A user's code in the pod may still import pandas.
     """
     sys.meta_path.insert(0, _Hidden)
     try:
