@@ -17,8 +17,8 @@ def main() -> int:
     arguments = _arguments()
     if arguments.replay is not None:
         return _replay(arguments.replay)
-    if arguments.planted:
-        return planted.run(arguments.seeds, _say)
+    if arguments.planted is not None:
+        return planted.run(arguments.seeds, arguments.planted, _say)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     return _run_all(seeds, stops=arguments.stop, traces=arguments.traces)
 
@@ -80,7 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--replay", type=int, help="run one seed, and print its trace")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--traces", action="store_true", help="print the digest of each trace")
-    parser.add_argument("--planted", action="store_true", help="put known bugs back, one by one")
+    parser.add_argument("--planted", metavar="WORDS", help="put bugs with these words back")
     return parser.parse_args()
 
 

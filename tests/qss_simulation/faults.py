@@ -10,8 +10,10 @@ from qss_core.model import Epoch
 from qss_simulation.parts.disk import DatabaseFiles
 from qss_simulation.world import World
 
-_RAISED = 0.3
+_RAISED = 0.5
+_IN_TROUBLE = 0.5  # The pod has a slow disk, and loses its power soon.
 _COPIED = 0.7
+_LOOK_S, _LOOKS = 0.01, 500
 _PAUSE_S = 30.0  # Longer than any timeout of the settings.
 # A volume that went back is found by asking other pods: nothing else keeps them from answering.
 _WITH_OLD_VOLUMES = ("old-volume", "operator", "api", "clock", "epoch")
@@ -138,6 +140,25 @@ class Faults:
 
     async def _epoch(self) -> None:
         """Another operator published higher epochs, as a failover does."""
+        number = self._pod()
+        host, is_in_trouble = f"pod-{number}", self._random.random() < _IN_TROUBLE
+        if is_in_trouble:
+            self._world.loop.work_s[host] = 2.0
+            await self._wait(1.0)
+        before = self._world.epochs(host)
+        self._raise_epochs()
+        if is_in_trouble:
+            for _ in range(_LOOKS):
+                await asyncio.sleep(_LOOK_S)
+                if self._world.epochs(host) != before:
+                    break
+            await self._wait(0.1)
+            self._world.loop.work_s.pop(host, None)
+            self._world.lose_power(number, holes=False)
+            await self._wait(0.5)
+            self._world.start_pod(number)
+
+    def _raise_epochs(self) -> None:
         api = self._world.api
         status = api.resource.status
         if status is None or status.assignment is None:

@@ -41,9 +41,11 @@ class Batch:
         """The partitions that get rows."""
         return [one for one in range(PARTITIONS) if (self.number + one) % 4]
 
-    def slices(self) -> list[Slice]:
-        """The batch's rows."""
-        keys = [self.key, *(f"~{number:03}" for number in range(_FILLERS))]
+    def slices(self, task: int = 0, tasks: int = 1) -> list[Slice]:
+        """The rows that one of `tasks` writes."""
+        keys = [f"~{number:03}" for number in range(task, _FILLERS, tasks)]
+        if task == 0:
+            keys.insert(0, self.key)
         table = pa.table(
             {
                 "key": pa.array([key.encode() for key in keys]),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from qss_testing.faults.planted import PLANTS, ROOT, Plant, plant
 
+# Bugs in what is not simulated: HTTP, files of RocksDB, and reads beside those of partitions.
+_NOT_SIMULATED: frozenset[str] = frozenset()
 _FAILED = re.compile(r"^seed (\d+): (.*)", re.MULTILINE)
 
 
@@ -30,14 +32,16 @@ def finding_seed(one: Plant, seeds: int) -> tuple[int, str] | None:
     return (int(found[1]), found[2]) if found else None
 
 
-def run(seeds: int, say: Callable[[str], None]) -> int:
-    """Returns how many bugs no seed found, of those that the simulation is to find."""
+def run(seeds: int, words: str, say: Callable[[str], None]) -> int:
+    """Puts bugs with these words in their names back; returns how many no seed found."""
     missed = 0
     for one in PLANTS:
+        if words not in one.name:
+            continue
         found = finding_seed(one, seeds)
         if found is not None:
             say(f"seed {found[0]:4}  {one.name}: {found[1]}")
         else:
             say(f"none       {one.name}")
-            missed += 1
+            missed += one.name not in _NOT_SIMULATED
     return missed

@@ -163,6 +163,12 @@ class World:
             one.state in ("serving", "opening") for one in report.replicas
         )
 
+    def epochs(self, host: str) -> list[int]:
+        """The epochs of the replicas of a host's pod."""
+        process = self.processes.get(host)
+        replicas = process.pod.registry.replicas if process else {}
+        return [replica.log.configuration.epoch for replica in replicas.values()]
+
     def pause(self, host: str) -> None:
         """Stops the process of a host, as SIGSTOP does."""
         if host in self._nodes:

@@ -22,6 +22,7 @@ from qss_simulation.parts.network import Network
 from qss_simulation.parts.trace import Trace
 
 WRITER = "writer"
+_SPECULATES = 0.2
 _ANSWER_S = 10.0  # A lost message is silence: the client's own 75 s only make the run longer.
 
 
@@ -158,17 +159,26 @@ class Driver:
         self._history.acknowledge(batch, answer.sequence, replayed=answer.already_applied)
 
     async def _stage(self, run: Run, batch: Batch) -> list[exchanges.Staged]:
-        """Stages by one or two attempts at once, as a task that speculates does."""
-        attempts = 1 + (self._random.random() < 0.2)
+        """Stages by up to three tasks at once."""
+        tasks = self._random.randint(1, 3)
         try:
             staged = await asyncio.gather(
-                *(
-                    self._runner.run(
-                        exchanges.stage(run, batch.number, f"t{attempt}", batch.slices())
-                    )
-                    for attempt in range(attempts)
-                )
+                *(self._stage_task(run, batch, task, tasks) for task in range(tasks))
             )
         except BatchClosedError:
             return []  # It was applied: the commit says so.
+        return [one for task in staged for one in task]
+
+    async def _stage_task(
+        self, run: Run, batch: Batch, task: int, tasks: int
+    ) -> list[exchanges.Staged]:
+        """Stages by one or two attempts at once, as a task that speculates does."""
+        slices = batch.slices(task, tasks)
+        attempts = 1 + (self._random.random() < _SPECULATES)
+        staged = await asyncio.gather(
+            *(
+                self._runner.run(exchanges.stage(run, batch.number, f"t{task}-{attempt}", slices))
+                for attempt in range(attempts)
+            )
+        )
         return self._random.choice(staged)
