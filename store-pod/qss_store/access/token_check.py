@@ -1,7 +1,7 @@
 """Decides each request by what is known of its token, and asks the API server for the rest.
 
-Requests that need the same review share one. While the API server is away, requests continue with
-older verdicts, and ask it again from time to time. It counts as away if no connection can be made,
+Requests that need the same review share one. While the API server is away, and until it has settled
+after that, requests continue with older verdicts, and ask it again from time to time. It counts as away if no connection can be made,
 or if the reviews of several good tokens fail in turn: a single token with failing reviews must not
 keep a revoked token usable.
 """
@@ -53,6 +53,8 @@ from qss_store.runtime.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_S = 1.0  # Between reviews while the API server does not answer.
+# An API server that starts reviews tokens before it knows who may do what: some reviews still fail.
+_SETTLES_S = 30.0
 _FAILED_MAX = 1024  # The most tokens with a failed review that are remembered.
 _QUESTIONS_MAX = 8  # Reviews of one request: token and rights, and again if they expire meanwhile.
 
@@ -90,6 +92,7 @@ class Guard:
         self._asking: dict[tuple[bytes, Question], asyncio.Task[Known | None]] = {}
         self._is_away = False
         self._ask_again_at = -math.inf
+        self._settled_at = -math.inf
         self._probing = asyncio.Lock()
         self._probed_at = -math.inf
         self._failed: OrderedDict[bytes, float] = OrderedDict()  # By token, when to ask again.
@@ -148,7 +151,8 @@ class Guard:
 
     def _judged(self, known: Known | None, requirement: Requirement) -> Step:
         now = self._clock.monotonic()
-        return judge(known, requirement, self.identities, now, is_away=self._is_away)
+        is_away = self._is_away or now < self._settled_at
+        return judge(known, requirement, self.identities, now, is_away=is_away)
 
     def _open(
         self,
@@ -232,6 +236,7 @@ class Guard:
         self._failed.pop(digest, None)
         if self._is_away:
             self._is_away = False
+            self._settled_at = self._clock.monotonic() + _SETTLES_S
             _LOG.info("the API server answers reviews again")
         return found
 

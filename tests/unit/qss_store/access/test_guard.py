@@ -208,6 +208,27 @@ def test_while_nobody_answers_the_known_go_on_for_ten_minutes_and_no_longer() ->
     play(story)
 
 
+def test_while_the_api_server_starts_again_failed_reviews_refuse_nobody() -> None:
+    """It reviews tokens before it has read who may do what."""
+
+    async def story(guard: Guard, server: Server) -> None:
+        await admit(guard, APP, READ)
+        server.is_away = True
+        for _ in range(120):
+            await asyncio.sleep(1)
+            await admit(guard, APP, READ)
+        server.is_away, server.fails = False, {"query"}
+        for _ in range(20):
+            await asyncio.sleep(0.5)
+            await admit(guard, APP, READ)
+        assert server.asked.count("app") > 2, "the token was reviewed again"
+        await asyncio.sleep(60)
+        with pytest.raises(AccessUnknownError):
+            await admit(guard, APP, READ)
+
+    play(story)
+
+
 def test_while_nobody_answers_the_unknown_are_told_to_come_again() -> None:
     async def story(guard: Guard, server: Server) -> None:
         loop = asyncio.get_running_loop()
