@@ -1,9 +1,9 @@
 """Decides each request by what is known of its token, and asks the API server for the rest.
 
 Requests that need the same review share one. While the API server is away, and until it has settled
-after that, requests continue with older verdicts, and ask it again from time to time. It counts as away if no connection can be made,
-or if the reviews of several good tokens fail in turn: a single token with failing reviews must not
-keep a revoked token usable.
+after that, requests continue with older verdicts, and ask it again from time to time. It counts as
+away if no connection can be made, or if the reviews of several good tokens fail in turn: a single
+token with failing reviews must not keep a revoked token usable.
 """
 
 import asyncio
