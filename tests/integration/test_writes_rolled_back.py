@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from qss_core.errors import RolledBackError
+from qss_core.model import PartitionId
 from qss_store.replicas.completion import Completion
 from qss_testing.faults.rolled_back import (
     PARTITIONS,
@@ -16,6 +17,8 @@ from qss_testing.faults.rolled_back import (
     values,
     write,
 )
+from qss_testing.pods.stores import raised_to
+from qss_testing.waiting import wait_until_async
 
 # --- It is told
 
@@ -73,6 +76,34 @@ async def test_one_partition_of_a_pod_that_went_back_is_told_by_the_others(tmp_p
         with pytest.raises(RolledBackError):
             held.pod.registry.local(2)
         assert cluster.rows(0) == cluster.rows(1) == {b"k": b"2"}
+
+
+async def test_newer_files_come_back_after_the_older_ones_took_an_epoch(tmp_path: Path) -> None:
+    """A new epoch logs a Barrier in the older files, where the newer ones have another entry."""
+    async with cluster_of(tmp_path, pods=1) as cluster:
+        (await write(cluster, 0, b"1")).json()
+        await cluster.stop_pod(0)
+        shutil.copytree(tmp_path / "0", tmp_path / "older")
+        await cluster.start_pod(0)
+        (await write(cluster, 1, b"2", "run-2")).json()
+        await cluster.pods[0].coordination.finish()
+        await cluster.stop_pod(0)
+        partition = tmp_path / "0" / "partitions" / "2"
+        partition.rename(tmp_path / "newer")
+        (tmp_path / "older" / "partitions" / "2").rename(partition)
+        # The marks of what was synced are those of the older files.
+        shutil.copy(tmp_path / "older" / "synced.json", tmp_path / "0")
+        held = await cluster.start_pod(0)
+        replica = held.pod.registry.replicas[PartitionId(2)]
+        end = replica.log.end
+        await cluster.assign(raised_to(cluster.configurations, 2))
+        await wait_until_async(lambda: replica.durable_end == end + 1)
+        await cluster.stop_pod(0)
+        shutil.rmtree(partition)
+        (tmp_path / "newer").rename(partition)
+        held = await cluster.start_pod(0)
+        assert held.pod.report().lost == ()
+        assert values(cluster) == [b"2"] * 3
 
 
 async def test_a_pod_that_starts_alone_serves_what_it_has(tmp_path: Path) -> None:

@@ -81,7 +81,11 @@ class Pod:
         self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
         self._syncs = GroupSync()
         self.marks = SyncMarks(
-            self._volume, self._syncs, self.registry.replicas, self._opening.has_gone_on
+            self._volume,
+            self._syncs,
+            self.registry.replicas,
+            self._opening.has_gone_on,
+            self.registry.is_the_data,
         )
         self.taking_out = TakingOut(
             self.registry.replicas,

@@ -99,6 +99,10 @@ class Registry:
         replica = self.replicas.get(PartitionId(partition))
         return replica is not None and replica.role is Role.ACTIVE
 
+    def is_the_data(self, replica: Replica) -> bool:
+        """Whether the replica was compared, and lacks nothing that was completed."""
+        return self.is_compared and self.completion.lacks(replica) is None
+
     def served(self) -> set[PartitionId]:
         """The partitions of which readers see a state."""
         return {number for number, replica in self.replicas.items() if replica.view is not None}

@@ -136,6 +136,18 @@ PLANTS = (
         f"{_ROLLED_BACK}::test_a_volume_that_went_back_is_told_when_its_pod_starts",
     ),
     Plant(
+        "older files are marked as the data",
+        (
+            Change(
+                f"{_STORE}/replicas/volume/sync_marks.py",
+                "                if partition not in self._renewed and not self._is_the_data(replica):\n"
+                "                    continue\n",
+                "",
+            ),
+        ),
+        f"{_ROLLED_BACK}::test_newer_files_come_back_after_the_older_ones_took_an_epoch",
+    ),
+    Plant(
         "another batch of a sequence is taken for the applied one",
         (
             Change(

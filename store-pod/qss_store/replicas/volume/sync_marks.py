@@ -29,9 +29,15 @@ class SyncMarks:
         syncs: GroupSync,
         replicas: Mapping[PartitionId, Replica],
         has_gone_on: Callable[[PartitionId], None],
+        is_the_data: Callable[[Replica], bool],
     ) -> None:
-        """`has_gone_on` is called after a renewed mark is kept."""
+        """`has_gone_on` is called after a renewed mark is kept.
+
+        A replica that is not the data, because it is behind or was not compared yet, keeps its
+        mark: a mark of older files would refuse the newer files that a person brings back.
+        """
         self._has_gone_on = has_gone_on
+        self._is_the_data = is_the_data
         self._volume = volume
         self._syncs = syncs
         self._replicas = replicas
@@ -96,6 +102,8 @@ class SyncMarks:
                 held = self._marks.get(partition)
                 end = replica.durable_end
                 if end == 0 or (held is not None and held.end == end):
+                    continue
+                if partition not in self._renewed and not self._is_the_data(replica):
                     continue
                 try:
                     self._marks[partition] = await _marked(replica, end)

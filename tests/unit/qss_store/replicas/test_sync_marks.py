@@ -40,6 +40,7 @@ class World:
     log: Log
     marks: SyncMarks
     gone_on: list[PartitionId]
+    behind: list[object]
 
     def refuse(self) -> None:
         """No file can take the place of a directory."""
@@ -59,9 +60,21 @@ def world(tmp_path: Path) -> World:
     """The mark on the volume is beyond what the log holds: it lost its end."""
     volume, log, gone_on = Volume(tmp_path), Log(10), list[PartitionId]()
     volume.keep_marks(STORE_ID, {ZERO: SyncMark(end=Offset(99), digest=5)})
-    marks = SyncMarks(volume, GroupSync(), {ZERO: cast(Replica, log)}, gone_on.append)
+    behind = list[object]()
+    replicas = {ZERO: cast(Replica, log)}
+    marks = SyncMarks(volume, GroupSync(), replicas, gone_on.append, lambda one: one not in behind)
     marks.begin(volume.marks(STORE_ID))
-    return World(volume, log, marks, gone_on)
+    return World(volume, log, marks, gone_on, behind)
+
+
+async def test_a_replica_that_is_behind_keeps_its_mark(world: World) -> None:
+    world.behind.append(world.log)
+    world.log.durable_end = 100
+    await world.marks.round(STORE_ID)
+    assert world.end == 99
+    world.behind.clear()
+    await world.marks.round(STORE_ID)
+    assert world.end == 100
 
 
 async def test_a_mark_that_the_volume_refused_is_kept_by_a_later_round(world: World) -> None:
