@@ -140,7 +140,8 @@ PLANTS = (
         (
             Change(
                 f"{_STORE}/replicas/volume/sync_marks.py",
-                "                if partition not in self._renewed and not self._is_the_data(replica):\n"
+                "                if partition not in self._renewed"
+                " and not self._is_the_data(replica):\n"
                 "                    continue\n",
                 "",
             ),
