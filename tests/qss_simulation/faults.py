@@ -6,17 +6,20 @@ from random import Random  # noqa: TID251 seeded by the story.
 
 from msgspec import structs
 
+from qss_core.formats.values import Format
 from qss_core.model import Epoch
 from qss_simulation.parts.disk import DatabaseFiles
 from qss_simulation.world import World
 
+_OF_FORMAT = 0.7
+_FORMATS = (Format.Timestamped, Format.TimestampedWithHeaders)  # Both keep the times of rows.
 _RAISED = 0.5
 _IN_TROUBLE = 0.5  # The pod has a slow disk, and loses its power soon.
 _COPIED = 0.7
 _LOOK_S, _LOOKS = 0.01, 500
 _PAUSE_S = 30.0  # Longer than any timeout of the settings.
 # A volume that went back is found by asking other pods: nothing else keeps them from answering.
-_WITH_OLD_VOLUMES = ("old-volume", "operator", "api", "clock", "epoch")
+_WITH_OLD_VOLUMES = ("old-volume", "operator", "api", "clock", "epoch", "edit")
 
 
 class Faults:
@@ -37,6 +40,7 @@ class Faults:
             "messages": self._messages,
             "clock": self._clock,
             "epoch": self._epoch,
+            "edit": self._edit,
             "old-volume": self._old_volume,
         }
         wanted = [kind for kind in self._kinds if kind != "old-volume"]
@@ -168,6 +172,20 @@ class Faults:
             for one in status.assignment
         )
         api.edit_status(structs.replace(status, assignment=raised))
+
+    async def _edit(self) -> None:
+        """A person edits the resource: rows move to another format, or logs are cut elsewhere."""
+        api, spec = self._world.api, self._world.api.resource.spec
+        if self._random.random() < _OF_FORMAT:
+            wanted = self._random.choice(_FORMATS)
+            self._world.trace.note("format", wanted)
+            rows = structs.replace(spec.store, format=wanted)
+            api.edit(structs.replace(spec, store=rows))
+        else:
+            kept = self._random.choice(["1", "2000", "1Gi"])
+            changelog = structs.replace(spec.changelog, retention_bytes=kept)
+            api.edit(structs.replace(spec, changelog=changelog))
+        await asyncio.sleep(0)
 
     async def _old_volume(self) -> None:
         """A database is put back to an older copy; whoever reads the report undoes that."""

@@ -163,6 +163,18 @@ class World:
             one.state in ("serving", "opening") for one in report.replicas
         )
 
+    def is_migrated(self) -> bool:
+        """Whether all rows have the format of the resource."""
+        wanted = self.api.resource.spec.store.format
+        replicas = [
+            replica
+            for process in self.processes.values()
+            for replica in process.pod.report().replicas
+        ]
+        return all(
+            one.migration is None and one.format == (wanted or one.format) for one in replicas
+        )
+
     def epochs(self, host: str) -> list[int]:
         """The epochs of the replicas of a host's pod."""
         process = self.processes.get(host)

@@ -18,6 +18,7 @@ _FAULTS = (
     "clock",
     "crash",
     "cut",
+    "edit",
     "epoch",
     "full-disk",
     "messages",
@@ -27,7 +28,15 @@ _FAULTS = (
     "power",
     "slow-disk",
 )
-_EVENTS = ("acknowledged", "conflict", "driver-fenced", "lost", "read-failed", "stale-read")
+_EVENTS = (
+    "acknowledged",
+    "conflict",
+    "driver-fenced",
+    "format",
+    "lost",
+    "read-failed",
+    "stale-read",
+)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -6,6 +6,7 @@ from random import Random  # noqa: TID251 seeded by the story.
 
 from qss_core.errors import UnreachableError
 from qss_core.model import StoreName
+from qss_core.spec.resource import StoreSpec
 from qss_operator.errors import ConflictError
 from qss_operator.planning.model import StoreResource, StoreStatus
 from qss_simulation.parts.trace import Trace
@@ -39,9 +40,10 @@ class ApiServer:
         """The resource as it is now."""
         return self._versions[-1]
 
-    def edit(self, **members: object) -> None:
-        """A person changes the resource."""
-        self._store(replace(self.resource, generation=self.resource.generation + 1, **members))  # type: ignore[arg-type]
+    def edit(self, spec: StoreSpec) -> None:
+        """A person changes the spec."""
+        generation = self.resource.generation + 1
+        self._store(replace(self.resource, generation=generation, spec=spec))
 
     def edit_status(self, status: StoreStatus) -> None:
         """Somebody else writes the status."""

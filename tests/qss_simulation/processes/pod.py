@@ -40,6 +40,7 @@ from qss_store.writes.loss_acceptance import LossAcceptance
 from qss_store.writes.pod_services import build_pod
 from qss_testing.pods.stores import open_reading
 
+_FORMAT = "Timestamped"  # Readers see rows in it, whatever the store's format is by now.
 _Answer = Awaitable[object] | object
 
 
@@ -105,7 +106,7 @@ class PodProcess:
 
     def _read(self, partition: int) -> bytes:
         """The rows of a partition, as a scan of it shows them."""
-        view = open_reading(self.pod, partition=partition).view
+        view = open_reading(self.pod, None, _FORMAT, partition).view
         rows = [
             (key.decode(), value[8:].decode(), int.from_bytes(value[:8], "big"))
             for key, value in view.snapshot.scan()
