@@ -165,7 +165,9 @@ class Faults:
     def _raise_epochs(self) -> None:
         api = self._world.api
         status = api.resource.status
-        if status is None or status.assignment is None:
+        # Before the first batch the store is being made: an empty volume is no loss then.
+        is_made = bool(self._world.history.acknowledged)
+        if status is None or status.assignment is None or not is_made:
             return
         raised = tuple(
             structs.replace(one, epoch=Epoch(one.epoch + (self._random.random() < _RAISED)))
@@ -205,7 +207,9 @@ class Faults:
         newer = disk.swap(name, older)
         self._world.start_pod(number)
         await self._wait(3.0)
-        if not self._world.serves_all(host):
+        while (serves_all := self._world.serves_all(host)) is None:
+            await self._wait(0.5)
+        if not serves_all:
             self._world.end(host)
             disk.swap(name, newer)
             self._world.start_pod(number)

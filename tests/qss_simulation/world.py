@@ -153,11 +153,11 @@ class World:
         self.loop.kill(node)
         return True
 
-    def serves_all(self, host: str) -> bool:
-        """Whether the report of a host's pod names no replica that is lost or behind."""
+    def serves_all(self, host: str) -> bool | None:
+        """Whether a host's pod names no replica that is lost or behind; None: it opens them yet."""
         process = self.processes.get(host)
-        if process is None:
-            return True
+        if process is None or not process.pod.has_opened or not process.pod.registry.is_compared:
+            return None
         report = process.pod.report()
         return not report.lost and all(
             one.state in ("serving", "opening") for one in report.replicas
