@@ -128,18 +128,14 @@ class Story:
         self.check_end()
         await self.stop()
 
-    async def tell_through_crashes(
-        self, disk: MemoryDisk, crashes: tuple[int, int], *, loses_power: bool
+    async def tell_after_a_crash(
+        self, disk: MemoryDisk, crash_at: int, *, loses_power: bool
     ) -> None:
-        """A crash at a write, another at one of the recovery, and then to the end.
-
-        Up to the first one readers see what an undisturbed story has shown them.
-        """
-        for crash_at, is_watched in zip(crashes, (False, True), strict=True):
-            await self.tell(disk.open, Faults(crash_at=crash_at), is_watched=is_watched)
-            await self.stop()
-            if loses_power:
-                disk.lose_power()
+        """On a disk that a crash left: another crash, and then to the end."""
+        await self.tell(disk.open, Faults(crash_at=crash_at))
+        await self.stop()
+        if loses_power:
+            disk.lose_power()
         await self.tell_to_the_end(disk.open)
 
     async def happens_after(self, number: int) -> None:
