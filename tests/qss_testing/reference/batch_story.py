@@ -71,9 +71,9 @@ class Story:
     acknowledged: int = 0
     runs: int = 0
     uncommitted_seen: int = 0  # How often there were staged rows to be seen.
-    # A view of rows in memory is a copy: what was read of it once is what it shows.
+    # A view of rows in memory is a copy, and all of it is frozen: it is read and checked once.
     is_in_memory: bool = False
-    _read: dict[tuple[int, bool], tuple[ReadView, dict[bytes, bytes]]] = field(default_factory=dict)
+    _read: dict[tuple[int, bool], ReadView] = field(default_factory=dict)
     assignment: Any = field(init=False)
     extensions: Extensions = field(init=False)  # What is installed.
 
@@ -257,12 +257,24 @@ class Story:
             if (view := replica.view) is None:
                 continue
             assert at_least <= view.sequence <= len(self.plot.batches)
-            assert view.position.to_json() == position_at(view.sequence)
-            state = self.plot.states[view.sequence][partition]
-            assert view.stream_time == state.stream_time
-            assert self._rows_of(partition, view) == state.rows, f"a half batch at {view.sequence}"
-            self._check_index(view)
+            if self._is_new(partition, view):
+                self._check_committed(partition, view)
             self._check_uncommitted(replica, view)
+
+    def _is_new(self, partition: int, view: ReadView) -> bool:
+        """Whether a view has to be read; notes it as read."""
+        place = (partition, bool(view.staged))
+        if self.is_in_memory and self._read.get(place) is view:
+            return False
+        self._read[place] = view
+        return True
+
+    def _check_committed(self, partition: int, view: ReadView) -> None:
+        assert view.position.to_json() == position_at(view.sequence)
+        state = self.plot.states[view.sequence][partition]
+        assert view.stream_time == state.stream_time
+        assert self._rows_of(view) == state.rows, f"a half batch at {view.sequence}"
+        self._check_index(view)
 
     def _check_uncommitted(self, replica: Replica, committed: ReadView) -> None:
         """What readers of uncommitted rows see: the first chunks of the next batch as well."""
@@ -271,27 +283,21 @@ class Story:
         if not view.staged:
             assert view is committed
             return
+        self.uncommitted_seen += 1
+        if not self._is_new(replica.partition, view):
+            return
         assert (view.sequence, view.position) == (committed.sequence, committed.position)
         states = self.plot.uncommitted[view.sequence][replica.partition]
-        seen = (view.stream_time, self._rows_of(replica.partition, view))
+        seen = (view.stream_time, self._rows_of(view))
         assert seen in [(one.stream_time, one.rows) for one in states]
         self._check_index(view)
-        self.uncommitted_seen += 1
 
     def _check_index(self, view: ReadView) -> None:
         if self.plot.definition.type is StoreType.CUSTOM:
             assert self.services is not None
             check_index(view, self.services.pod.indexing)
 
-    def _rows_of(self, partition: int, view: ReadView) -> dict[bytes, bytes]:
-        place = (partition, bool(view.staged))
-        known, rows = self._read.get(place, (None, {}))
-        if known is not view or not self.is_in_memory:
-            rows = self._scanned(view)
-            self._read[place] = (view, rows)
-        return rows
-
-    def _scanned(self, view: ReadView) -> dict[bytes, bytes]:
+    def _rows_of(self, view: ReadView) -> dict[bytes, bytes]:
         if isinstance(view.snapshot, VersionedView):
             return stored_rows(view.snapshot)
         return {key: _value_of(view.format, row) for key, row in view.snapshot.scan()}
