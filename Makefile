@@ -9,13 +9,13 @@ CHECKOV := .checkov/.installed
 INSTALL := $(BIN)/uv pip install --quiet --require-hashes --build-constraints .ci/build.lock
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 TESTBED := tests/e2e/testbed/testbed
-SCRIPTS := .ci/run .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
+SCRIPTS := .ci/run tests/qss_testing/writers/spark_python .ci/install-e2e $(TESTBED) $(addprefix tests/e2e/testbed/,node-init volumes) tests/e2e/images/images spark-jobs/entrypoint.sh spark-jobs/java.sh
 
 # Many processes start: those that may not keep what they compiled take twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: checkov help install demo lint lock test planted fuzz simulate bench siege sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
+.PHONY: checkov help install demo lint lint-beside lock test tests planted fuzz simulate bench siege sync-client testbed testbed-down images e2e e2e-smoke testbed-programs
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -54,8 +54,15 @@ lock: $(INSTALLED) ## Resolve requirements.lock anew from pyproject.toml, and th
 	$(COMPILE) --group go --output-file .ci/go.lock
 	$(COMPILE) --group checkov --output-file .ci/checkov.lock
 
+# Side by side: what lint says comes after the tests.
+test: install ## Lint and all tests
+	@: >.lint.log; $(MAKE) --no-print-directory --keep-going --jobs 2 lint-beside tests; ended=$$?; cat .lint.log; exit $$ended
+
+lint-beside: install
+	@$(MAKE) --no-print-directory lint >.lint.log 2>&1 || { echo "lint has failed: what it says comes after the tests"; exit 1; }
+
 # One worker more than there are cores: a test that waits for its pods leaves a core to others.
-test: lint ## Lint, then all tests
+tests: install
 	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
 
 fuzz: install ## Many requests, other ones in each run: to the fast path in all pieces (FAST_PATH_SEED, FAST_PATH_SECONDS), then by the OpenAPI document to every type of store (EXAMPLES)

@@ -41,6 +41,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules with Spark come first: one of several workers gets them all, and starts one Spark.
+
+    Each worker begins with a stretch of the tests, and others take from its end only.
+    """
+    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in with_spark)
+
+
 def pytest_unconfigure() -> None:
     """Else libraries say at the end that their objects were never freed."""
     gc.unfreeze()

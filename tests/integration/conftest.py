@@ -1,5 +1,6 @@
 """Stores on loopback, closed after each test."""
 
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,10 +82,13 @@ def spark() -> "Iterator[SparkSession]":
     settings = {
         "spark.master": "local[2,4]",
         "spark.driver.maxResultSize": "2m",
-        "spark.python.daemon.module": "qss_testing.writers.spark_workers",
     }
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", str(TESTS))
+        environment.setenv(
+            "PYSPARK_PYTHON", str(TESTS / "qss_testing" / "writers" / "spark_python")
+        )
+        environment.setenv("QSS_TESTS_PYTHON", sys.executable)
         session = local_session("tests", configuration={**SMALL, **settings})
     yield session
     session.stop()

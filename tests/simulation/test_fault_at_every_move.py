@@ -12,6 +12,7 @@ import pytest
 
 from qss_core.spec.resource import formats_of
 from qss_store.replicas.replica import Replica
+from qss_testing.faults.crashed_stories import CrashedStories
 from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
 from qss_testing.pods.stores import open_rocksdb
 from qss_testing.reference.batch_story import Story
@@ -70,14 +71,12 @@ class MigratingStory(Story):
 async def test_a_crash_at_any_write_of_a_migration_loses_no_row_and_shows_none_twice(
     power: str, kind: str, stride: int, tmp_path: Path
 ) -> None:
-    undisturbed, faults = MigratingStory(tmp_path / "0", PLOTS[kind], is_in_memory=True), Faults()
-    assert await undisturbed.tell(MemoryDisk().open, faults)
-    await undisturbed.stop()
-    assert 100 < faults.steps < STEPS_MAX
-    for crash_at in range(1, faults.steps + 1, stride if power == "lost" else 2 * stride):
-        story = MigratingStory(tmp_path / str(crash_at), PLOTS[kind], is_in_memory=True)
-        crashes = (crash_at, 1 + crash_at % 17)
-        await story.tell_through_crashes(MemoryDisk(), crashes, loses_power=power == "lost")
+    loses_power = power == "lost"
+    crashed = await CrashedStories.told(MigratingStory(tmp_path, PLOTS[kind], is_in_memory=True))
+    assert 100 < crashed.steps < STEPS_MAX
+    for crash_at in range(1, crashed.steps + 1, stride if loses_power else 2 * stride):
+        story, disk = crashed.crashed_at(crash_at, loses_power=loses_power)
+        await story.tell_after_a_crash(disk, 1 + crash_at % 17, loses_power=loses_power)
 
 
 # In memory each write is met; RocksDB takes its time, and meets some of them.

@@ -7,6 +7,7 @@ import pytest
 
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.storage.rocksdb import MemoryBudget, RocksDbEngine
+from qss_testing.faults.crashed_stories import CrashedStories
 from qss_testing.faults.faulty_engine import Faults, MemoryDisk, failing
 from qss_testing.reference.batch_story import Story
 from qss_testing.reference.plots import (
@@ -38,15 +39,13 @@ async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
     power: str, stride: int, kind: str, tmp_path: Path
 ) -> None:
     plot, steps_min, steps_max = STEPS[kind]
-    undisturbed, faults = Story(tmp_path / "0", plot, is_in_memory=True), Faults()
-    assert await undisturbed.tell(MemoryDisk().open, faults)
-    assert undisturbed.uncommitted_seen > 0
-    await undisturbed.stop()
-    assert steps_min < faults.steps < steps_max
-    for crash_at in range(1, faults.steps + 1, stride):
-        story = Story(tmp_path / str(crash_at), plot, is_in_memory=True)
-        crashes = (crash_at, 1 + crash_at % 13)
-        await story.tell_through_crashes(MemoryDisk(), crashes, loses_power=power == "lost")
+    loses_power = power == "lost"
+    crashed = await CrashedStories.told(Story(tmp_path, plot, is_in_memory=True))
+    assert crashed.story.uncommitted_seen > 0
+    assert steps_min < crashed.steps < steps_max
+    for crash_at in range(1, crashed.steps + 1, stride):
+        story, disk = crashed.crashed_at(crash_at, loses_power=loses_power)
+        await story.tell_after_a_crash(disk, 1 + crash_at % 13, loses_power=loses_power)
 
 
 @pytest.fixture

@@ -2,9 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+from sortedcontainers import SortedDict
 
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_store.replicas.opening.open_database import OpenEngine
@@ -140,6 +143,13 @@ class SpoiltWhenTold(FaultyEngine):
         super().write(batch, makes_room=makes_room)
 
 
+class Written(NamedTuple):
+    """How many operations a journaled engine has taken, and how many of them are synced."""
+
+    operations: int
+    durable: int
+
+
 class JournaledEngine(MemoryEngine):
     """An in-memory engine that loses the rows after its last sync when the machine crashes.
 
@@ -150,17 +160,23 @@ class JournaledEngine(MemoryEngine):
     def __init__(self, journal: list[tuple[str, object]] | None = None) -> None:
         """Repeats the operations of a journal."""
         super().__init__()
-        self.journal: list[tuple[str, object]] = []
-        self._durable = 0
-        for what, operand in journal or []:
+        self.journal: list[tuple[str, object]] = list(journal or [])
+        families: dict[str, dict[bytes, bytes]] = {name: {} for name in self._families}
+        for what, operand in self.journal:
             match what, operand:
                 case "write", MemoryBatch():
-                    self.write(operand)
+                    for family, key, value in operand.writes:
+                        if value is None:
+                            families[family].pop(key, None)
+                        else:
+                            families[family][key] = value
                 case "create", str():
-                    self.create_family(operand)
+                    families.setdefault(operand, {})
                 case "drop", str():
-                    self.drop_family(operand)
-        self.sync()
+                    families.pop(operand, None)
+        # Sorted once for each family.
+        self._families = {name: SortedDict(rows) for name, rows in families.items()}
+        self._durable = len(self.journal)
 
     def write(self, batch: Batch, *, makes_room: bool = False) -> None:
         """Durable after the next sync."""
@@ -183,10 +199,21 @@ class JournaledEngine(MemoryEngine):
 
     def after_power_loss(self) -> "JournaledEngine":
         """The engine with the content of the disk after a power loss."""
-        lost = self.journal[self._durable :]
-        return JournaledEngine(
-            self.journal[: self._durable] + [one for one in lost if one[0] != "write"]
-        )
+        return self.crashed_at(self.written(), loses_power=True)
+
+    def written(self) -> "Written":
+        """The present content."""
+        return Written(len(self.journal), self._durable)
+
+    def crashed_at(self, then: "Written", *, loses_power: bool) -> "JournaledEngine":
+        """A new engine with the content of the disk after a crash at an earlier moment."""
+        journal = self.journal[: then.operations]
+        if not loses_power:
+            left = JournaledEngine(journal)
+            left._durable = then.durable
+            return left
+        lost = journal[then.durable :]
+        return JournaledEngine(journal[: then.durable] + [one for one in lost if one[0] != "write"])
 
 
 class MemoryDisk:
@@ -202,6 +229,19 @@ class MemoryDisk:
     def lose_power(self) -> None:
         """Loses all rows that were not synced."""
         self._engines = {path: held.after_power_loss() for path, held in self._engines.items()}
+
+    def written(self) -> dict[Path, Written]:
+        """The present content of each engine."""
+        return {path: held.written() for path, held in self._engines.items()}
+
+    def crashed_at(self, then: Mapping[Path, Written], *, loses_power: bool) -> "MemoryDisk":
+        """A new disk with the content after a crash at an earlier moment of this one."""
+        left = MemoryDisk()
+        left._engines = {
+            path: self._engines[path].crashed_at(written, loses_power=loses_power)
+            for path, written in then.items()
+        }
+        return left
 
 
 def failing(open_engine: OpenEngine, faults: Faults) -> OpenEngine:

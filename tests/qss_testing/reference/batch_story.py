@@ -71,9 +71,9 @@ class Story:
     acknowledged: int = 0
     runs: int = 0
     uncommitted_seen: int = 0  # The number of checks that had staged rows.
-    # A view of rows in memory is a copy, so its rows are read once.
+    # A view of rows in memory is a copy, and all of it is frozen: it is read and checked once.
     is_in_memory: bool = False
-    _read: dict[tuple[int, bool], tuple[ReadView, dict[bytes, bytes]]] = field(default_factory=dict)
+    _read: dict[tuple[int, bool], ReadView] = field(default_factory=dict)
     assignment: Any = field(init=False)
     extensions: Extensions = field(init=False)  # The installed extensions.
 
@@ -127,18 +127,14 @@ class Story:
         self.check_end()
         await self.stop()
 
-    async def tell_through_crashes(
-        self, disk: MemoryDisk, crashes: tuple[int, int], *, loses_power: bool
+    async def tell_after_a_crash(
+        self, disk: MemoryDisk, crash_at: int, *, loses_power: bool
     ) -> None:
-        """Crashes at a write, then at a write of the recovery, and runs to the end.
-
-        Readers are checked up to the first crash, where the story is that without faults.
-        """
-        for crash_at, is_watched in zip(crashes, (False, True), strict=True):
-            await self.tell(disk.open, Faults(crash_at=crash_at), is_watched=is_watched)
-            await self.stop()
-            if loses_power:
-                disk.lose_power()
+        """Begins on a disk that a crash left, crashes again, and then runs to the end."""
+        await self.tell(disk.open, Faults(crash_at=crash_at))
+        await self.stop()
+        if loses_power:
+            disk.lose_power()
         await self.tell_to_the_end(disk.open)
 
     async def happens_after(self, number: int) -> None:
@@ -260,12 +256,24 @@ class Story:
             if (view := replica.view) is None:
                 continue
             assert at_least <= view.sequence <= len(self.plot.batches)
-            assert view.position.to_json() == position_at(view.sequence)
-            state = self.plot.states[view.sequence][partition]
-            assert view.stream_time == state.stream_time
-            assert self._rows_of(partition, view) == state.rows, f"a half batch at {view.sequence}"
-            self._check_index(view)
+            if self._is_new(partition, view):
+                self._check_committed(partition, view)
             self._check_uncommitted(replica, view)
+
+    def _is_new(self, partition: int, view: ReadView) -> bool:
+        """Whether a view has to be read; notes it as read."""
+        place = (partition, bool(view.staged))
+        if self.is_in_memory and self._read.get(place) is view:
+            return False
+        self._read[place] = view
+        return True
+
+    def _check_committed(self, partition: int, view: ReadView) -> None:
+        assert view.position.to_json() == position_at(view.sequence)
+        state = self.plot.states[view.sequence][partition]
+        assert view.stream_time == state.stream_time
+        assert self._rows_of(view) == state.rows, f"a half batch at {view.sequence}"
+        self._check_index(view)
 
     def _check_uncommitted(self, replica: Replica, committed: ReadView) -> None:
         """Readers of uncommitted rows also see the first chunks of the next batch."""
@@ -274,27 +282,21 @@ class Story:
         if not view.staged:
             assert view is committed
             return
+        self.uncommitted_seen += 1
+        if not self._is_new(replica.partition, view):
+            return
         assert (view.sequence, view.position) == (committed.sequence, committed.position)
         states = self.plot.uncommitted[view.sequence][replica.partition]
-        seen = (view.stream_time, self._rows_of(replica.partition, view))
+        seen = (view.stream_time, self._rows_of(view))
         assert seen in [(one.stream_time, one.rows) for one in states]
         self._check_index(view)
-        self.uncommitted_seen += 1
 
     def _check_index(self, view: ReadView) -> None:
         if self.plot.definition.type is StoreType.CUSTOM:
             assert self.services is not None
             check_index(view, self.services.pod.indexing)
 
-    def _rows_of(self, partition: int, view: ReadView) -> dict[bytes, bytes]:
-        place = (partition, bool(view.staged))
-        known, rows = self._read.get(place, (None, {}))
-        if known is not view or not self.is_in_memory:
-            rows = self._scanned(view)
-            self._read[place] = (view, rows)
-        return rows
-
-    def _scanned(self, view: ReadView) -> dict[bytes, bytes]:
+    def _rows_of(self, view: ReadView) -> dict[bytes, bytes]:
         if isinstance(view.snapshot, VersionedView):
             return stored_rows(view.snapshot)
         return {key: _value_of(view.format, row) for key, row in view.snapshot.scan()}

@@ -30,6 +30,7 @@ SMALL = {
     **SHORT_RUN,
     "spark.driver.memory": "640m",
     "spark.sql.shuffle.partitions": "2",
+    "spark.python.daemon.module": "qss_testing.writers.spark_workers",
 }
 
 
