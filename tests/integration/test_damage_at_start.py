@@ -114,7 +114,7 @@ def test_rows_of_a_write_ahead_log_alone_are_not_deleted_where_current_is_gone(
     shutil.copytree(tmp_path / "db", tmp_path / "lost")  # As the power went.
     engine.close()
     current = (tmp_path / "lost" / "CURRENT").rename(tmp_path / "CURRENT")
-    with pytest.raises(CorruptionError, match="no CURRENT"):
+    with pytest.raises(CorruptionError, match="no file CURRENT"):
         RocksDbEngine(tmp_path / "lost", budget())
     current.rename(tmp_path / "lost" / "CURRENT")
     engine = RocksDbEngine(tmp_path / "lost", budget())

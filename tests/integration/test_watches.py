@@ -166,7 +166,7 @@ async def test_a_store_that_its_watch_does_not_tell_of_is_found_by_a_list(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert told[0] == ("shop", "listed")
-    assert "the watch of queryablestatestores kept" in health.problems()[0]
+    assert "the watch of queryablestatestores did not report" in health.problems()[0]
 
 
 async def test_a_keeper_owes_a_round_until_its_store_is_gone(tmp_path: Path) -> None:
