@@ -151,12 +151,16 @@ class PodAddress(Wire, frozen=True, kw_only=True):
 
 
 class StoreAssignment(Wire, frozen=True, kw_only=True):
-    """The placement of a store, which the operator sends to every pod."""
+    """The placement of a store, which the operator sends to every pod.
+
+    `resource_uid` is the uid of the resource; a store that adopted volumes has another store id.
+    """
 
     definition: StoreDefinition
     settings: StoreSettings
     pods: tuple[PodAddress, ...]
     partitions: tuple[PartitionConfiguration, ...]
+    resource_uid: str = ""
 
     def __post_init__(self) -> None:
         """Raises MalformedRequestError unless every partition is placed on known pods."""

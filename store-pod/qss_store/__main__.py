@@ -132,6 +132,7 @@ def _services_of(
         ordinal=Ordinal(arguments.ordinal),
         directory=arguments.data_dir,
         incarnation=uuid.uuid4().hex,
+        resource_uid=os.environ.get("QSS_RESOURCE_UID", ""),
         settings=settings,
         extensions=load_extensions(),
     )

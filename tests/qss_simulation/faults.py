@@ -7,7 +7,7 @@ from random import Random  # noqa: TID251 seeded by the story.
 from msgspec import structs
 
 from qss_core.formats.values import Format
-from qss_core.model import Epoch
+from qss_core.model import Epoch, PartitionId
 from qss_simulation.parts.disk import DatabaseFiles
 from qss_simulation.world import World
 
@@ -19,6 +19,7 @@ _COPIED = 0.7
 _LOOK_S, _LOOKS = 0.01, 500
 _PAUSE_S = 30.0  # Longer than any timeout of the settings.
 # A volume that went back is found by asking other pods: nothing else keeps them from answering.
+_RARE = ("old-volume", "hole", "again", "index")
 _WITH_OLD_VOLUMES = ("old-volume", "operator", "api", "clock", "epoch", "edit")
 
 
@@ -42,10 +43,17 @@ class Faults:
             "epoch": self._epoch,
             "edit": self._edit,
             "old-volume": self._old_volume,
+            "hole": self._hole,
+            "again": self._again,
+            "index": self._index,
         }
-        wanted = [kind for kind in self._kinds if kind != "old-volume"]
+        wanted = [kind for kind in self._kinds if kind not in _RARE]
         if random.random() < 0.2:
             wanted = list(_WITH_OLD_VOLUMES)
+        else:
+            wanted += random.choice([[], [], ["hole"], ["again"]])
+        if world.api.resource.spec.store.custom is not None:
+            wanted.append("index")
         self._wanted = wanted
         self._swapping = asyncio.Lock()  # One volume at a time: the others are its witnesses.
 
@@ -166,7 +174,7 @@ class Faults:
         api = self._world.api
         status = api.resource.status
         # Before the first batch the store is being made: an empty volume is no loss then.
-        is_made = bool(self._world.history.acknowledged)
+        is_made = bool(self._world.histories.present.acknowledged)
         if status is None or status.assignment is None or not is_made:
             return
         raised = tuple(
@@ -212,4 +220,40 @@ class Faults:
         if not serves_all:
             self._world.end(host)
             disk.swap(name, newer)
+            self._world.start_pod(number)
+
+    async def _hole(self) -> None:
+        """Power is lost in the middle of the unsynced pages; a person accepts the loss.
+
+        No sync covered what is lost, so nobody was told that it is there.
+        """
+        number = self._pod()
+        host = f"pod-{number}"
+        self._world.lose_power(number, holes=True)
+        await self._wait(1.0)
+        self._world.start_pod(number)
+        while not self._world.serves_all(host):
+            await self._wait(0.5)
+            status = self._world.api.resource.status
+            epochs = {one.partition: one.epoch for one in (status and status.assignment) or ()}
+            if lost := [f"{one}@{epochs[PartitionId(one)]}" for one in self._world.lost(host)]:
+                self._world.trace.note("accept", ",".join(lost))
+                self._world.api.annotate(",".join(lost))
+
+    async def _again(self) -> None:
+        """The store is deleted with its volumes, and made again under its name."""
+        async with self._swapping:
+            if self._random.random() < 0.5:
+                self._world.end("operator")
+            self._world.delete_store()
+            await self._wait(0.5)
+            self._world.start_operator()
+            self._world.make_store_again()
+
+    async def _index(self) -> None:
+        """Pods get an image in which the store type has another version."""
+        self._world.index_version += 1
+        for number in range(self._world.pods):
+            self._world.end(f"pod-{number}")
+            await self._wait(0.1)
             self._world.start_pod(number)

@@ -61,7 +61,7 @@ class HistoryError(AssertionError):
 
 @dataclass(slots=True)
 class History:
-    """Of one run of the simulation."""
+    """Of one store in one run of the simulation."""
 
     begun: set[str] = field(default_factory=set)
     acknowledged: dict[str, int] = field(default_factory=dict)  # The sequence, by key.
@@ -119,3 +119,28 @@ class History:
                 raise HistoryError(f"batch {key} is in {present}, not in {wanted}")
         if missing := sorted(self.acknowledged.keys() - found.keys()):
             raise HistoryError(f"acknowledged batches are lost: {missing}")
+
+
+class Histories:
+    """Of all stores that were made under the one name, one after the other."""
+
+    def __init__(self) -> None:
+        """No store is made yet."""
+        self._stores: dict[str, History] = {}
+
+    def make(self, store_id: str) -> None:
+        """From now on this is the store of the name."""
+        self._stores[store_id] = History()
+
+    def of(self, store_id: str) -> History:
+        """The history of a store that was made."""
+        return self._stores[store_id]
+
+    @property
+    def present(self) -> History:
+        """The history of the store that was made last."""
+        return [*self._stores.values()][-1]
+
+    def age(self, store_id: str) -> int:
+        """How many stores were made before this one."""
+        return [*self._stores].index(store_id)

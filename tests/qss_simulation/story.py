@@ -15,6 +15,7 @@ from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_simulation.faults import Faults
 from qss_simulation.history import PARTITIONS, HistoryError
 from qss_simulation.parts.seeded_loop import SeededLoop
+from qss_simulation.parts.store_type import TYPE_NAME
 from qss_simulation.processes.reader import read_partition
 from qss_simulation.world import World
 
@@ -22,6 +23,7 @@ _PODS = 3
 _FAULTS_S = 20.0
 _LIVENESS_S = 60.0
 _LAST_BATCHES = 2
+_CUSTOM = 0.3  # Of the stores have a type of a user's own, with an index.
 _QUERIES = ("query-a", "query-a", "query-a", "query-b")
 
 
@@ -94,11 +96,15 @@ def _in_memory() -> str | None:
 
 
 def _spec_of(random: Random) -> StoreSpec:
+    is_custom = random.random() < _CUSTOM
+    own_type: dict[str, object] = {"custom": {"name": TYPE_NAME}} if is_custom else {}
     members = {
         "store": {
-            "type": "KeyValue",
+            "type": "Custom" if is_custom else "KeyValue",
+            "format": "Timestamped",
+            **own_type,
             "key": {"serde": "bytes"},
-            "value": {"serde": "bytes"},
+            "value": {"serde": "string"},
             "partitioner": "Explicit",
             "allowLossyMigration": True,
         },
@@ -143,13 +149,13 @@ async def _drive(world: World, random: Random) -> None:
 
 
 async def _goes_on(world: World) -> None:
-    """The youngest run writes within a minute."""
+    """The youngest run writes within a minute; it takes over from every earlier query."""
     try:
         async with asyncio.timeout(_LIVENESS_S):
             written, number = 0, 1000
             while written < _LAST_BATCHES:
                 number += 1
-                driver = world.driver("query-c", number, deadline_s=_LIVENESS_S)
+                driver = world.driver(f"query-{number}", number, deadline_s=_LIVENESS_S)
                 written = await driver.live(_LAST_BATCHES)
     except TimeoutError as error:
         raise LivenessError("no batch is committed although all faults are over") from error
@@ -173,9 +179,10 @@ async def _is_whole(world: World) -> None:
                 await asyncio.sleep(0.1)
     except TimeoutError as error:
         raise LivenessError("the partitions do not reach one sequence and format") from error
-    world.history.check_end([one.rows for one in found])
+    history = world.histories.present
+    history.check_end([one.rows for one in found])
     for one in found:
-        world.history.check_times(one.times_ms)
-    newest = max(world.history.acknowledged.values(), default=0)
+        history.check_times(one.times_ms)
+    newest = max(history.acknowledged.values(), default=0)
     if found[0].sequence < newest:
         raise HistoryError(f"the store is at {found[0].sequence}, and {newest} was acknowledged")

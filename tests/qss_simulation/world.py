@@ -11,7 +11,7 @@ from qss_core.errors import StoreError
 from qss_core.model import StoreName
 from qss_core.spec.resource import StoreSpec
 from qss_operator.planning.model import StoreResource
-from qss_simulation.history import History
+from qss_simulation.history import Histories
 from qss_simulation.parts.api_server import ApiServer
 from qss_simulation.parts.clocks import MachineClock
 from qss_simulation.parts.disk import SimulatedDisk
@@ -24,7 +24,7 @@ from qss_simulation.processes.reader import run_reader
 from qss_simulation.processes.writer import Driver
 from qss_store.runtime.settings import Settings
 
-_UID = "0b5e-uid"
+_UID = "uid-{}"
 
 
 class World:
@@ -34,14 +34,17 @@ class World:
         """Machines without processes; `directory` holds what the pods keep in files."""
         self.loop = loop
         self.trace = Trace(loop)
-        self.history = History()
+        self.histories = Histories()
+        self.histories.make(_UID.format(1))
+        self.index_version = 1  # Of the store type in the pods' image.
         self.failures: list[BaseException] = []
         self.store = StoreName("flights")
         self.pods = spec.replicas
         self._seed = seed
         self._directory = directory
         self._spec = spec
-        resource = StoreResource(name=self.store, uid=_UID, generation=1, version="1", spec=spec)
+        uid = _UID.format(1)
+        resource = StoreResource(name=self.store, uid=uid, generation=1, version="1", spec=spec)
         loop.set_exception_handler(self._unexpected)
         self.network = Network(loop, self.random("network"), self.trace, self.failures.append)
         self.api = ApiServer(resource, self.random("api"), self.trace)
@@ -54,6 +57,8 @@ class World:
         self.processes: dict[str, PodProcess] = {}  # By host.
         self._nodes: dict[str, str] = {}  # The node that runs on a host.
         self._starts = 0
+        self._made = 1
+        self._is_deleted = False
         self._readers = 0
 
     @property
@@ -86,7 +91,7 @@ class World:
     def start_pod(self, number: int) -> None:
         """Starts a pod's process, unless one runs."""
         host = f"pod-{number}"
-        if host in self._nodes:
+        if host in self._nodes or self._is_deleted:
             return
         node = self._begin(host)
         self._supervise(node, self._run_pod(number, host, node))
@@ -95,12 +100,14 @@ class World:
         process = PodProcess(
             self.store,
             number,
-            self._directory / str(number),
+            self._directory / f"{self._made}-{number}",
             self.disks[number],
             self.network,
             self.clocks[host],
             self.settings,
             incarnation=node,
+            index_version=self.index_version,
+            resource_uid=self.api.resource.uid,
         )
         self.processes[host] = process
         await process.run(self.network, host)
@@ -123,7 +130,7 @@ class World:
             self.pods,
             self.network,
             self.random(f"driver-{number}"),
-            self.history,
+            self.histories,
             self.trace,
             query=query,
             number=number,
@@ -141,7 +148,8 @@ class World:
         self._readers += 1
         node = f"reader-{self._readers}"
         random = self.random(node)
-        self._supervise(node, run_reader(self.network, self.pods, random, self.history, self.trace))
+        work = run_reader(self.network, self.pods, random, self.histories, self.trace)
+        self._supervise(node, work)
 
     def end(self, host: str) -> bool:
         """Ends the process of a host at once; returns whether one ran."""
@@ -152,6 +160,29 @@ class World:
         self.processes.pop(host, None)
         self.loop.kill(node)
         return True
+
+    def delete_store(self) -> None:
+        """Somebody deletes the store with its pods and volumes."""
+        self._is_deleted = True
+        self.api.delete()
+        for number, disk in enumerate(self.disks):
+            self.end(f"pod-{number}")
+            disk.erase()
+
+    def make_store_again(self) -> None:
+        """Somebody makes a store of the deleted one's name."""
+        self._made += 1
+        self._is_deleted = False
+        uid = _UID.format(self._made)
+        self.histories.make(uid)
+        self.api.make_again(uid)
+        for number in range(self.pods):
+            self.start_pod(number)
+
+    def lost(self, host: str) -> list[int]:
+        """The partitions that a host's pod reports as lost."""
+        process = self.processes.get(host)
+        return [one.partition for one in process.pod.report().lost] if process else []
 
     def serves_all(self, host: str) -> bool | None:
         """Whether a host's pod names no replica that is lost or behind; None: it opens them yet."""

@@ -151,7 +151,8 @@ def missing_replicas(
     """Pods of the store that lack partitions although they are in the in-sync set.
 
     If such a pod got the assignment, it would create the partitions, empty. A pod that is opening
-    its replicas lacks some for a while.
+    its replicas lacks some for a while. A partition that the pod reports as lost is not missing:
+    the pod has its files, and hears of its next epochs.
     """
     if is_creating(observation):
         return {}
@@ -161,6 +162,7 @@ def missing_replicas(
         if report is None or report.store_id != known.store_id:
             continue
         held = {replica.configuration.partition for replica in report.replicas}
+        held |= {one.partition for one in report.lost}
         lacking = [
             entry.partition
             for entry in known.certain

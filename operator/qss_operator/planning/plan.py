@@ -100,6 +100,7 @@ def assignment_of(
         settings=settings_of(resource.spec),
         pods=tuple(pod.address for pod in observation.cluster.pods),
         partitions=partitions,
+        resource_uid=resource.uid,
     )
 
 
@@ -121,12 +122,13 @@ def _partitions_of(
 
 
 def holds(report: ReplicasReport, partitions: Sequence[PartitionConfiguration]) -> bool:
-    """Whether a pod holds its replicas in exactly these configurations."""
+    """Whether a pod holds its replicas, but for the lost ones, in exactly these configurations."""
+    lost = {one.partition for one in report.lost}
     held = {replica.configuration.partition: replica.configuration for replica in report.replicas}
     return all(
         held.get(entry.partition) == entry
         for entry in partitions
-        if entry.role_of(report.ordinal) is not None
+        if entry.role_of(report.ordinal) is not None and entry.partition not in lost
     )
 
 

@@ -1,7 +1,8 @@
 """Moves a pod's rows out of older formats in the background, one replica at a time.
 
 Each step holds the event loop for about a millisecond. The pause after a step is so long that
-migration gets its share of the time on any machine, and no more.
+migration gets its share of the time on any machine, and no more. A step that waited long, for a
+disk or because the process was stopped, is followed by a pause of a second.
 """
 
 import asyncio
@@ -12,7 +13,13 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.settings import Settings
 
+_PAUSE_MAX_S = 1.0
 _LOG = logging.getLogger(__name__)
+
+
+def pause_after(step_s: float, share: float) -> float:
+    """The seconds without migration after a step that took `step_s`."""
+    return min(step_s * (1 / share - 1), _PAUSE_MAX_S)
 
 
 class Migrator:
@@ -24,8 +31,6 @@ class Migrator:
             raise ValueError("QSS_MIGRATION_SHARE is a share of the time: above 0, at most 1")
         self._pod = pod
         self._settings = settings
-        # The pause after a step, as a multiple of the step's time.
-        self._rest = 1 / settings.migration_share - 1
 
     async def run(self) -> None:
         """Runs a round whenever rows may be in older formats, until it is cancelled."""
@@ -60,7 +65,8 @@ class Migrator:
             while step := await replica.format_change.move_rows(self._settings.migration_step_rows):
                 has_moved = True
                 metrics.migrated_records.inc(step.rows)
-                await asyncio.sleep((clock.monotonic() - started) * self._rest)
+                took_s = clock.monotonic() - started
+                await asyncio.sleep(pause_after(took_s, self._settings.migration_share))
                 started = clock.monotonic()
         except StoreError as error:
             if replica.migration.failure is None:

@@ -165,7 +165,7 @@ class Pod:
             if self._file.unreadable is not None and not is_emptied:
                 raise self._file.unreadable
             held = self.registry.assignment
-            check_assignment(assignment, self.store, held)
+            check_assignment(assignment, self.store, self._config.resource_uid, held)
             if held is None:
                 self._remember_marks(assignment.definition.store_id)
                 self.registry.is_compared = not is_emptied

@@ -28,6 +28,7 @@ class PodConfig:
     ordinal: Ordinal
     directory: Path
     incarnation: str  # A new name at each start.
+    resource_uid: str = ""  # Of the resource that the pod was made for; "" where nobody said it.
     settings: Settings = _DEFAULTS
     extensions: Extensions = NO_EXTENSIONS
 

@@ -15,7 +15,10 @@ from qss_store.runtime.settings import Settings
 _PREFIX = "QSS_"
 # These belong to `qss`, whose pods inherit them, and to the pod template.
 _OF_OTHERS = frozenset(
-    {"QSS_STATE_DIR", "QSS_URL", "QSS_TOKEN", "QSS_TOKEN_FILE", "QSS_CA_FILE", "QSS_ORDINAL"}
+    {
+        *("QSS_STATE_DIR", "QSS_URL", "QSS_TOKEN", "QSS_TOKEN_FILE", "QSS_CA_FILE"),
+        *("QSS_ORDINAL", "QSS_RESOURCE_UID"),
+    }
 )
 # Kubernetes sets variables for Services, also for those named qss-...
 _OF_A_SERVICE = re.compile(r"QSS_.*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)")

@@ -31,7 +31,8 @@ class ApiServer:
     def __init__(self, resource: StoreResource, random: Random, trace: Trace) -> None:
         """Stores one resource."""
         self.faults = ApiFaults()
-        self._versions = [resource]
+        self._versions: list[StoreResource] = [resource]
+        self._is_deleted = False
         self._random = random
         self._trace = trace
 
@@ -49,10 +50,27 @@ class ApiServer:
         """Somebody else writes the status."""
         self._store(replace(self.resource, status=status))
 
+    def annotate(self, accept_data_loss: str) -> None:
+        """A person accepts losses."""
+        self._store(replace(self.resource, accept_data_loss=accept_data_loss))
+
+    def delete(self) -> None:
+        """Somebody deletes the store."""
+        self._is_deleted = True
+
+    def make_again(self, uid: str) -> None:
+        """Somebody makes a store of the same name; no read shows the deleted one any more."""
+        version = f"{uid}-1"
+        made = replace(self.resource, uid=uid, generation=1, version=version, status=None)
+        self._versions = [replace(made, accept_data_loss=None)]
+        self._is_deleted = False
+
     async def read(self, store: StoreName) -> StoreResource | None:
         """The resource, or an older one from another server's cache."""
         await self._take_time()
         assert store == self.resource.name
+        if self._is_deleted:
+            return None
         if self._random.random() < self.faults.stale_read:
             self._trace.note("stale-read")
             return self._random.choice(self._versions[-3:])
@@ -61,7 +79,7 @@ class ApiServer:
     async def publish(self, resource: StoreResource, status: StoreStatus) -> None:
         """Replaces the status. Raises ConflictError, and UnreachableError after a lost answer."""
         await self._take_time()
-        if resource.version != self.resource.version:
+        if self._is_deleted or resource.version != self.resource.version:
             raise ConflictError("the resource was changed meanwhile")
         self._store(replace(self.resource, status=status))
         self._trace.note("publish", self.resource.version)
@@ -70,7 +88,9 @@ class ApiServer:
             raise UnreachableError("the API server's answer was lost")
 
     def _store(self, resource: StoreResource) -> None:
-        self._versions.append(replace(resource, version=str(len(self._versions) + 1)))
+        self._versions.append(
+            replace(resource, version=f"{resource.uid}-{len(self._versions) + 1}")
+        )
 
     async def _take_time(self) -> None:
         await asyncio.sleep(self._random.expovariate(1 / 0.005))

@@ -49,6 +49,10 @@ class SimulatedDisk:
         files.has_hole = False
         return SimulatedEngine(self, files)
 
+    def erase(self) -> None:
+        """The volume is deleted, and another one takes its place."""
+        self._files.clear()
+
     def lose_power(self, *, holes: bool) -> None:
         """Loses writes that no sync covered."""
         for files in self._files.values():

@@ -47,6 +47,30 @@ def current_node() -> str:
     return _NODE.get()
 
 
+class _Task(asyncio.Task[Any]):
+    """A task that has its place in a set by its number, not by its address in memory."""
+
+    def __init__(self, number: int, *args: Any, **options: Any) -> None:
+        """The number comes first: asyncio puts the task into a set at once."""
+        self._number = number
+        super().__init__(*args, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Future(asyncio.Future[Any]):
+    """A future that has its place in a set by its number."""
+
+    def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
+        """A future without a result."""
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SeededLoop(asyncio.BaseEventLoop):
     """Runs everything in simulated time, which begins at 0."""
 
@@ -144,11 +168,21 @@ class SeededLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> "asyncio.Task[Any]":
         """A task of the context's node."""
-        task = asyncio.Task(
-            coro, loop=self, name=None if name is None else str(name), context=context
+        self._numbers += 1
+        task = _Task(
+            self._numbers,
+            coro,
+            loop=self,
+            name=None if name is None else str(name),
+            context=context,
         )
         self._tasks.setdefault(_node_of(context), WeakSet()).add(task)
         return task
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        """A future with a number of its own."""
+        self._numbers += 1
+        return _Future(self._numbers, loop=self)
 
     def run_in_executor(
         self, executor: object, func: Callable[[*Arguments], Result], *args: *Arguments

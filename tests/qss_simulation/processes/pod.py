@@ -28,9 +28,11 @@ from qss_core.wire.messages import (
     encode,
     metadata_of,
 )
+from qss_simulation.history import HistoryError
 from qss_simulation.parts.clocks import MachineClock
 from qss_simulation.parts.disk import SimulatedDisk
 from qss_simulation.parts.network import Network, Request, SimulatedTransport
+from qss_simulation.parts.store_type import extensions_of, wrong_index_rows
 from qss_store.replicas.migrator import Migrator
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
@@ -41,6 +43,7 @@ from qss_store.writes.pod_services import build_pod
 from qss_testing.pods.stores import open_reading
 
 _FORMAT = "Timestamped"  # Readers see rows in it, whatever the store's format is by now.
+_TIME_BYTES = 8
 _Answer = Awaitable[object] | object
 
 
@@ -57,6 +60,8 @@ class PodProcess:
         clock: MachineClock,
         settings: Settings,
         incarnation: str,
+        index_version: int,
+        resource_uid: str,
     ) -> None:
         """Composes the pod; make it in its own node."""
         config = PodConfig(
@@ -64,7 +69,9 @@ class PodProcess:
             ordinal=Ordinal(ordinal),
             directory=volume,
             incarnation=incarnation,
+            resource_uid=resource_uid,
             settings=settings,
+            extensions=extensions_of(index_version),
         )
         transport = SimulatedTransport(network)
         self.services = build_pod(config, transport, clock, disk.open, disk.salvage)
@@ -107,11 +114,15 @@ class PodProcess:
     def _read(self, partition: int) -> bytes:
         """The rows of a partition, as a scan of it shows them."""
         view = open_reading(self.pod, None, _FORMAT, partition).view
+        if wrong := wrong_index_rows(view.snapshot, self.pod.indexing, _TIME_BYTES):
+            raise HistoryError(f"partition {partition} has other index rows than rows: {wrong}")
         rows = [
-            (key.decode(), value[8:].decode(), int.from_bytes(value[:8], "big"))
+            (key.decode(), value[_TIME_BYTES:].decode(), int.from_bytes(value[:_TIME_BYTES], "big"))
             for key, value in view.snapshot.scan()
         ]
-        return msgspec.json.encode({"sequence": view.sequence, "rows": rows})
+        store_id = self.pod.registry.placed().definition.store_id
+        shown = {"storeId": store_id, "sequence": view.sequence, "rows": rows}
+        return msgspec.json.encode(shown)
 
     # --- Pods and the operator
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random  # noqa: TID251 seeded by the story.
 
 from qss_core.errors import StoreError
-from qss_simulation.history import PARTITIONS, History, HistoryError
+from qss_simulation.history import PARTITIONS, Histories, HistoryError
 from qss_simulation.parts.network import Network
 from qss_simulation.parts.trace import Trace
 
@@ -15,6 +15,7 @@ from qss_simulation.parts.trace import Trace
 class PartitionRows:
     """What one read of a partition showed: values, and the times of their rows."""
 
+    store_id: str
     sequence: int
     rows: dict[str, str]
     times_ms: dict[str, int]
@@ -28,6 +29,7 @@ async def read_partition(
     found = json.loads(await network.exchange(url, b"", timeout_s))
     rows = found["rows"]
     return PartitionRows(
+        found["storeId"],
         found["sequence"],
         {key: value for key, value, _ in rows},
         {key: time_ms for key, _, time_ms in rows},
@@ -35,10 +37,10 @@ async def read_partition(
 
 
 async def run_reader(
-    network: Network, pods: int, random: Random, history: History, trace: Trace
+    network: Network, pods: int, random: Random, histories: Histories, trace: Trace
 ) -> None:
     """Reads until the node dies. Raises HistoryError."""
-    seen = [0] * PARTITIONS
+    seen = [(0, 0)] * PARTITIONS  # Age of the store, sequence.
     while True:
         partition = random.randrange(PARTITIONS)
         try:
@@ -46,11 +48,12 @@ async def run_reader(
         except StoreError as error:
             trace.note("read-failed", error.code)
         else:
-            history.check_rows(partition, found.rows)
-            if found.sequence < seen[partition]:
+            histories.of(found.store_id).check_rows(partition, found.rows)
+            shown = (histories.age(found.store_id), found.sequence)
+            if shown < seen[partition]:
                 raise HistoryError(
-                    f"partition {partition} went back from {seen[partition]} to {found.sequence}"
+                    f"partition {partition} went back from {seen[partition]} to {shown}"
                 )
-            seen[partition] = found.sequence
+            seen[partition] = shown
             trace.note("read", f"{partition} {found.sequence} {len(found.rows)}")
         await asyncio.sleep(random.expovariate(1 / 0.2))

@@ -17,7 +17,7 @@ from qss_core.errors import (
 )
 from qss_core.model import StoreName
 from qss_core.wire.messages import StoreMetadata, decode
-from qss_simulation.history import Batch, History
+from qss_simulation.history import Batch, Histories
 from qss_simulation.parts.network import Network
 from qss_simulation.parts.trace import Trace
 
@@ -78,7 +78,7 @@ class Driver:
         pods: int,
         network: Network,
         random: Random,
-        history: History,
+        histories: Histories,
         trace: Trace,
         *,
         query: str,
@@ -90,7 +90,7 @@ class Driver:
         self._pods = pods
         self._network = network
         self._random = random
-        self._history = history
+        self._histories = histories
         self._trace = trace
         self._query = query
         self._run_id = f"run-{number}"
@@ -137,7 +137,8 @@ class Driver:
     async def _write(self, run: Run, number: int) -> None:
         batch = Batch(run.opened.generation, number, self._run_id)
         position = {"flights": {"0": number}}
-        self._history.begin(batch)
+        history = self._histories.of(run.opened.store_id)
+        history.begin(batch)
         if self._random.random() < 0.5:
             slices = batch.slices()
             answer = await self._runner.run(
@@ -156,7 +157,7 @@ class Driver:
                 )
             )
         self._trace.note("acknowledged", f"{batch} {answer.sequence}")
-        self._history.acknowledge(batch, answer.sequence, replayed=answer.already_applied)
+        history.acknowledge(batch, answer.sequence, replayed=answer.already_applied)
 
     async def _stage(self, run: Run, batch: Batch) -> list[exchanges.Staged]:
         """Stages by up to three tasks at once."""

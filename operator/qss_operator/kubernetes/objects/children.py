@@ -96,7 +96,9 @@ def stateful_set(
                     "whenScaled": "Retain",
                 },
                 "selector": {"matchLabels": {STORE_LABEL: names.store}},
-                "template": pod_template(names, spec, defaults, account_uid, audiences),
+                "template": pod_template(
+                    names, spec, defaults, account_uid, audiences, owner["uid"]
+                ),
                 "volumeClaimTemplates": [
                     {
                         "apiVersion": "v1",

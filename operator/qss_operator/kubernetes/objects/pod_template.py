@@ -49,6 +49,7 @@ def pod_template(
     defaults: PodDefaults,
     account_uid: str = "",
     audiences: PodAudiences | None = None,
+    resource_uid: str = "",
 ) -> Object:
     """The template, with its own hash in an annotation: a pod of another hash is out of date.
 
@@ -66,7 +67,7 @@ def pod_template(
                 **account,
             },
         },
-        "spec": _pod_spec(names, spec, defaults, audiences or own_of(names)),
+        "spec": _pod_spec(names, spec, defaults, audiences or own_of(names), resource_uid),
     }
     digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:16]
     template["metadata"]["annotations"][TEMPLATE_ANNOTATION] = digest
@@ -80,7 +81,11 @@ def template_hash(template: Object) -> str:
 
 
 def _pod_spec(
-    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+    names: StoreNames,
+    spec: StoreSpec,
+    defaults: PodDefaults,
+    audiences: PodAudiences,
+    resource_uid: str,
 ) -> Object:
     given = spec.pod
     made: Object = {
@@ -90,7 +95,7 @@ def _pod_spec(
         "terminationGracePeriodSeconds": given.termination_grace_period_seconds,
         "securityContext": _security_context(given, defaults),
         "topologySpreadConstraints": _spread(names, spec),
-        "containers": [_container(names, spec, defaults, audiences)],
+        "containers": [_container(names, spec, defaults, audiences, resource_uid)],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *_volumes(spec, audiences)],
     }
     secrets = dict.fromkeys(
@@ -134,7 +139,11 @@ def _spread(names: StoreNames, spec: StoreSpec) -> list[Object]:
 
 
 def _container(
-    names: StoreNames, spec: StoreSpec, defaults: PodDefaults, audiences: PodAudiences
+    names: StoreNames,
+    spec: StoreSpec,
+    defaults: PodDefaults,
+    audiences: PodAudiences,
+    resource_uid: str,
 ) -> Object:
     return {
         "name": CONTAINER,
@@ -146,6 +155,8 @@ def _container(
                 "name": "QSS_ORDINAL",
                 "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{ORDINAL_LABEL}']"}},
             },
+            # In a variable: an image that is older than the operator takes no unknown option.
+            {"name": "QSS_RESOURCE_UID", "value": resource_uid},
             *(_without_none(one) for one in spec.pod.env),
         ],
         "ports": [

@@ -6,15 +6,23 @@ from qss_core.spec.resource import formats_of
 
 
 def check_assignment(
-    assignment: StoreAssignment, store: StoreName, held: StoreAssignment | None
+    assignment: StoreAssignment, store: StoreName, resource_uid: str, held: StoreAssignment | None
 ) -> None:
     """Raises WrongStoreError for an assignment of another store than the pod's or its volume's.
+
+    An operator that was paused may send the assignment of a deleted store to the pods of a store
+    that has its name. `resource_uid` is that of the pod's store; "" where the pod was not told it.
 
     Raises MalformedRequestError for a format that the store's type lacks.
     """
     definition = assignment.definition
     if definition.name != store:
         raise WrongStoreError(f"this pod serves store {store}, not {definition.name}")
+    if resource_uid and assignment.resource_uid not in ("", resource_uid):
+        raise WrongStoreError(
+            f"this pod was made for the store of uid {resource_uid}; the assignment is of uid "
+            f"{assignment.resource_uid}, a store of the same name that was deleted"
+        )
     if definition.format not in formats_of(definition.type):
         raise MalformedRequestError(
             f"a store of type {definition.type} has no format {definition.format}"

@@ -11,7 +11,7 @@ from qss_store.storage.views.read_view import ReadView
 class CurrentView:
     def __init__(self) -> None:
         self.view: ReadView | None = None
-        self._waiting: set[asyncio.Event] = set()
+        self._waiting: dict[asyncio.Event, None] = {}  # The first that came is woken first.
         self._is_closed = False
 
     def put(self, view: ReadView) -> None:
@@ -32,7 +32,7 @@ class CurrentView:
         Raises the replica's `failure`, and NotReadyError where the replica is closed.
         """
         changed = asyncio.Event()
-        self._waiting.add(changed)
+        self._waiting[changed] = None
         try:
             while self.view is None or self.view.sequence < sequence:
                 if stopped := failure():
@@ -42,7 +42,7 @@ class CurrentView:
                 await changed.wait()
                 changed.clear()
         finally:
-            self._waiting.discard(changed)
+            del self._waiting[changed]
 
     def close(self) -> None:
         """Closes the view, and ends all waits."""

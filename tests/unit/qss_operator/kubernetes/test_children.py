@@ -139,6 +139,12 @@ def test_pods_check_callers_unless_it_is_written_down_that_they_need_not() -> No
     assert source["audience"] == "queryablestate.dev/shop/word-counts"
 
 
+def test_pods_know_the_uid_of_the_resource_that_they_are_made_for() -> None:
+    made = stateful_set(NAMES, {**OWNER, "uid": "of-now"}, spec_of(), DEFAULTS, 3)
+    env = made["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "QSS_RESOURCE_UID", "value": "of-now"} in env
+
+
 def test_pods_take_the_stores_own_audience_and_the_common_one_of_readers_where_it_is_allowed() -> (
     None
 ):

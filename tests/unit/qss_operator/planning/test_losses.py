@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
-from qss_core.model import Sequence
-from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType
+from qss_core.model import Epoch, Sequence
+from qss_operator.planning.model import AcceptLoss, ConditionStatus, ConditionType, SendAssignment
 from qss_operator.planning.plan import plan
 from qss_operator.planning.status import status_of
 from qss_testing.fakes.control_world import NOW, World, resource_of, spec_of
@@ -90,6 +91,21 @@ def test_an_accepted_loss_is_taken_once_and_gets_the_partition_its_next_epoch(ki
     world.pods[1].behind = {}
     world.pods[1].losses = {}  # All rows were replaced.
     assert condition(world, ConditionType.DEGRADED)[0] == "False"
+
+
+def test_a_pod_that_lost_a_partition_hears_of_the_partitions_next_epoch() -> None:
+    """Else it refuses the loss that is accepted in that epoch, for good."""
+    world = running_store()
+    world.pods[1].lost = {1: "gone"}
+    status = world.resource.status
+    assert status is not None
+    assert status.assignment is not None
+    raised = tuple(structs.replace(one, epoch=Epoch(one.epoch + 1)) for one in status.assignment)
+    world.resource = replace(world.resource, status=structs.replace(status, assignment=raised))
+    told = [step.ordinal for step in plan(world.observation()) if isinstance(step, SendAssignment)]
+    assert 1 in told
+    world.settle()
+    assert plan(world.observation()) == [], "it is told once, and not in each round"
 
 
 @pytest.mark.parametrize("text", ["1@2", "0@1", "1", "one@1", "1@1;2@1", ""])
