@@ -117,6 +117,27 @@ class FullWhenTold(FaultyEngine):
         super().write(batch, makes_room=makes_room)
 
 
+async def test_a_full_volume_takes_no_new_partition_that_a_restart_would_miss(
+    tmp_path: Path,
+) -> None:
+    """The pod does not keep the assignment: it would tell the next start of rows that never were."""
+    rocksdb, faults, full = open_rocksdb(), Faults(), True
+
+    def open_engine(path: Path) -> Engine:
+        return FullWhenTold(rocksdb(path), faults, lambda: full)
+
+    for _ in range(2):
+        with pytest.raises(DiskFullError):
+            async with write_cluster(tmp_path, pods=1, open_engine=open_engine):
+                pass
+    full = False
+    async with write_cluster(tmp_path, pods=1, open_engine=open_engine) as cluster:
+        await write(cluster, 1, ROWS)
+        await cluster.stop_pod(0)
+        held = await cluster.start_pod(0)
+        assert not held.pod.report().lost
+
+
 @pytest.mark.parametrize("rows_count", [1, 1200])
 async def test_a_restart_on_a_full_volume_serves_what_is_whole(
     tmp_path: Path, rows_count: int

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from qss_core.errors import CorruptionError
+from qss_core.errors import CorruptionError, DiskFullError
 from qss_core.model import Offset, PartitionConfiguration, PartitionId, StoreDefinition
 from qss_store.replicas.opening.mixed_volumes import why_not_here
 from qss_store.replicas.pod_context import PodContext
@@ -115,10 +115,13 @@ class Opening:
     ) -> Replica:
         """Opens and starts a partition's replica.
 
-        Raises as `open`, and CorruptionError where the database holds less than was synced.
+        Raises as `open`, CorruptionError where the database holds less than was synced, and
+        DiskFullError where a full volume keeps a new replica from being begun: the next start would
+        take its empty database for one that lost its rows.
         """
         engine = await self.open(configuration.partition, was_here=was_here)
         try:
+            begins = is_new(engine)
             replica = Replica(definition, configuration, engine, context)
         except BaseException:
             engine.close()
@@ -127,6 +130,8 @@ class Opening:
             if was_here:
                 await self.check(replica)
             await replica.start()
+            if begins and isinstance(replica.failure, DiskFullError):
+                raise replica.failure
         except BaseException:
             await replica.close()
             raise
