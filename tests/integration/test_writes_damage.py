@@ -120,7 +120,7 @@ class FullWhenTold(FaultyEngine):
 async def test_a_full_volume_takes_no_new_partition_that_a_restart_would_miss(
     tmp_path: Path,
 ) -> None:
-    """The pod does not keep the assignment: it would tell the next start of rows that never were."""
+    """The pod does not keep the assignment: the next start would expect its rows."""
     rocksdb, faults, full = open_rocksdb(), Faults(), True
 
     def open_engine(path: Path) -> Engine:
