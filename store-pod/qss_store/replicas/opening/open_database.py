@@ -130,8 +130,8 @@ class Opening:
             if was_here:
                 await self.check(replica)
             await replica.start()
-            if begins and isinstance(replica.failure, DiskFullError):
-                raise replica.failure
+            if begins:
+                _check_has_room(replica)
         except BaseException:
             await replica.close()
             raise
@@ -213,6 +213,11 @@ class Opening:
                 f"entry {last} of the changelog is not the entry that was synced: these files are "
                 "not those of the data; bring the right files back"
             )
+
+
+def _check_has_room(replica: Replica) -> None:
+    if isinstance(replica.failure, DiskFullError):
+        raise replica.failure
 
 
 async def _taken(
