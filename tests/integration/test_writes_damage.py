@@ -7,11 +7,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_core.model import Epoch, Ordinal, PartitionId
 from qss_core.wire.messages import partition_commit
+from qss_store.replicas.migrator import Migrator
 from qss_store.replication.entries import encode_entry, encode_offset
+from qss_store.runtime.settings import Settings
 from qss_store.storage.commit_rows.commit_writer import APPLYING
 from qss_store.storage.database_files import newest_log
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
@@ -136,6 +139,31 @@ async def test_a_full_volume_takes_no_new_partition_that_a_restart_would_miss(
         await cluster.stop_pod(0)
         held = await cluster.start_pod(0)
         assert not held.pod.report().lost
+
+
+async def test_a_format_that_one_partition_has_no_room_for_is_not_reported_as_on_its_way(
+    tmp_path: Path,
+) -> None:
+    """The other partitions have prepared their disks; the empty families are removed at once."""
+    memory, faults, full = open_memory(), Faults(), False
+
+    def open_engine(path: Path) -> Engine:
+        return FullWhenTold(memory(path), faults, lambda: full and path.name == "2")
+
+    async with write_cluster(
+        tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_engine
+    ) as cluster:
+        await write(cluster, 1, ROWS)
+        pod = cluster.pods[0].pod
+        migrating = asyncio.create_task(Migrator(pod, Settings()).run())
+        await wait_until_async(lambda: not pod.rows_to_move.is_set())
+        full = True
+        definition = replace(cluster.definition, format="TimestampedWithHeaders")
+        with pytest.raises(DiskFullError):
+            await pod.assign(replace(cluster.assignment, definition=definition))
+        await wait_until_async(lambda: not any(one.migration for one in pod.report().replicas))
+        migrating.cancel()
+        full = False
 
 
 @pytest.mark.parametrize("rows_count", [1, 1200])

@@ -195,9 +195,11 @@ class Pod:
     async def _take(self, assignment: StoreAssignment) -> None:
         """Keeps an assignment; readers and all replicas take its definition at the same moment."""
         replicas = list(self.registry.replicas.values())
-        async with taking_definition(replicas, assignment.definition):
-            self._file.keep(assignment)
-        self.rows_to_move.set()
+        try:
+            async with taking_definition(replicas, assignment.definition):
+                self._file.keep(assignment)
+        finally:  # A definition that was prepared and not taken leaves empty families.
+            self.rows_to_move.set()
 
     async def _place(
         self, assignment: StoreAssignment, configuration: PartitionConfiguration, *, was_here: bool
