@@ -10,28 +10,34 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, StoreSettings, Wire
 from qss_core.wire.messages import decode, encode
 from qss_store.replicas.group_sync import GroupSync
+from qss_store.replication import active
 from qss_store.replication import log as logs
+from qss_store.replication.digest import BEGINNING, NO_DIGEST, Digest, LogPoint, digest_after
 from qss_store.replication.entries import (
+    Payload,
     decode_entry,
     decode_head,
     decode_offset,
     encode_entry,
     encode_offset,
 )
+from qss_store.replication.follower import SentEntry, Take
 from qss_store.runtime.clock import Clock
 from qss_store.storage.commit_rows.commit_writer import APPLIED
-from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Engine
+from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
 from qss_store.transactions.commands import (
     Command,
     LoggedCommand,
     command_of,
     entry_of,
     payload_bytes_of,
+    payload_checksum_of,
 )
 
 _CUT_AFTER_BYTES = 16 * 1024 * 1024
 _CUT_AT_ONCE_MAX = 500
 _CUT = b"changelog-cut"
+_ASKED = b"learners-asked-for"
 
 
 class _Cut(Wire, frozen=True, kw_only=True):
@@ -40,6 +46,19 @@ class _Cut(Wire, frozen=True, kw_only=True):
     offset: Offset
     epoch: Epoch
     bytes_after: int  # All bytes that were appended up to the end of that entry.
+    digest: bytes = NO_DIGEST  # Of all entries up to that one.
+
+    @property
+    def point(self) -> LogPoint:
+        """The place behind the entry."""
+        return LogPoint(Offset(self.offset + 1), self.epoch, Digest(self.digest))
+
+
+class _Asked(Wire, frozen=True, kw_only=True):
+    """The learners that the active of an epoch asked for."""
+
+    epoch: Epoch
+    learners: tuple[Ordinal, ...]
 
 
 class Changelog:
@@ -58,7 +77,7 @@ class Changelog:
 
         Raises CorruptionError where entries that are not applied are missing.
         """
-        self._engine = engine
+        self.engine = engine
         self._clock = clock
         self._syncs = syncs
         applied = decode_offset(meta.get(APPLIED, encode_offset(0)))
@@ -75,19 +94,18 @@ class Changelog:
             end=Offset(decode_offset(last[0]) + 1) if last else behind_cut,
             watermark=applied,
             applied=applied,
+            counted=_asked_for(meta, configuration.epoch),
         )
         if not self.log.start <= applied <= self.log.end:
             raise CorruptionError(
                 f"the changelog holds the entries {self.log.start} to {self.log.end - 1} and "
                 f"{applied} is the next one to apply: entries are missing"
             )
+        self._before_start = cut.point if cut else BEGINNING
         self._bytes_total = cut.bytes_after if cut else 0
-        self._last_epoch = cut.epoch if cut else Epoch(0)
+        self._end = replace(self._before_start, offset=self.log.end)
         if last is not None:
-            entry = decode_entry(last[1])
-            payload_bytes = payload_bytes_of(command_of(entry).command)
-            self._bytes_total = entry.bytes_before + len(last[1]) + payload_bytes
-            self._last_epoch = entry.epoch
+            self._continue_behind(decode_offset(last[0]), last[1])
         self._bytes_when_cut = 0
         self.is_cut_owed = False
         self._due_below = self.log.start  # Entries below are deleted, some at a time.
@@ -97,34 +115,109 @@ class Changelog:
     @property
     def owes_barrier(self) -> bool:
         """Whether the next entry has to be a Barrier."""
-        return logs.owes_barrier(self.log, self._last_epoch)
+        return logs.owes_barrier(self.log, self._end.epoch)
 
     def append(self, command: Command, payload: bytes | memoryview) -> tuple[Offset, LoggedCommand]:
         """Writes an entry, not durably. Raises DiskFullError; then no entry was written."""
         logged = LoggedCommand(self.log.configuration.epoch, self._clock.wall_ms(), command)
-        payload_bytes = payload_bytes_of(command)
         log, offset = logs.append(self.log)
-        data = encode_entry(entry_of(logged, self._bytes_total))
-        batch = self._engine.batch()
-        batch.put(CHANGELOG, encode_offset(offset), data)
-        if payload_bytes:
-            batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
-        self._engine.write(batch)
+        held = Payload(len(payload), payload_checksum_of(command, payload))
+        data = encode_entry(entry_of(logged, self._bytes_total, self._end.digest, held))
+        batch = self.engine.batch()
+        _put(batch, offset, data, payload)
+        self.engine.write(batch)
         self.log = log
-        self._last_epoch = logged.epoch
-        self._bytes_total += len(data) + payload_bytes
+        self._continue_behind(offset, data)
         return offset, logged
+
+    async def ask_for(self, learner: Ordinal) -> None:
+        """From now on the learner counts in this epoch, after a restart, too.
+
+        Ask the operator only afterwards: a sole replica that forgot the learner would acknowledge
+        entries that the learner lacks, and the operator would still take it into the in-sync set.
+        """
+        log = active.ask_for(self.log, learner)
+        asked = _Asked(epoch=log.configuration.epoch, learners=tuple(sorted(log.counted)))
+        batch = self.engine.batch()
+        batch.put(META, _ASKED, encode(asked))
+        self.engine.write(batch)
+        self.log = log
+        await self.sync()
+
+    def take(self, taken: Take) -> None:
+        """Writes entries of the active as they are, in place of own ones; not durably.
+
+        Raises DiskFullError; then nothing was written. Raises CorruptionError where an entry under
+        the watermark would be cut.
+        """
+        log, first = self.log, taken.first
+        batch = self.engine.batch()
+        if taken.cut_from is not None:
+            log = logs.cut_tail(log, taken.cut_from)
+            for offset in range(taken.cut_from, self.log.end):
+                batch.delete(CHANGELOG, encode_offset(offset))
+                batch.delete(PAYLOAD, encode_offset(offset))
+        for offset, entry in enumerate(taken.entries, start=first):
+            _put(batch, offset, entry.data, entry.payload)
+            log, _ = logs.append(log)
+        if taken.cut_from is not None or taken.entries:
+            self.engine.write(batch)
+        if taken.cut_from is not None and not taken.entries:
+            point = self.point_at(taken.cut_from)
+            assert point is not None, "the log reaches there"
+            self._end = point
+        self.log = logs.learn_watermark(log, taken.watermark)
+        if taken.entries:
+            self._continue_behind(Offset(self.log.end - 1), taken.entries[-1].data)
+
+    def point_at(self, offset: Offset) -> LogPoint | None:
+        """The place before an entry; None where the log does not reach there."""
+        if offset == self.log.end:
+            return self._end
+        if offset == self.log.start:
+            return self._before_start
+        if not self.log.start < offset < self.log.end:
+            return None
+        before = self._data(Offset(offset - 1))
+        return LogPoint(offset, Epoch(decode_head(before).epoch), digest_after(before))
+
+    def entries_between(self, first: Offset, end: Offset, bytes_max: int) -> tuple[SentEntry, ...]:
+        """Entries to send, in their order: the first one, and further ones up to a size.
+
+        Raises CorruptionError where an entry is missing.
+        """
+        found: list[SentEntry] = []
+        size = 0
+        for number in range(first, end):
+            data = self._data(Offset(number))
+            payload = self.engine.get(PAYLOAD, encode_offset(number)) or b""
+            size += len(data) + len(payload)
+            if found and size > bytes_max:
+                break
+            found.append(SentEntry(data, payload))
+        return tuple(found)
+
+    def _continue_behind(self, offset: Offset, data: bytes) -> None:
+        """Notes the log's end: the entry with these bytes is the last one."""
+        entry = decode_entry(data)
+        payload = entry.payload
+        size = payload_bytes_of(command_of(entry).command) if payload is None else payload.size
+        self._bytes_total = entry.bytes_before + len(data) + size
+        self._end = LogPoint(Offset(offset + 1), entry.epoch, digest_after(data))
+
+    def _data(self, offset: Offset) -> bytes:
+        data = self.engine.get(CHANGELOG, encode_offset(offset))
+        if data is None:
+            raise CorruptionError(f"entry {offset} is missing from the changelog")
+        return data
 
     def read(self, offset: Offset) -> LoggedCommand:
         """The command of an entry. Raises CorruptionError where the entry is missing."""
-        data = self._engine.get(CHANGELOG, encode_offset(offset))
-        if data is None:
-            raise CorruptionError(f"entry {offset} is missing from the changelog")
-        return command_of(decode_entry(data))
+        return command_of(decode_entry(self._data(offset)))
 
     def digest(self, offset: Offset) -> int | None:
         """A checksum of an entry's bytes without its payload; None where the entry is missing."""
-        data = self._engine.get(CHANGELOG, encode_offset(offset))
+        data = self.engine.get(CHANGELOG, encode_offset(offset))
         return None if data is None else zlib.crc32(data)
 
     @property
@@ -135,7 +228,7 @@ class Changelog:
     async def sync(self) -> None:
         """Makes all earlier writes durable, entries among them."""
         end = self.log.end
-        await self._syncs.sync(self._engine)
+        await self._syncs.sync(self.engine)
         self.log = logs.acknowledge(self.log, self.log.pod, end)
 
     def apply_unsynced(self, end: Offset) -> None:
@@ -173,7 +266,7 @@ class Changelog:
     def _look(self, settings: StoreSettings, open_floor: Offset | None) -> bool:
         """Finds the offset below which entries are deleted; returns whether to look further."""
         start = max(self._examined, self.log.start)
-        rows = self._engine.scan(CHANGELOG, lower=encode_offset(start))
+        rows = self.engine.scan(CHANGELOG, lower=encode_offset(start))
         looked_at = [_stored(key, data) for key, data in islice(rows, _CUT_AT_ONCE_MAX)]
         now_ms = self._clock.wall_ms()
         self._due_below = logs.truncation_point(
@@ -193,22 +286,34 @@ class Changelog:
         return is_undecided
 
     def _delete_below(self, point: Offset) -> None:
-        last = self._engine.get(CHANGELOG, encode_offset(Offset(point - 1)))
-        if last is None:
-            raise CorruptionError(f"entry {point - 1} is missing from the changelog")
-        behind = self._engine.get(CHANGELOG, encode_offset(point))
+        last = self._data(Offset(point - 1))
+        behind = self.engine.get(CHANGELOG, encode_offset(point))
         cut = _Cut(
             offset=Offset(point - 1),
             epoch=Epoch(decode_head(last).epoch),
             bytes_after=decode_head(behind).bytes_before if behind else self._bytes_total,
+            digest=digest_after(last),
         )
-        batch = self._engine.batch()
+        batch = self.engine.batch()
         for offset in range(self.log.start, point):
             batch.delete(CHANGELOG, encode_offset(offset))
             batch.delete(PAYLOAD, encode_offset(offset))
         batch.put(META, _CUT, encode(cut))
-        self._engine.write(batch, makes_room=True)
+        self.engine.write(batch, makes_room=True)
         self.log = replace(self.log, start=point)
+        self._before_start = cut.point
+
+
+def _asked_for(meta: Mapping[bytes, bytes], epoch: Epoch) -> frozenset[Ordinal]:
+    """The learners that this replica asked for in this epoch, before it started."""
+    asked = decode(meta[_ASKED], _Asked) if _ASKED in meta else None
+    return frozenset(asked.learners if asked is not None and asked.epoch == epoch else ())
+
+
+def _put(batch: Batch, offset: int, data: bytes, payload: bytes | memoryview) -> None:
+    batch.put(CHANGELOG, encode_offset(offset), data)
+    if payload:
+        batch.put(PAYLOAD, encode_offset(offset), bytes(payload))
 
 
 def _stored(key: bytes, data: bytes) -> logs.Stored:

@@ -30,11 +30,14 @@ from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
 from qss_store.replicas.views.uncommitted import UncommittedRows
 from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication import log as logs
+from qss_store.replication.entries import VERSIONS
+from qss_store.replication.follower import Append, StepBack, check_epoch, receive
+from qss_store.replication.hello import Hello
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.index_build import IndexBuild
 from qss_store.storage.engine import META, Engine, PassingError, shortage_of
 from qss_store.storage.format_migration import Migration
-from qss_store.storage.replica_identity import newest_configuration
+from qss_store.storage.replica_identity import database_id, newest_configuration
 from qss_store.storage.views.read_view import ReadView
 from qss_store.transactions.commands import Command
 from qss_store.transactions.machine import Machine, Outcome
@@ -166,6 +169,11 @@ class Replica:
     def durable_end(self) -> Offset:
         return self._changelog.durable_end
 
+    @property
+    def settled_end(self) -> Offset:
+        """This pod has synced all entries below, and no active will replace one of them."""
+        return min(self.durable_end, self.log.watermark)
+
     def digest_of(self, offset: Offset) -> int | None:
         """A checksum of an entry; None where the entry was cut."""
         return self._changelog.digest(offset)
@@ -194,6 +202,17 @@ class Replica:
         """Waits until readers see that batch; raises the failure of the replica."""
         await self.current_view.reaches(sequence, lambda: self.failure)
 
+    @property
+    def hello(self) -> Hello:
+        """What this replica says of its database to other replicas of the partition."""
+        return Hello(
+            store_id=self.definition.store_id,
+            partition=self.partition,
+            ordinal=self.log.pod,
+            database=database_id(self.engine),
+            reads=VERSIONS,
+        )
+
     # --- Writing
 
     def append(
@@ -212,6 +231,35 @@ class Replica:
         except (CorruptionError, PassingError) as error:
             self.fail(error)
             raise
+
+    async def receive(self, append: Append) -> Offset | StepBack:
+        """Takes entries of the partition's active; returns the offset up to which they are durable.
+
+        Raises StaleEpochError, MalformedRequestError for damaged entries, DiskFullError, and
+        CorruptionError where this log and the active's differ below the watermark: then the replica
+        has failed, and has to be made anew.
+        """
+        if self.failure:
+            raise self.failure
+        configuration = append.configuration
+        if configuration.epoch > self.log.configuration.epoch:
+            self.reconfigure(configuration, self._apply_loop.settings)
+            await self._changelog.sync()  # No answer in an epoch that a crash would forget.
+        try:
+            found = receive(self.log, self._changelog.point_at, append)
+            if isinstance(found, StepBack):
+                return found
+            self._changelog.take(found)
+        except CorruptionError as error:
+            self.fail(error)
+            raise
+        if found.cut_from is not None:
+            self._parts.recent.cut(found.cut_from)
+            self.pending.cut(found.cut_from, logs.not_active(self.log))
+        self._parts.wake.set()
+        await self._changelog.sync()
+        check_epoch(self.log, append)
+        return found.matched
 
     def reconfigure(self, configuration: PartitionConfiguration, settings: StoreSettings) -> bool:
         """Takes settings and a configuration; returns whether the configuration is a new one.

@@ -1,7 +1,9 @@
-"""Changelog entries and their bytes: a kind, an epoch and a body that the log does not read.
+"""Changelog entries and their bytes: a head, and a body that the log does not read.
 
 Layout of a stored entry, integers big-endian: version (1) | kind (1) | epoch (8) | wall time in
-milliseconds (8) | bytes before (8) | body. An entry's key is its offset (8).
+milliseconds (8) | bytes before (8) | digest before (16) | bytes of the payload (4) | CRC-32 of the
+payload (4) | body. Version 1 ends its head after `bytes before`; it is read, and no longer written.
+An entry's key is its offset (8). Its payload lies under the same key in a family of its own.
 """
 
 import struct
@@ -10,9 +12,20 @@ from typing import NamedTuple
 
 from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, Offset
+from qss_store.replication.digest import NO_DIGEST, Digest
 
-_VERSION = 1
-_HEAD = struct.Struct(">BBQQQ")
+VERSIONS = (1, 2)  # That this program reads; it writes the last one.
+_HEAD_1 = struct.Struct(">BBQQQ")
+_HEAD_2 = struct.Struct(">BBQQQ16sII")
+_HEADS = {1: _HEAD_1, 2: _HEAD_2}
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The size of an entry's payload, and its CRC-32."""
+
+    size: int = 0
+    checksum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +33,8 @@ class Entry:
     """One entry. `wall_time_ms` is the active's clock when it was appended, for retention.
 
     `bytes_before` counts all bytes ever appended before it, so the log's size follows from its two
-    ends.
+    ends. `digest_before` is the digest of all entries before it. An entry of version 1 has no
+    digest, and says nothing of its payload.
     """
 
     epoch: Epoch
@@ -28,6 +42,8 @@ class Entry:
     bytes_before: int
     kind: int  # One byte: the type of the body.
     body: bytes
+    digest_before: Digest = NO_DIGEST
+    payload: Payload | None = None
 
 
 def encode_offset(offset: int) -> bytes:
@@ -40,34 +56,54 @@ def decode_offset(key: bytes) -> Offset:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    head = _HEAD.pack(_VERSION, entry.kind, entry.epoch, entry.wall_time_ms, entry.bytes_before)
+    """The entry's bytes, in the version that this program writes."""
+    payload = entry.payload or Payload()
+    head = _HEAD_2.pack(
+        VERSIONS[-1],
+        entry.kind,
+        entry.epoch,
+        entry.wall_time_ms,
+        entry.bytes_before,
+        entry.digest_before,
+        payload.size,
+        payload.checksum,
+    )
     return head + entry.body
 
 
 class EntryHead(NamedTuple):
-    """What retention needs of an entry."""
+    """What the log needs of an entry without its body."""
 
     kind: int
     epoch: int
     wall_time_ms: int
     bytes_before: int
+    digest_before: Digest | None = None  # None in version 1.
+    payload_bytes: int = 0
+    payload_checksum: int = 0
 
 
 def decode_head(data: bytes) -> EntryHead:
     """The head of a stored entry. Raises CorruptionError if it is not valid."""
+    head = _HEADS.get(data[0]) if data else _HEAD_2
+    if head is None:
+        *older, newest = map(str, VERSIONS)
+        raise CorruptionError(
+            f"a changelog entry has version {data[0]}; this program reads {', '.join(older)} and "
+            f"{newest}: upgrade it"
+        )
     try:
-        version, *members = _HEAD.unpack_from(data)
+        _, *members = head.unpack_from(data)
     except struct.error as error:
         raise CorruptionError("a changelog entry has no valid head") from error
-    if version != _VERSION:
-        raise CorruptionError(
-            f"a changelog entry has version {version}; this program reads {_VERSION}: upgrade it"
-        )
     return EntryHead(*members)
 
 
 def decode_entry(data: bytes) -> Entry:
     """Decodes a stored entry. Raises CorruptionError if its head is not valid."""
     head = decode_head(data)
-    body = data[_HEAD.size :]
-    return Entry(Epoch(head.epoch), head.wall_time_ms, head.bytes_before, head.kind, body)
+    body = data[_HEADS[data[0]].size :]
+    at = (Epoch(head.epoch), head.wall_time_ms, head.bytes_before, head.kind, body)
+    if head.digest_before is None:
+        return Entry(*at)
+    return Entry(*at, head.digest_before, Payload(head.payload_bytes, head.payload_checksum))

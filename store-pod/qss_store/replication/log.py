@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from qss_core.errors import NotActiveError, StaleEpochError
+from qss_core.errors import CorruptionError, NotActiveError, StaleEpochError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, Role
 
 _FIRST = Offset(0)
@@ -27,7 +27,8 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):  # Each entry makes six.
     end: Offset = _FIRST
     watermark: Offset = _FIRST
     applied: Offset = _FIRST
-    durable: Mapping[Ordinal, Offset] = {}  # In-sync replica -> its end.
+    durable: Mapping[Ordinal, Offset] = {}  # Replica -> its durable end in this epoch.
+    counted: frozenset[Ordinal] = frozenset()  # Learners whose acknowledgements are waited for.
 
     @property
     def role(self) -> Role | None:
@@ -36,8 +37,8 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):  # Each entry makes six.
 
 
 def is_sole(log: Log) -> bool:
-    """Whether this replica is the only one in sync."""
-    return log.configuration.in_sync == (log.pod,)
+    """Whether this replica is the only one that has to hold an entry."""
+    return log.configuration.in_sync == (log.pod,) and not log.counted
 
 
 def check_active(log: Log, epoch: Epoch | None = None) -> None:
@@ -51,12 +52,18 @@ def check_active(log: Log, epoch: Epoch | None = None) -> None:
             active=held.active,
         )
     if log.role is not Role.ACTIVE:
-        raise NotActiveError(
-            f"partition {held.partition} has its active on pod {held.active}: write there",
-            partition=held.partition,
-            epoch=held.epoch,
-            active=held.active,
-        )
+        raise not_active(log)
+
+
+def not_active(log: Log) -> NotActiveError:
+    """Refuses a write, and says where the partition's active is."""
+    held = log.configuration
+    return NotActiveError(
+        f"partition {held.partition} has its active on pod {held.active}: write there",
+        partition=held.partition,
+        epoch=held.epoch,
+        active=held.active,
+    )
 
 
 def append(log: Log) -> tuple[Log, Offset]:
@@ -67,7 +74,8 @@ def append(log: Log) -> tuple[Log, Offset]:
 def acknowledge(log: Log, replica: Ordinal, end: Offset) -> Log:
     """Notes that a replica holds everything below `end` durably; raises the watermark with it."""
     durable = {**log.durable, replica: max(end, log.durable.get(replica, Offset(0)))}
-    everywhere = min(durable.get(member, Offset(0)) for member in log.configuration.in_sync)
+    waited_for = log.counted.union(log.configuration.in_sync)
+    everywhere = min(durable.get(member, Offset(0)) for member in waited_for)
     return replace(log, durable=durable, watermark=max(log.watermark, everywhere))
 
 
@@ -108,7 +116,31 @@ def reconfigure(log: Log, configuration: PartitionConfiguration) -> Log:
     # Acknowledgements of other replicas count in the epoch in which they were given. The own
     # durable end is what the last sync covered: a new epoch makes nothing durable.
     own = log.durable.get(log.pod, _FIRST)
-    return replace(log, configuration=configuration, durable={log.pod: own})
+    return replace(log, configuration=configuration, durable={log.pod: own}, counted=frozenset())
+
+
+def cut_tail(log: Log, offset: Offset) -> Log:
+    """Removes the entries from `offset` on, which the partition's active does not have.
+
+    Raises CorruptionError where one of them is under the watermark: every in-sync replica held it,
+    so this replica or the active has lost data.
+    """
+    if offset < log.watermark:
+        raise CorruptionError(
+            f"partition {log.configuration.partition}: entry {offset} differs from the active's, "
+            f"and all entries below {log.watermark} were held by every in-sync replica"
+        )
+    durable = {replica: min(end, offset) for replica, end in log.durable.items()}
+    return replace(log, end=offset, durable=durable)
+
+
+def learn_watermark(log: Log, watermark: Offset) -> Log:
+    """Takes the active's watermark, as far as this replica's entries are known to be the active's.
+
+    The caller bounds `watermark` by the last entry that was compared.
+    """
+    assert watermark <= log.end, "an entry is under the watermark where it is held"
+    return replace(log, watermark=max(log.watermark, watermark))
 
 
 def owes_barrier(log: Log, last_epoch: Epoch) -> bool:

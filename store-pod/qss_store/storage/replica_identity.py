@@ -1,5 +1,9 @@
-"""The configuration, store and pod that a replica's database belongs to, in its meta family."""
+"""The configuration, store and pod that a replica's database belongs to, in its meta family.
 
+A database has an id of its own: another database in its place, even an empty one, has another id.
+"""
+
+import uuid
 from collections.abc import Mapping
 
 from qss_core.errors import CorruptionError
@@ -10,6 +14,7 @@ from qss_store.storage.engine import META, Batch, Engine
 _CONFIGURATION = b"configuration"
 _DEFINITION = b"definition"
 _ORDINAL = b"ordinal"
+_DATABASE = b"database"
 
 
 def newest_configuration(
@@ -44,6 +49,16 @@ def is_new(engine: Engine) -> bool:
     return engine.get(META, _CONFIGURATION) is None
 
 
+def database_id(engine: Engine) -> str | None:
+    """The database's own id; None before its replica has begun.
+
+    A database of an older version gets its id with its next configuration: a start writes nothing
+    where nothing has changed, since the disk may be full.
+    """
+    held = engine.get(META, _DATABASE)
+    return None if held is None else held.decode()
+
+
 def is_kept(
     engine: Engine,
     definition: StoreDefinition,
@@ -59,6 +74,12 @@ def put_configuration(batch: Batch, configuration: PartitionConfiguration, pod: 
     """Adds the configuration and the replica's pod to a batch."""
     batch.put(META, _CONFIGURATION, encode(configuration))
     batch.put(META, _ORDINAL, _encoded(pod))
+
+
+def put_database_id(batch: Batch, engine: Engine) -> None:
+    """Adds an id of its own to a batch, where the database has none."""
+    if database_id(engine) is None:
+        batch.put(META, _DATABASE, uuid.uuid4().hex.encode())
 
 
 def put_definition(batch: Batch, definition: StoreDefinition) -> None:

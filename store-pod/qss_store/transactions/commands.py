@@ -6,6 +6,7 @@ entry's key in a column family of their own, so that a reader of the log can lea
 the rows of all partitions as payload, and each `Commit` those of its own partition.
 """
 
+import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -13,7 +14,8 @@ from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Sequence, Wire, WriterEpoch
 from qss_core.wire.losses import BatchesHeld
 from qss_core.wire.messages import CarriedRows, Decision, PartitionCommit, decode, encode
-from qss_store.replication.entries import Entry
+from qss_store.replication.digest import NO_DIGEST, Digest
+from qss_store.replication.entries import Entry, Payload
 
 
 class Stage(Wire, frozen=True, kw_only=True):
@@ -181,10 +183,24 @@ def payload_bytes_of(command: Command) -> int:
             return 0
 
 
-def entry_of(logged: LoggedCommand, bytes_before: int) -> Entry:
-    """The entry of a command; `bytes_before` counts all bytes that were appended before it."""
-    kind = _KINDS[type(logged.command)]
-    return Entry(logged.epoch, logged.wall_time_ms, bytes_before, kind, encode(logged.command))
+def payload_checksum_of(command: Command, payload: bytes | memoryview) -> int:
+    """The CRC-32 of a command's payload; a chunk's was computed when the chunk came."""
+    if isinstance(command, Stage) and command.checksum:
+        return int(command.checksum, 16)
+    return zlib.crc32(payload)
+
+
+def entry_of(
+    logged: LoggedCommand,
+    bytes_before: int,
+    digest_before: Digest = NO_DIGEST,
+    payload: Payload | None = None,
+) -> Entry:
+    """The entry of a command, behind all bytes that were appended before and their digest."""
+    kind, body = _KINDS[type(logged.command)], encode(logged.command)
+    return Entry(
+        logged.epoch, logged.wall_time_ms, bytes_before, kind, body, digest_before, payload
+    )
 
 
 def command_of(entry: Entry) -> LoggedCommand:

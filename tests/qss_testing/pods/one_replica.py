@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from qss_core.model import Ordinal, PartitionId, StoreSettings
+from qss_core.model import Ordinal, PartitionConfiguration, PartitionId, StoreSettings
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
@@ -23,11 +23,13 @@ async def started_replica(
     engine: Engine,
     settings: StoreSettings | None = None,
     take_out: Callable[[PartitionId], None] = lambda _: None,
+    pod: int = 0,
+    held: PartitionConfiguration | None = None,
 ) -> AsyncIterator[Replica]:
-    """Partition 0 of a store with one partition, active on pod 0, started."""
+    """Partition 0 of a store with one partition, started; by default the sole one, on pod 0."""
     syncs = GroupSync()
     context = PodContext(
-        pod=Ordinal(0),
+        pod=Ordinal(pod),
         clock=SetClock(),
         syncs=syncs,
         gate=asyncio.Lock(),
@@ -38,7 +40,8 @@ async def started_replica(
         take_out=take_out,
         slices=slice_limits(Settings(), is_indexed=False),
     )
-    replica = Replica(make_definition(partitions=1), configuration(0, 0), engine, context)
+    definition = make_definition(partitions=1)
+    replica = Replica(definition, held or configuration(0, 0), engine, context)
     try:
         await replica.start()
         yield replica

@@ -121,18 +121,21 @@ class PendingEntries:
         pending = self._by_offset.pop(offset, None)
         if pending is None:
             return
-        name = _name_of(pending.entry.command)
-        if name is not None and self._by_name.get(name) is pending:
-            del self._by_name[name]
+        self._forget_name(pending)
         if not pending.outcome.done():
             pending.outcome.set_result(outcome)
+
+    def cut(self, offset: Offset, failure: StoreError) -> None:
+        """Ends the waits for entries from `offset` on, whose place other entries take."""
+        for number in [number for number in self._by_offset if number >= offset]:
+            pending = self._by_offset.pop(number)
+            self._forget_name(pending)
+            _fail(pending, failure)
 
     def fail(self, failure: StoreError) -> None:
         """Sets the failure as the outcome of all pending entries."""
         for pending in self._by_offset.values():
-            if not pending.outcome.done():
-                pending.outcome.set_exception(failure)
-                pending.outcome.exception()  # asyncio would warn where no request waits for it.
+            _fail(pending, failure)
         self._forget()
 
     def cancel(self) -> None:
@@ -141,9 +144,20 @@ class PendingEntries:
             pending.outcome.cancel()
         self._forget()
 
+    def _forget_name(self, pending: _Pending) -> None:
+        name = _name_of(pending.entry.command)
+        if name is not None and self._by_name.get(name) is pending:
+            del self._by_name[name]
+
     def _forget(self) -> None:
         self._by_offset.clear()
         self._by_name.clear()
+
+
+def _fail(pending: _Pending, failure: StoreError) -> None:
+    if not pending.outcome.done():
+        pending.outcome.set_exception(failure)
+        pending.outcome.exception()  # asyncio would warn where no request waits for it.
 
 
 def _name_of(command: Command) -> Hashable | None:

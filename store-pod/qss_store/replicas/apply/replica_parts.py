@@ -16,7 +16,12 @@ from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.index_build import IndexBuild
 from qss_store.storage.engine import Engine
 from qss_store.storage.format_migration import Migration
-from qss_store.storage.replica_identity import is_kept, put_configuration, put_definition
+from qss_store.storage.replica_identity import (
+    is_kept,
+    put_configuration,
+    put_database_id,
+    put_definition,
+)
 from qss_store.transactions.machine import Machine
 
 
@@ -65,5 +70,6 @@ class ReplicaParts:
         batch = self.engine.batch()
         put_configuration(batch, self.changelog.log.configuration, self.changelog.log.pod)
         put_definition(batch, self.views.definition)
+        put_database_id(batch, self.engine)
         self.migration.keep_only(batch, self.views.families)
         self.engine.write(batch)

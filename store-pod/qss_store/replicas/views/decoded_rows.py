@@ -31,6 +31,10 @@ class DecodedEntries:
         """The kept rows of an entry, or None; the rows are no longer kept."""
         return self._recent.take(self, offset)
 
+    def cut(self, offset: Offset) -> None:
+        """Forgets the rows of entries from `offset` on: other entries take their place."""
+        self._recent.cut(self, offset)
+
 
 class DecodedRows:
     """The rows of a pod's small chunks, in two generations; the older one is forgotten first.
@@ -67,3 +71,9 @@ class DecodedRows:
         """The kept rows of an entry, or None; the rows are no longer kept."""
         key = (owner, offset)
         return self._young.pop(key, None) or self._old.pop(key, None)
+
+    def cut(self, owner: object, offset: Offset) -> None:
+        """Forgets the rows of a log's entries from `offset` on."""
+        for kept in (self._young, self._old):
+            for key in [key for key in kept if key[0] is owner and key[1] >= offset]:
+                del kept[key]

@@ -100,8 +100,8 @@ class SyncMarks:
             changed = self._is_owed or bool(self._renewed)
             for partition, replica in list(self._replicas.items()):
                 held = self._marks.get(partition)
-                end = replica.durable_end
-                if end == 0 or (held is not None and held.end == end):
+                end = replica.settled_end
+                if end == 0 or (held is not None and held.end >= end):
                     continue
                 if partition not in self._renewed and not self._is_the_data(replica):
                     continue

@@ -27,7 +27,7 @@ class NoFiles:
 class Log:
     """What of a replica is looked at."""
 
-    durable_end: int
+    settled_end: int
     engine: Any = field(default_factory=NoFiles)
 
     def digest_of(self, offset: Offset) -> int:
@@ -69,7 +69,7 @@ def world(tmp_path: Path) -> World:
 
 async def test_a_replica_that_is_behind_keeps_its_mark(world: World) -> None:
     world.behind.append(world.log)
-    world.log.durable_end = 100
+    world.log.settled_end = 100
     await world.marks.round(STORE_ID)
     assert world.end == 99
     world.behind.clear()
@@ -78,7 +78,7 @@ async def test_a_replica_that_is_behind_keeps_its_mark(world: World) -> None:
 
 
 async def test_a_mark_that_the_volume_refused_is_kept_by_a_later_round(world: World) -> None:
-    world.log.durable_end = 100
+    world.log.settled_end = 100
     world.refuse()
     await world.marks.round(STORE_ID)
     world.take()

@@ -1,11 +1,14 @@
 """The log of one partition: offsets, watermark, configurations, truncation."""
 
+import zlib
+
 import pytest
 
 from qss_core.errors import CorruptionError, NotActiveError, StaleEpochError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, PartitionId, WriterEpoch
 from qss_store.replication import log as logs
-from qss_store.replication.entries import decode_entry, encode_entry
+from qss_store.replication.digest import NO_DIGEST, digest_after
+from qss_store.replication.entries import Payload, decode_entry, encode_entry
 from qss_store.transactions.commands import (
     Abort,
     Barrier,
@@ -194,8 +197,19 @@ def test_an_entry_is_read_as_it_was_written(command: Barrier | Abort | Stage) ->
 
 
 def test_golden_bytes_of_an_entry() -> None:
-    data = encode_entry(entry_of(LoggedCommand(Epoch(5), 1_700_000_000_000, Barrier()), 77))
-    assert data.hex() == "010400000000000000050000018bcfe56800000000000000004d7b7d"
+    logged, before = LoggedCommand(Epoch(5), 1_700_000_000_000, Barrier()), digest_after(b"x")
+    data = encode_entry(entry_of(logged, 77, before, Payload(9, zlib.crc32(b"123456789"))))
+    assert data.hex() == (
+        "020400000000000000050000018bcfe56800000000000000004d"
+        "442a44457137672b3218c1007dc8f76a"
+        "00000009cbf439267b7d"
+    )
+
+
+def test_an_entry_of_the_first_version_is_read() -> None:
+    entry = decode_entry(bytes.fromhex("010400000000000000050000018bcfe56800000000000000004d7b7d"))
+    assert command_of(entry) == LoggedCommand(Epoch(5), 1_700_000_000_000, Barrier())
+    assert (entry.bytes_before, entry.digest_before, entry.payload) == (77, NO_DIGEST, None)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -204,7 +218,7 @@ def test_a_damaged_entry_is_refused_and_never_misread(command: Barrier | Abort |
     for end in range(len(data)):
         with pytest.raises(CorruptionError):
             command_of(decode_entry(data[:end]))
-    for version in (0, 2, 255):
+    for version in (0, 1, 3, 255):
         with pytest.raises(CorruptionError):
             command_of(decode_entry(bytes([version]) + data[1:]))
     with pytest.raises(CorruptionError):

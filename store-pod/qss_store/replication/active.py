@@ -1,0 +1,100 @@
+"""What an active knows of the other replicas of its partition, and what it sends to each. Pure.
+
+`log.durable` has what each replica holds in the epoch; this module adds where to send from. The
+scheme is PacificA's: an entry is held when every in-sync replica acknowledged it, and every learner
+that was asked for.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from qss_core.model import Epoch, Offset, Ordinal, Role
+from qss_store.replication import log as logs
+from qss_store.replication.follower import StepBack
+from qss_store.replication.log import Log
+
+
+class Peers(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an active sends from, in one epoch: the offset of the next entry for each replica."""
+
+    epoch: Epoch
+    next: Mapping[Ordinal, Offset]
+
+
+def peers_of(log: Log) -> Peers:
+    """At the start of an epoch: each replica is first asked whether it has the whole log."""
+    held = log.configuration
+    others = (replica for replica in held.replicas if replica != log.pod)
+    return Peers(epoch=held.epoch, next={one: send_until(log, one) for one in others})
+
+
+def send_from(peers: Peers, log: Log, replica: Ordinal) -> Offset | None:
+    """The offset of the first entry to send; None where the log no longer has it.
+
+    Then the replica has to copy the active's database first. An in-sync replica holds all entries
+    that were cut: they were under the watermark.
+    """
+    first = max(peers.next[replica], log.durable.get(replica, Offset(0)))
+    if first < log.start:
+        return log.start if replica in log.configuration.in_sync else None
+    return first
+
+
+def send_until(log: Log, replica: Ordinal) -> Offset:
+    """The offset below which entries are sent to a replica.
+
+    A learner that does not count gets synced entries alone. A sole active that loses its unsynced
+    entries goes on in the same epoch: its learners must not hold what it lost.
+    """
+    if replica in log.counted or replica in log.configuration.in_sync:
+        return log.end
+    return log.durable.get(log.pod, log.start)
+
+
+def sent(peers: Peers, replica: Ordinal, end: Offset) -> Peers:
+    """Entries below `end` are on their way: the next request begins there."""
+    return replace(peers, next={**peers.next, replica: end})
+
+
+def acknowledged(
+    peers: Peers, log: Log, replica: Ordinal, epoch: Epoch, matched: Offset
+) -> tuple[Peers, Log]:
+    """A replica holds everything below `matched` durably; an answer of another epoch says nothing.
+
+    Raises the watermark as far as everybody holds the log who has to.
+    """
+    if epoch != log.configuration.epoch or log.role is not Role.ACTIVE:
+        return peers, log
+    assert matched <= log.end, "a follower compares with what this active sent"
+    onwards = max(matched, peers.next[replica])
+    return sent(peers, replica, onwards), logs.acknowledge(log, replica, matched)
+
+
+def step_back(peers: Peers, log: Log, replica: Ordinal, epoch: Epoch, back: StepBack) -> Peers:
+    """A replica took nothing, and wants earlier entries.
+
+    It may ask for entries that were cut though it has them, as it does not know its watermark after
+    a start: so it is asked at the log's start before it has to copy the database.
+    """
+    if epoch != peers.epoch:
+        return peers
+    end = log.start if back.end < log.start < back.refused else min(back.end, log.end)
+    return sent(peers, replica, Offset(end))
+
+
+def holds_all(log: Log, replica: Ordinal) -> bool:
+    """Whether a replica acknowledged the whole log in this epoch."""
+    return log.durable.get(replica) == log.end
+
+
+def ask_for(log: Log, learner: Ordinal) -> Log:
+    """From now on the learner counts, until the next configuration says whether it is in sync.
+
+    Ask the operator only afterwards: what is acknowledged meanwhile must be on the learner, too.
+    """
+    held = log.configuration
+    assert held.role_of(learner) is Role.LEARNER, "the others are in sync, or not assigned"
+    assert holds_all(log, learner), "a learner that lacks entries would lack them in sync"
+    return replace(log, counted=log.counted | {learner})

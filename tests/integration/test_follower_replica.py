@@ -1,0 +1,188 @@
+"""A replica that follows: it takes, applies, cuts and refuses what its active sends."""
+
+import asyncio
+import zlib
+
+import pyarrow as pa
+import pytest
+
+from qss_client.chunks.chunk import Slice, encode_slice
+from qss_core.errors import CorruptionError, NotActiveError, StaleEpochError
+from qss_core.model import Epoch, Offset, PartitionConfiguration, Sequence, WriterEpoch
+from qss_core.wire.messages import ChunkReference, PartitionCommit
+from qss_store.replicas.replica import Replica
+from qss_store.replication.digest import BEGINNING, LogPoint, digest_after
+from qss_store.replication.entries import Payload, encode_entry
+from qss_store.replication.follower import Append, SentEntry, StepBack
+from qss_store.storage.memory_engine import MemoryEngine
+from qss_store.transactions.commands import Abort, Command, Commit, LoggedCommand, Stage, entry_of
+from qss_testing.pods.one_replica import started_replica
+from qss_testing.pods.stores import configuration
+from qss_testing.waiting import wait_until_async
+
+FOLLOWS = configuration(0, 0, standbys=[1])
+LEADS = configuration(0, 1, standbys=[0], epoch=2)
+
+
+def abort(batch: int) -> Abort:
+    return Abort(writer="w", generation=1, batch=batch, writer_epoch=WriterEpoch(1))
+
+
+class Log:
+    """The log of the active, made by hand."""
+
+    def __init__(self, held: PartitionConfiguration = FOLLOWS) -> None:
+        self.held = held
+        self.entries: list[SentEntry] = []
+        self.points: list[LogPoint] = [BEGINNING]
+
+    def add(self, command: Command, payload: bytes = b"") -> None:
+        logged = LoggedCommand(self.held.epoch, 0, command)
+        payload_of = Payload(len(payload), zlib.crc32(payload))
+        data = encode_entry(entry_of(logged, 0, self.points[-1].digest, payload_of))
+        self.entries.append(SentEntry(data, payload))
+        end = Offset(len(self.entries))
+        self.points.append(LogPoint(end, logged.epoch, digest_after(data)))
+
+    def append(self, first: int = 0, watermark: int = 0) -> Append:
+        return Append(
+            configuration=self.held,
+            previous=self.points[first],
+            entries=tuple(self.entries[first:]),
+            watermark=Offset(watermark),
+        )
+
+
+def chunk_of(rows: dict[bytes, bytes]) -> Slice:
+    table = pa.table({"key": pa.array([*rows]), "value": pa.array([*rows.values()])})
+    return encode_slice(0, table)
+
+
+def with_batch(log: Log, rows: dict[bytes, bytes], sequence: int) -> None:
+    """A chunk of rows, and its commit."""
+    chunk = chunk_of(rows)
+    name = f"1.{sequence}"
+    stage = Stage(
+        writer="w",
+        generation=1,
+        batch=sequence,
+        writer_epoch=WriterEpoch(1),
+        chunk=name,
+        records=chunk.records,
+        checksum=chunk.checksum,
+        payload_bytes=len(chunk.data),
+    )
+    log.add(stage, bytes(chunk.data))
+    reference = ChunkReference(id=name, records=chunk.records, checksum=chunk.checksum)
+    log.add(
+        Commit(
+            commit=PartitionCommit(
+                sequence=Sequence(sequence),
+                writer="w",
+                generation=1,
+                batch=sequence,
+                writer_epoch=WriterEpoch(1),
+                chunks=(reference,),
+                position={},
+                wall_time_ms=sequence,
+                replace=False,
+            )
+        )
+    )
+
+
+def rows_of(replica: Replica) -> list[bytes]:
+    assert replica.view is not None
+    return [key for key, _ in replica.view.snapshot.scan()]
+
+
+async def test_a_follower_applies_under_the_watermark_alone_and_after_a_restart_too() -> None:
+    engine, log = MemoryEngine(), Log()
+    with_batch(log, {b"a": b"1"}, 1)
+    with_batch(log, {b"b": b"2"}, 2)
+    async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
+        assert await replica.receive(log.append()) == 4
+        assert (replica.log.end, replica.log.applied) == (4, 0)
+        assert await replica.receive(log.append(4, watermark=2)) == 4
+        await wait_until_async(lambda: replica.view and replica.view.sequence == 1)
+        assert rows_of(replica) == [b"a"]
+        assert (replica.durable_end, replica.settled_end) == (4, 2)
+        said = replica.hello
+        assert said.database
+    async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
+        assert (replica.log.end, replica.log.watermark) == (4, 2)
+        assert replica.hello == said, "the database is the same"
+        assert rows_of(replica) == [b"a"], "what it applied before is no proof for the rest"
+        assert await replica.receive(log.append(4, watermark=4)) == 4
+        await wait_until_async(lambda: rows_of(replica) == [b"a", b"b"])
+
+
+async def test_a_gap_is_answered_with_the_end() -> None:
+    log = Log()
+    for batch in range(3):
+        log.add(abort(batch))
+    async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
+        assert await replica.receive(log.append(2)) == StepBack(Offset(0), Offset(2))
+
+
+async def test_whoever_waits_for_an_entry_that_is_cut_hears_where_the_active_is() -> None:
+    """The old active comes back as a follower; its own rows at that offset are forgotten."""
+    log = Log(LEADS)
+    with_batch(log, {b"new": b"1"}, 1)
+    async with started_replica(MemoryEngine(), held=FOLLOWS) as replica:
+        chunk = chunk_of({b"old": b"1"})
+        stage = Stage(
+            writer="w",
+            generation=1,
+            batch=1,
+            writer_epoch=WriterEpoch(1),
+            chunk="old",
+            records=1,
+            checksum=chunk.checksum,
+            payload_bytes=len(chunk.data),
+        )
+        decoded = tuple(pa.ipc.open_stream(chunk.data).iter_batches_with_custom_metadata())
+        waits = replica.append(stage, chunk.data, tuple(batch.batch for batch in decoded))
+        assert replica.log.end == 1
+        assert await replica.receive(log.append()) == 2
+        with pytest.raises(NotActiveError) as refused:
+            await waits
+        assert refused.value.details["active"] == 1
+        assert await replica.receive(log.append(2, watermark=2)) == 2
+        await wait_until_async(lambda: rows_of(replica) == [b"new"])
+
+
+async def test_a_newer_configuration_is_kept_before_it_is_answered() -> None:
+    engine, log = MemoryEngine(), Log(LEADS)
+    async with started_replica(engine, held=FOLLOWS) as replica:
+        await replica.receive(log.append())
+        assert replica.log.configuration == LEADS
+    async with started_replica(engine, held=FOLLOWS) as replica:
+        assert replica.log.configuration == LEADS
+        with pytest.raises(StaleEpochError):
+            await replica.receive(Log(configuration(0, 1, standbys=[0])).append())
+
+
+async def test_a_log_that_differs_under_the_watermark_fails_the_replica() -> None:
+    log, other = Log(), Log()
+    log.add(abort(1))
+    other.add(abort(2))
+    async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
+        await replica.receive(log.append(watermark=1))
+        with pytest.raises(CorruptionError, match="differs from the active"):
+            await replica.receive(other.append())
+        assert isinstance(replica.failure, CorruptionError)
+        with pytest.raises(CorruptionError):
+            await replica.receive(log.append())
+
+
+async def test_an_acknowledgement_is_not_given_in_an_epoch_that_ended_meanwhile() -> None:
+    log, later = Log(), Log(configuration(0, 0, standbys=[1], epoch=3))
+    log.add(abort(1))
+    async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
+        older = asyncio.create_task(replica.receive(log.append()))
+        newer = asyncio.create_task(replica.receive(later.append()))
+        assert await newer == 0
+        with pytest.raises(StaleEpochError):
+            await older
+        assert replica.log.configuration.epoch == Epoch(3)

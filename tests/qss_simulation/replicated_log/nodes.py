@@ -1,0 +1,109 @@
+"""The machines of a replicated log, its messages, and the rules that can be taken out."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from qss_core.model import Offset, Ordinal, PartitionConfiguration, Role, StoreSettings
+from qss_simulation.parts.disk import DatabaseFiles, SimulatedEngine
+from qss_store.replicas.changelog import Changelog
+from qss_store.replication import active, follower
+from qss_store.replication import log as logs
+from qss_store.replication.follower import Append, PointAt, StepBack, Take
+from qss_store.replication.log import Log
+
+_CUT_ALL = StoreSettings(changelog_retention_bytes=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The rules; each default is the product's."""
+
+    receive: Callable[[Log, PointAt, Append], Take | StepBack] = follower.receive
+    watermark: Callable[[Log], Log] = lambda log: log  # Called after each acknowledgement.
+    reconfigure: Callable[[Log, PartitionConfiguration], Log] = logs.reconfigure
+    send_until: Callable[[Log, Ordinal], Offset] = active.send_until
+    counts_learners: bool = True
+    remembers_learners: bool = True
+    drops_tail: bool = False  # A new active begins with what is under its watermark.
+    promotes_any: bool = False
+    acts_after_restart: bool = False
+    acks_before_sync: bool = False
+
+
+class LogError(AssertionError):
+    """The replicas disagree, or an acknowledged entry is lost."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A replica's machine; without a changelog its process does not run."""
+
+    pod: Ordinal
+    configuration: PartitionConfiguration  # Durable.
+    files: DatabaseFiles = field(default_factory=DatabaseFiles)
+    changelog: Changelog | None = None
+    peers: active.Peers | None = None
+    may_act: bool = True
+    durable_end: int = 0
+    waiting: list["Message"] = field(default_factory=list)  # Acknowledgements until a sync.
+
+    @property
+    def log(self) -> Changelog:
+        assert self.changelog is not None, "the process runs"
+        return self.changelog
+
+    @property
+    def acts(self) -> bool:
+        return self.changelog is not None and self.log.log.role is Role.ACTIVE and self.may_act
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    kind: str
+    sender: Ordinal
+    receiver: Ordinal
+    content: Any
+
+
+class InstantDisk:
+    """What a SimulatedEngine asks of its machine: a sync takes no time here."""
+
+    is_full = False
+
+    @property
+    def trace(self) -> "InstantDisk":
+        return self
+
+    loop = trace
+
+    def note(self, *_: object) -> None: ...
+
+    def at_end(self, effect: Callable[[], None]) -> None:
+        effect()
+
+
+class InstantSyncs:
+    async def sync(self, engine: SimulatedEngine) -> None:
+        engine.sync()
+
+
+def engine_of(log: Changelog) -> SimulatedEngine:
+    """The engine of a changelog."""
+    engine = log.engine
+    assert isinstance(engine, SimulatedEngine), "the nodes were made so"
+    return engine
+
+
+def run_now(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("it waits")
+
+
+def cut_all(log: Changelog) -> None:
+    while log.cut(_CUT_ALL, None):
+        pass

@@ -1,0 +1,59 @@
+"""An active acts while all in-sync followers support it; a follower supports one at a time."""
+
+import random  # noqa: TID251 seeded below.
+
+from qss_core.model import Epoch, Ordinal
+from qss_store.replication import lease
+from qss_store.replication.lease import Lease, Support
+
+B, C = Ordinal(1), Ordinal(2)
+FIRST, SECOND = Epoch(1), Epoch(2)
+
+
+def test_an_active_acts_while_every_in_sync_follower_supports_it() -> None:
+    held = Lease(epoch=FIRST)
+    assert lease.may_act(held, (), 100.0), "a sole replica needs nobody"
+    assert not lease.may_act(held, (B, C), 0.0)
+    held = lease.supported(held, B, FIRST, 10.0)
+    assert not lease.may_act(held, (B, C), 10.0)
+    held = lease.supported(held, C, FIRST, 11.0)
+    assert lease.may_act(held, (B, C), 14.9)
+    assert not lease.may_act(held, (B, C), 15.0), "counted from when the oldest request was sent"
+    assert lease.may_act(held, (C,), 15.0)
+
+
+def test_a_late_answer_takes_no_support_back_and_one_of_another_epoch_says_nothing() -> None:
+    held = lease.supported(Lease(epoch=SECOND), B, SECOND, 10.0)
+    held = lease.supported(held, B, SECOND, 8.0)
+    held = lease.supported(held, B, FIRST, 20.0)
+    assert lease.may_act(held, (B,), 14.9)
+    assert not lease.may_act(held, (B,), 15.0)
+
+
+def test_a_follower_waits_longer_than_the_active_acts() -> None:
+    given = lease.answered(Support(), FIRST, 100.0)
+    assert not lease.may_begin(given, 105.4)
+    assert lease.may_begin(given, 105.5)
+    assert not lease.may_begin(lease.answered(given, FIRST, 99.0), 105.4), "an older answer"
+
+
+def test_an_active_that_released_its_epoch_is_not_waited_for() -> None:
+    given = lease.answered(Support(), FIRST, 100.0)
+    assert lease.may_begin(lease.released(given, FIRST), 100.0)
+    assert not lease.may_begin(lease.released(given, SECOND), 100.0), "another epoch"
+
+
+def test_no_two_actives_act_at_once_whatever_the_clocks_and_delays_are() -> None:
+    """Rates up to 5 % apart; a request arrives after it was sent, and its answer later still."""
+    drawn = random.Random(7)
+    for _ in range(2000):
+        rates = [drawn.uniform(0.95, 1.0), drawn.uniform(0.95, 1.0)]
+        held, given, now_s = Lease(epoch=FIRST), Support(), 0.0
+        for _ in range(4):
+            sent_s = now_s
+            now_s += drawn.expovariate(1)
+            given = lease.answered(given, FIRST, now_s * rates[1])
+            held = lease.supported(held, B, FIRST, sent_s * rates[0])
+        begins_s = given.until_s / rates[1]
+        assert lease.may_begin(given, begins_s * rates[1] + 1e-9)
+        assert not lease.may_act(held, (B,), begins_s * rates[0])
