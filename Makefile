@@ -61,9 +61,9 @@ test: install ## Lint and all tests
 lint-beside: install
 	@$(MAKE) --no-print-directory lint >.lint.log 2>&1 || { echo "lint has failed: what it says comes after the tests"; exit 1; }
 
-# One worker more than there are cores: a test that waits for its pods leaves a core to others.
+# Twice as many workers as cores, at most four: a test that waits for its pods leaves a core to others.
 tests: install
-	$(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
+	$(BIN)/pytest --numprocesses $$(($$(nproc) * 2)) --maxprocesses 4 --dist worksteal
 
 fuzz: install ## Many requests, other ones in each run: to the fast path in all pieces (FAST_PATH_SEED, FAST_PATH_SECONDS), then by the OpenAPI document to every type of store (EXAMPLES)
 	QSS_FAST_PATH_SEED=$(or $(FAST_PATH_SEED),$$(date +%s)) QSS_FAST_PATH_SECONDS=$(or $(FAST_PATH_SECONDS),60) $(BIN)/pytest --capture=no tests/integration/test_fast_path_fuzz.py

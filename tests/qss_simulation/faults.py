@@ -16,6 +16,8 @@ _FORMATS = (Format.Timestamped, Format.TimestampedWithHeaders)  # Both keep the 
 _RAISED = 0.5
 _IN_TROUBLE = 0.5  # The pod has a slow disk, and loses its power soon.
 _COPIED = 0.7
+_WHOLE = 0.5  # Of the volumes that go back do so with all their databases.
+_VOLUME_LOOKS = 20
 _LOOK_S, _LOOKS = 0.01, 500
 _PAUSE_S = 30.0  # Longer than any timeout of the settings.
 # A volume that went back is found by asking other pods: nothing else keeps them from answering.
@@ -200,7 +202,30 @@ class Faults:
     async def _old_volume(self) -> None:
         """A database is put back to an older copy; whoever reads the report undoes that."""
         async with self._swapping:
-            await self._swap_one()
+            if self._random.random() < _WHOLE:
+                await self._swap_volume()
+            else:
+                await self._swap_one()
+
+    async def _swap_volume(self) -> None:
+        """A whole volume goes back, with the pod's own notes of what it had, or is lost."""
+        number = self._pod()
+        world, host = self._world, f"pod-{number}"
+        older = world.volume(number, is_synced=True) if self._random.random() < _COPIED else None
+        await self._wait(2.0)
+        if not world.histories.present.acknowledged or not world.end(host):
+            return
+        newer = world.volume(number, is_synced=False)
+        world.put_volume(number, older)
+        world.start_pod(number)
+        for _ in range(_VOLUME_LOOKS):
+            await self._wait(0.5)
+            if world.serves_all(host) is not None:
+                break
+        if not world.serves_all(host):
+            world.end(host)
+            world.put_volume(number, newer)
+            world.start_pod(number)
 
     async def _swap_one(self) -> None:
         number = self._pod()

@@ -1,7 +1,9 @@
 """The machines of one run, the processes on them, and what a person would do with them."""
 
 import asyncio
+import shutil
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random  # noqa: TID251 seeded by the story.
 from typing import Any
@@ -14,7 +16,7 @@ from qss_operator.planning.model import StoreResource
 from qss_simulation.history import Histories
 from qss_simulation.parts.api_server import ApiServer
 from qss_simulation.parts.clocks import MachineClock
-from qss_simulation.parts.disk import SimulatedDisk
+from qss_simulation.parts.disk import DatabaseFiles, SimulatedDisk
 from qss_simulation.parts.network import Network
 from qss_simulation.parts.seeded_loop import SeededLoop
 from qss_simulation.parts.trace import Trace
@@ -25,6 +27,14 @@ from qss_simulation.processes.writer import Driver
 from qss_store.runtime.settings import Settings
 
 _UID = "uid-{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A copy of a volume: the files of the pod, and its databases."""
+
+    directory: Path
+    files: dict[str, DatabaseFiles]
 
 
 class World:
@@ -58,6 +68,7 @@ class World:
         self._nodes: dict[str, str] = {}  # The node that runs on a host.
         self._starts = 0
         self._made = 1
+        self._copies = 0
         self._is_deleted = False
         self._readers = 0
 
@@ -100,7 +111,7 @@ class World:
         process = PodProcess(
             self.store,
             number,
-            self._directory / f"{self._made}-{number}",
+            self._volume(number),
             self.disks[number],
             self.network,
             self.clocks[host],
@@ -185,9 +196,11 @@ class World:
         return [one.partition for one in process.pod.report().lost] if process else []
 
     def serves_all(self, host: str) -> bool | None:
-        """Whether a host's pod names no replica that is lost or behind; None: it opens them yet."""
+        """Whether a host's pod has all replicas, none lost or behind; None: it opens them yet."""
         process = self.processes.get(host)
         if process is None or not process.pod.has_opened or not process.pod.registry.is_compared:
+            return None
+        if process.pod.registry.assignment is None:
             return None
         report = process.pod.report()
         return not report.lost and all(
@@ -222,6 +235,27 @@ class World:
         """Lets the process of a host go on."""
         if host in self._nodes:
             self.loop.resume(self._nodes[host])
+
+    def volume(self, number: int, *, is_synced: bool) -> Volume:
+        """A copy of a pod's volume: what was synced, or all of it."""
+        disk, directory = self.disks[number], self._volume(number)
+        files = {name: disk.synced_copy(name) for name in disk.databases()}
+        self._copies += 1
+        kept = self._directory / f"copy-{self._copies}"
+        if directory.exists():
+            shutil.copytree(directory, kept)
+        return Volume(kept, files if is_synced else disk.files())
+
+    def put_volume(self, number: int, volume: Volume | None) -> None:
+        """Puts another volume in the place of a pod's; None is an empty one."""
+        directory = self._volume(number)
+        shutil.rmtree(directory, ignore_errors=True)
+        if volume is not None and volume.directory.exists():
+            shutil.copytree(volume.directory, directory)
+        self.disks[number].replace(volume.files if volume is not None else {})
+
+    def _volume(self, number: int) -> Path:
+        return self._directory / f"{self._made}-{number}"
 
     def lose_power(self, number: int, *, holes: bool) -> None:
         """Ends a pod's process, and loses what no sync covered."""

@@ -1,8 +1,8 @@
 """Moves a pod's rows out of older formats in the background, one replica at a time.
 
 Each step holds the event loop for about a millisecond. The pause after a step is so long that
-migration gets its share of the time on any machine, and no more. A step that waited long, for a
-disk or because the process was stopped, is followed by a pause of a second.
+migration gets its share of the time on any machine, and no more. Of a step that waited, for a disk
+or because the process was stopped, at most 50 ms count.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.runtime.settings import Settings
 
-_PAUSE_MAX_S = 1.0
+_STEP_MAX_S = 0.05
 _LOG = logging.getLogger(__name__)
 
 
 def pause_after(step_s: float, share: float) -> float:
     """The seconds without migration after a step that took `step_s`."""
-    return min(step_s * (1 / share - 1), _PAUSE_MAX_S)
+    return min(step_s, _STEP_MAX_S) * (1 / share - 1)
 
 
 class Migrator:

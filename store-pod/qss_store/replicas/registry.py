@@ -6,6 +6,7 @@ from qss_core.errors import (
     PartitionDoesNotExistError,
     StoreError,
     StoreNotFoundError,
+    WrongStoreError,
 )
 from qss_core.model import (
     Ordinal,
@@ -52,6 +53,16 @@ class Registry:
         if store != self._store:
             raise StoreNotFoundError(f"this pod serves store {self._store}, not {store}")
         return self.placed()
+
+    def check_store_id(self, named: str) -> None:
+        """Refuses a writer of a deleted store with the same name. Raises WrongStoreError."""
+        held = self.placed().definition.store_id
+        if named != held:
+            raise WrongStoreError(
+                f"this is store id {held}, and the writer means {named[:80]}: the store was "
+                "deleted and made again. Stop this run; a new one begins with a new checkpoint",
+                store_id=held,
+            )
 
     def configuration(self, partition: int) -> PartitionConfiguration:
         """The partition's configuration with the highest epoch that this pod knows."""

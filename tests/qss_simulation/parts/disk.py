@@ -67,6 +67,14 @@ class SimulatedDisk:
         files = self._files[name]
         return DatabaseFiles(files.log[: files.durable])
 
+    def files(self) -> "dict[str, DatabaseFiles]":
+        """All databases, as they are."""
+        return dict(self._files)
+
+    def replace(self, files: "dict[str, DatabaseFiles]") -> None:
+        """Puts other databases in the place of all."""
+        self._files = dict(files)
+
     def swap(self, name: str, files: "DatabaseFiles") -> "DatabaseFiles":
         """Puts other files in the place of a database's; returns those that were there."""
         held, self._files[name] = self._files[name], files

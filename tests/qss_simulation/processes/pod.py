@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from qss_client.chunks.carried_batch import BATCH_MEDIA, decode_batch
-from qss_core.errors import MalformedRequestError, WrongStoreError
+from qss_core.errors import MalformedRequestError
 from qss_core.model import Ordinal, StoreAssignment, StoreName, WriterEpoch
 from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
 from qss_core.wire.messages import (
@@ -163,9 +163,7 @@ class PodProcess:
         """`names` are those of the path after `changelog/stores`."""
         self.pod.registry.check_store(names[0])
         given = parse_qs(query)
-        held = self.pod.registry.placed().definition.store_id
-        if given["storeId"] != [held]:
-            raise WrongStoreError(f"this is store id {held}, and the writer means another one")
+        self.pod.registry.check_store_id(given["storeId"][0])
         match names[1:]:
             case ["writers", writer]:
                 opens = decode(request.body, OpenWriterRequest)

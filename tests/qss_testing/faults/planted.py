@@ -102,10 +102,63 @@ PLANTS = (
         f"{_DAMAGE}::test_a_restart_on_a_full_volume_serves_what_is_whole[1]",
     ),
     Plant(
+        "a pod that lost a partition hears of no epoch",
+        (
+            Change(
+                "operator/qss_operator/planning/assignment_state.py",
+                "        held |= {one.partition for one in report.lost}\n",
+                "",
+            ),
+        ),
+        "tests/unit/qss_operator/planning/test_losses.py"
+        "::test_a_pod_that_lost_a_partition_hears_of_the_partitions_next_epoch",
+    ),
+    Plant(
+        "a pod takes the assignment of a deleted store",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/assignment_checks.py",
+                '    if resource_uid and assignment.resource_uid not in ("", resource_uid):\n',
+                "    if False:\n",
+            ),
+        ),
+        "tests/unit/qss_store/replicas/test_assignment_checks.py"
+        "::test_an_assignment_of_a_deleted_store_of_the_same_name_is_refused",
+    ),
+    Plant(
+        "the migration rests for minutes",
+        (Change(f"{_STORE}/replicas/migrator.py", "min(step_s, _STEP_MAX_S) * ", "step_s * "),),
+        "tests/unit/qss_store/replicas/test_migrator.py",
+    ),
+    Plant(
+        "a full volume takes a new partition",
+        (
+            Change(
+                f"{_STORE}/replicas/opening/open_database.py",
+                "            if begins:\n",
+                "            if False:\n",
+            ),
+        ),
+        f"{_DAMAGE}::test_a_full_volume_takes_no_new_partition_that_a_restart_would_miss",
+    ),
+    Plant(
+        "a format that is not taken leaves families behind",
+        (
+            Change(
+                f"{_STORE}/replicas/pod.py",
+                "        finally:  # A definition that was prepared and not taken leaves empty"
+                " families.\n            self.rows_to_move.set()\n",
+                "        except RecursionError:\n            pass\n"
+                "        else:\n            self.rows_to_move.set()\n",
+            ),
+        ),
+        f"{_DAMAGE}::test_a_format_that_one_partition_has_no_room_for_is_not_reported_as_on_its_way",
+    ),
+    Plant(
         "a run of a deleted store writes into the new one",
         (
             Change(
-                f"{_STORE}/http/internal/handlers.py",
+                f"{_STORE}/replicas/registry.py",
                 "        if named != held:\n",
                 "        if False:\n",
             ),

@@ -13,7 +13,6 @@ from qss_core.errors import (
     MalformedRequestError,
     OverloadedError,
     StaleWriterError,
-    WrongStoreError,
 )
 from qss_core.model import StoreAssignment, WriterEpoch
 from qss_core.queries.parameters import parse_parameters
@@ -156,13 +155,7 @@ class InternalApi:
                 "storeId is missing: writers name the id of the store that they write, as "
                 "GET /state/instances/{store} gives it"
             )
-        held = self._pod.registry.placed().definition.store_id
-        if named != held:
-            raise WrongStoreError(
-                f"this is store id {held}, and the writer means {named[:80]}: the store was "
-                "deleted and made again. Stop this run; a new one begins with a new checkpoint",
-                store_id=held,
-            )
+        self._pod.registry.check_store_id(named)
 
     async def _read_chunk(self, request: web.Request) -> bytes:
         """The body, counted against `uncommittedMaxBytes` until its slices are in the log."""
