@@ -1,6 +1,6 @@
-"""What the operator tells Prometheus. Labels hold no key and no value of a store.
+"""The operator's metrics for Prometheus. Labels hold no key and no value of a store.
 
-Two metrics alone have the names of stores as labels: whether it serves, and what is wrong with it.
+Only `store_ready` and `store_degraded` have the names of stores as labels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,33 +28,33 @@ class OperatorMetrics:
             "Seconds from the wake of a store to the start of its round.",
             _QUEUE_BUCKETS_S,
         )
-        self._errors = self._counter("errors", "Failures by code.", "code")
+        self._errors = self._counter("errors", "Failed rounds and steps by error code.", "code")
         self._requests = self._counter(
-            "api_requests", "Requests to the API server, each try.", "verb", "resource", "code"
+            "api_requests", "Each try of a request to the API server.", "verb", "resource", "code"
         )
         self._request_seconds = self._histogram(
             "api_request_seconds",
-            "Seconds of a request to the API server.",
+            "Seconds that a request to the API server took.",
             _REQUEST_BUCKETS_S,
             "verb",
         )
         self._watch_age = self._gauge(
             "watch_age_seconds",
-            "Seconds since a watch last brought something; in a quiet cluster that is long ago.",
+            "Seconds since a watch last reported a change; long in a quiet cluster.",
             "kind",
         )
-        self._lease_held = self._gauge("lease_held", "1 for the operator that acts.")
-        self._stores = self._gauge("stores", "Stores looked after.")
+        self._lease_held = self._gauge("lease_held", "1 while the operator holds the Lease.")
+        self._stores = self._gauge("stores", "Stores that this operator looks after.")
         self._store_ready = self._gauge(
             "store_ready",
-            "1 for a store whose partitions are all served, 0 for another; none for one that "
+            "1 if all partitions of the store are served, else 0; absent while the store "
             "hibernates.",
             "namespace",
             "store",
         )
         self._store_degraded = self._gauge(
             "store_degraded",
-            "1 for a store whose condition Degraded is True, with its reason.",
+            "1 if the store's condition Degraded is True, with the reason; else absent.",
             "namespace",
             "store",
             "reason",
@@ -62,7 +62,7 @@ class OperatorMetrics:
         self._degraded: dict[tuple[str, str], str] = {}
         self._loop_lag = self._gauge(
             "loop_lag_seconds",
-            "How late the event loop turned, at its latest since the last scrape.",
+            "Longest delay of the event loop since the last scrape.",
         )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -81,7 +81,7 @@ class OperatorMetrics:
         self._reconcile_seconds.observe(seconds)
 
     def started(self, waited_s: float) -> None:
-        """A round began so long after it was asked for."""
+        """A round began `waited_s` after its store was woken."""
         self._queue_seconds.observe(waited_s)
 
     def failed(self, code: str) -> None:
@@ -98,7 +98,7 @@ class OperatorMetrics:
         self._stores.set(count)
 
     def degraded(self, namespace: str, store: str, reason: str | None) -> None:
-        """Why a store needs attention; None: it does not."""
+        """Sets the reason of the store's condition Degraded; None: it is not True."""
         before = self._degraded.pop((namespace, store), None)
         if before is not None and before != reason:
             self._store_degraded.remove(namespace, store, before)
@@ -107,7 +107,7 @@ class OperatorMetrics:
             self._store_degraded.labels(namespace, store, reason).set(1)
 
     def saw(self, namespace: str, store: str, *, is_ready: bool | None) -> None:
-        """A store is so; None: nobody waits for it."""
+        """Sets whether a store is ready; None removes the store's metric."""
         if is_ready is None:
             self._store_ready.remove(namespace, store)
         else:
@@ -116,14 +116,14 @@ class OperatorMetrics:
     def looked(
         self, *, watch_ages_s: Mapping[str, float], is_leader: bool, loop_lag_s: float
     ) -> None:
-        """What only a look shows; set before each scrape."""
-        self._watch_age.clear()  # Of what is not watched any more nothing is said.
+        """Sets the values that are read at each scrape."""
+        self._watch_age.clear()  # Kinds that are no longer watched have no value.
         for kind, age_s in watch_ages_s.items():
             self._watch_age.labels(kind).set(age_s)
         self._lease_held.set(1 if is_leader else 0)
         self._loop_lag.set(loop_lag_s)
 
     def render(self, refresh: Callable[[], None]) -> bytes:
-        """The text of all metrics, after `refresh` has set those that are only looked at."""
+        """The text of all metrics; `refresh` sets the values that are read at a scrape."""
         refresh()
         return generate_latest(self.registry)

@@ -66,8 +66,10 @@ class RequestMetrics(Collector):
             latency.add_metric((listener, route), buckets, numbers.seconds)
         yield requests
         yield latency
-        yield CounterMetricFamily("qss_received_bytes", "Bytes of bodies.", value=self.bytes_in)
-        yield CounterMetricFamily("qss_sent_bytes", "Bytes of answers.", value=self.bytes_out)
+        yield CounterMetricFamily(
+            "qss_received_bytes", "Bytes of request bodies.", value=self.bytes_in
+        )
+        yield CounterMetricFamily("qss_sent_bytes", "Bytes of answers sent.", value=self.bytes_out)
 
 
 class AccessMetrics(Collector):
@@ -93,7 +95,7 @@ class AccessMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         hits = CounterMetricFamily(
             "qss_access_cache_hits",
-            "Requests admitted without a review; stale: the API server does not answer.",
+            "Requests admitted without a review; stale: by a kept verdict, while reviews fail.",
             labels=("state",),
         )
         hits.add_metric(("fresh",), self.fresh_hits)
@@ -107,7 +109,9 @@ class AccessMetrics(Collector):
             reviews.add_metric(labels, count)
         yield hits
         yield reviews
-        yield GaugeMetricFamily("qss_access_tokens", "Tokens that are known.", value=self.tokens)
+        yield GaugeMetricFamily(
+            "qss_access_tokens", "Tokens whose account is known.", value=self.tokens
+        )
 
 
 class Metrics:
@@ -122,12 +126,12 @@ class Metrics:
         self.certificate_loads = self._counter(
             "qss_certificate_loads", "Changed certificate files, loaded or refused.", "result"
         )
-        self.open_iterators = self._gauge("qss_open_iterators", "Open scans.")
-        self.staged_bytes = self._gauge("qss_staged_bytes", "Staged rows on disk, in no commit.")
+        self.open_iterators = self._gauge("qss_open_iterators", "Scans that are open now.")
+        self.staged_bytes = self._gauge("qss_staged_bytes", "Staged bytes that no commit has.")
         self.uncommitted_bytes = self._gauge(
             "qss_uncommitted_bytes", "Memory held for chunks that are being staged."
         )
-        self._add_what_only_a_look_shows()
+        self._add_gauges_that_a_scrape_sets()
         self.applied_offset = self._gauge(
             "qss_applied_offset", "The next changelog offset to apply.", "partition"
         )
@@ -135,14 +139,14 @@ class Metrics:
         self._records = self._counter("qss_committed_records", "Rows applied.")
         self._expired = self._counter(
             "qss_expired_records",
-            "Rows of applied batches that were dropped: their segment is expired.",
+            "Rows of applied batches that were dropped, because retention had ended for them.",
         )
         self.migrated_records = self._counter(
-            "qss_migrated_records", "Rows that were moved from another format into the store's."
+            "qss_migrated_records", "Rows moved from an older format into the store's format."
         )
         self.migration_records_left = self._gauge(
             "qss_migration_records_left",
-            "About how many rows still have another format than the store's.",
+            "Estimate of the rows that do not have the store's format yet.",
             "partition",
         )
         self._commit_average = self._gauge(
@@ -153,27 +157,27 @@ class Metrics:
         )
         self.loop_stall = Histogram(
             "qss_loop_stall_seconds",
-            "How late the event loop turned.",
+            "Seconds by which the event loop ran late.",
             registry=self.registry,
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0),
         )
         self.loop_stall_maximum = self._gauge(
-            "qss_loop_stall_maximum_seconds", "The longest stall since the last scrape."
+            "qss_loop_stall_maximum_seconds", "Longest delay of the loop since the last scrape."
         )
         self._count = 0
         self._sum_s = 0.0
         self._longest_s = 0.0
         self._longest_stall_s = 0.0
 
-    def _add_what_only_a_look_shows(self) -> None:
-        self.volume_bytes = self._gauge("qss_volume_bytes", "The size of the pod's volume.")
+    def _add_gauges_that_a_scrape_sets(self) -> None:
+        self.volume_bytes = self._gauge("qss_volume_bytes", "Size of the pod's volume.")
         self.volume_free_bytes = self._gauge(
-            "qss_volume_free_bytes", "How much of the pod's volume is free."
+            "qss_volume_free_bytes", "Free bytes of the pod's volume."
         )
         self.writer_silent = self._gauge(
             "qss_writer_silent_seconds",
-            "The longest silence of a writer whose run is open, of the pod with partition 0; a run "
-            "says each minute that it lives. Jobs that write once do not count.",
+            "Longest silence of a writer whose run is open, shown by the pod with partition 0; an "
+            "open run sends a sign of life each minute. Batch jobs do not count.",
         )
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Settings:
     """Limits of one pod; a store's own limits come with its assignment."""
 
-    # 0: a share of the pod's memory, see memory_shares.py.
+    # 0: a share of the pod's memory, which process/memory_shares.py computes.
     block_cache_bytes: int = 0
     write_buffer_bytes: int = 0
     request_memory_bytes: int = 0  # For all requests and their answers together.
@@ -15,15 +15,15 @@ class Settings:
     message_bytes_max: int = 16 * 1024 * 1024  # A JSON message on the internal port.
     body_deadline_s: float = 30.0
     open_batch_timeout_s: float = 3600.0
-    writer_alive_s: float = 150.0  # A run silent for less may be alive: it renews each minute.
-    migration_share: float = 0.1  # Of the event loop's time, for rows that change their format.
-    migration_step_rows: int = 200  # At most 256 KiB of them, too.
+    writer_alive_s: float = 150.0  # A run silent for less may be alive: it reports each minute.
+    migration_share: float = 0.1  # Share of the event loop's time that moves rows to a new format.
+    migration_step_rows: int = 200  # A step also has at most 256 KiB.
     migration_retry_s: float = 5.0  # After a row that cannot be converted, or a full disk.
-    # Rows of a commit that are written at once: readers wait as long. A custom store type has
-    # fewer: each row calls the user's code twice, and may have 16 index rows to put and to delete.
+    # Rows of a commit that are written at once; readers wait meanwhile. A store of type Custom has
+    # fewer, since each row calls the user's code twice and may put and delete 16 index rows.
     slice_rows_max: int = 500
     indexed_slice_rows_max: int = 100
-    # Decoded rows of staged chunks, kept for their commits; chunks up to a quarter of it.
+    # Decoded rows of staged chunks, kept for their commits. A chunk gets a quarter at most.
     decoded_rows_bytes_max: int = 4 * 1024 * 1024
     maintenance_interval_s: float = 30.0
     finish_timeout_s: float = 30.0  # How long a request waits for a decided batch to complete.
@@ -55,7 +55,7 @@ class Settings:
     access_tokens_max: int = 1000
     access_review_timeout_s: float = 4.0
     tls_look_interval_s: float = 5.0
-    # Without tokens: names of the listeners, and origins of web pages that may send requests, with
-    # commas between them.
+    # For stores without tokens, with commas between: host names of the listeners, origins of web
+    # pages that may send requests.
     allowed_hosts: str = ""
     allowed_origins: str = ""
