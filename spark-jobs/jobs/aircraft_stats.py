@@ -1,10 +1,10 @@
-"""Flights, distance and mean arrival delay of every aircraft, kept up to date in a store.
+"""Writes flights, distance and mean arrival delay of every aircraft into a store.
 
     python aircraft_stats.py --url http://127.0.0.1:8080 --checkpoint /tmp/aircraft-stats
     spark-submit aircraft_stats.py --url ... --checkpoint ...
 
-The store is `aircraft_stats.yaml` beside this file. Killed at any moment and started again with the
-same checkpoint, the job goes on where the store is.
+The store is `aircraft_stats.yaml` beside this file. If the job is killed, start it again with the
+same checkpoint: the store then has each batch once.
 """
 
 from pyspark.sql import DataFrame
@@ -14,7 +14,7 @@ from qss_spark.flights_job import FlightsJob, run_flights_job
 
 
 def aircraft_stats(flights: DataFrame) -> DataFrame:
-    """The job: one row an aircraft; flights without a tail number are left out."""
+    """One row for each aircraft; flights without a tail number are left out."""
     return (
         flights.where(F.col("tailnum").isNotNull())
         .groupBy("tailnum")

@@ -1,9 +1,9 @@
-"""Departures, cancellations and mean delay of every hour at every airport, while they happen.
+"""Writes departures, cancellations and mean delay of every hour at every airport into a store.
 
     python departures.py --url http://127.0.0.1:8080 --checkpoint /tmp/departures
     spark-submit departures.py --url ... --checkpoint ...
 
-The store is `departures.yaml` beside this file: it forgets hours that are older than its retention.
+The store is `departures.yaml` beside this file. It drops hours that are older than its retention.
 """
 
 from pyspark.sql import DataFrame
@@ -11,12 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from qss_spark.flights_job import FlightsJob, run_flights_job
 
-# Longer than one file, which is a day of New York: an hour's flights may come as late as that.
+# Longer than one file, which has a day of New York: the rows of an hour may come that late.
 WATERMARK = "2 days"
 
 
 def departures(flights: DataFrame) -> DataFrame:
-    """The job: one row for each hour and airport, by scheduled departure."""
+    """One row for each airport and each hour of scheduled departures."""
     return (
         flights.withWatermark("time_hour", WATERMARK)
         .groupBy("origin", F.window("time_hour", "1 hour"))

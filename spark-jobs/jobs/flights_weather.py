@@ -1,12 +1,12 @@
-"""Joins every flight with the weather of its hour; both sides are stores, too (KIP-1300).
+"""Joins every flight with the weather of its hour, and stores both sides, too (KIP-1300).
 
     python flights_weather.py --checkpoint /tmp/flights-weather \\
         --url hourly-flights=http://127.0.0.1:8080 --url hourly-weather=... \\
         --url flights-weather=...
 
-A stream-stream join of Spark keeps both sides in buffers that no query reads. Here both sides are
-stores. A key and hour may have more than one row; a header of each row has its file and line. One
-streaming query writes both sides and the result in the same batch.
+A stream-stream join of Spark keeps both sides in buffers that no other program can read. Here both
+sides are stores. A key may have several rows in one hour; a header of each row names its file and
+line. One streaming query writes both sides and the result in the same batch.
 """
 
 import json
@@ -26,7 +26,7 @@ from qss_spark.flights_job import JoinJob, run_join_job
 
 FLIGHTS, WEATHER, JOINED = "hourly-flights", "hourly-weather", "flights-weather"
 HOUR_MS = 3_600_000
-WATERMARK = "2 days"  # Longer than one file, which is a day of New York.
+WATERMARK = "2 days"  # Longer than one file, which has a day of New York.
 OUTPUT = (
     "store string, key string, window_start long, value string, "
     "headers array<struct<key: string, value: binary>>"
@@ -34,11 +34,11 @@ OUTPUT = (
 _FLIGHT = ("carrier", "flight", "tailnum", "dest", "dep_delay")
 _WEATHER = ("temp", "wind_speed", "precip", "visib")
 
-Side = list[list[str]]  # The rows of one side: [source, value], the value as JSON.
+Side = list[list[str]]  # Rows of one side: [source, value as JSON].
 
 
 def flights_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Rows of both sides and of the result; the column `store` names the store of each."""
+    """Rows of both sides and of the result; the column `store` names the store of a row."""
     return (
         _side(flights, FLIGHTS, _FLIGHT)
         .union(_side(weather, WEATHER, _WEATHER))
@@ -64,10 +64,10 @@ def _side(rows: DataFrame, name: str, columns: tuple[str, ...]) -> DataFrame:
 
 
 class HourlyJoin(StatefulProcessor):
-    """Both sides of one airport's hour, until the watermark has passed the hour."""
+    """Keeps both sides of one hour of an airport until the watermark has passed the hour."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Spark calls it once in each task."""
+        """Opens the state; Spark calls this once in each task."""
         self._handle = handle
         self._sides = handle.getValueState("sides", "sides string")
 
@@ -77,7 +77,7 @@ class HourlyJoin(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
-        """Yields each new row, and each pair that it makes with a row of the other side."""
+        """Returns each new row, and its pairs with the rows of the other side."""
         held = self._sides.get()
         sides: dict[str, Side] = json.loads(held[0]) if held else {FLIGHTS: [], WEATHER: []}
         if held is None:
@@ -92,7 +92,7 @@ class HourlyJoin(StatefulProcessor):
         timerValues: TimerValues,  # noqa: ARG002, N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
-        """Forgets the hour; its rows stay in the stores until their retention ends."""
+        """Drops the state of the hour; the stores keep its rows until their retention ends."""
         self._sides.clear()
         return iter(())
 
@@ -107,7 +107,7 @@ def joined(origin: str, hour_ms: int, sides: dict[str, Side], rows: Iterator[Row
         for other_source, other in others:
             pair = [(row.source, row.value), (other_source, other)]
             if row.side == WEATHER:
-                pair.reverse()  # The flight comes first, whichever came last.
+                pair.reverse()  # The flight stands before the weather.
             value = json.dumps(json.loads(pair[0][1]) | json.loads(pair[1][1]))
             yield _row(JOINED, origin, hour_ms, value, [source for source, _ in pair])
         sides[row.side].append([row.source, row.value])

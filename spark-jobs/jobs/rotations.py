@@ -1,12 +1,12 @@
-"""The rotations of every aircraft: its chains of flights, as sessions that are live in a store.
+"""Writes the rotations of every aircraft, which are chains of flights, into a store as sessions.
 
     python rotations.py --url http://127.0.0.1:8080 --checkpoint /tmp/rotations
     spark-submit rotations.py --url ... --checkpoint ...
 
-An aircraft's flights belong to one rotation while no more than four hours lie between them. Spark's
-own session windows appear when they are closed; here a rotation is in the store from its first
-flight on: each flight deletes the row of the session that it lengthens, and writes the merged one.
-The store is `rotations.yaml` beside this file.
+Flights of an aircraft belong to one rotation if at most four hours lie between departures. Spark's
+own session windows appear when they are closed. This job writes a rotation with its first flight:
+for each later flight it deletes the row of the shorter session and writes the merged session. The
+store is `rotations.yaml` beside this file.
 """
 
 import json
@@ -25,15 +25,15 @@ from pyspark.sql.streaming.stateful_processor import (
 from qss_spark.flights_job import FlightsJob, run_flights_job
 
 GAP_MS = 4 * 3_600_000
-WATERMARK = "2 days"  # Longer than one file, which is a day of New York: flights may be late by it.
-OUTPUT = "tailnum string, session_start long, session_end long, value string"  # JSON, or null.
+WATERMARK = "2 days"  # Longer than one file, which has a day of New York.
+OUTPUT = "tailnum string, session_start long, session_end long, value string"  # A null deletes.
 _STATE = "live string"
 
 Session = dict[str, Any]
 
 
 def rotations(flights: DataFrame) -> DataFrame:
-    """The job: rows of sessions, in the order in which they have to be written."""
+    """Rows of sessions, in the order in which the sink has to write them."""
     departures = (
         flights.where(F.col("tailnum").isNotNull() & F.col("dep_time").isNotNull())
         .withColumn("departs", F.expr("time_hour + make_interval(0, 0, 0, 0, 0, minute)"))
@@ -58,10 +58,10 @@ def rotations(flights: DataFrame) -> DataFrame:
 
 
 class Rotations(StatefulProcessor):
-    """One aircraft's live sessions: a value of state, and one timer while there is one."""
+    """Keeps the sessions of one aircraft that a flight may still lengthen, and a timer for them."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Spark calls it once in each task."""
+        """Opens the state; Spark calls this once in each task."""
         self._handle = handle
         self._live = handle.getValueState("live", _STATE)
 
@@ -71,7 +71,7 @@ class Rotations(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
-        """The aircraft's new flights: deletes of the sessions that went, then those that came."""
+        """Adds new flights; returns deletes of replaced sessions, then the new sessions."""
         before = self._sessions()
         after = [dict(session) for session in before]
         for row in sorted(rows, key=lambda row: row.departs_ms):
@@ -87,7 +87,7 @@ class Rotations(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
-        """Forgets what no flight can reach any more: the rows stay in the store."""
+        """Drops the state of sessions that no flight can lengthen; the store keeps their rows."""
         watermark = timerValues.getCurrentWatermarkInMs()
         live = [one for one in self._sessions() if one["end"] + GAP_MS >= watermark]
         if live:
@@ -118,7 +118,7 @@ def session_of(row: Row) -> Session:
 
 
 def merged(sessions: list[Session], new: Session) -> list[Session]:
-    """The sessions with a new one, which swallows those within the gap, as Kafka's do."""
+    """Adds a session; it is merged with all sessions within the gap, as in Kafka."""
     apart = []
     for session in sessions:
         near = session["start"] - GAP_MS <= new["end"] and new["start"] <= session["end"] + GAP_MS
@@ -137,13 +137,13 @@ def merged(sessions: list[Session], new: Session) -> list[Session]:
 
 
 def closes_ms(sessions: list[Session]) -> int:
-    """When all of them are out of reach."""
+    """The time from which no flight can lengthen any of these sessions."""
     ends: list[int] = [session["end"] for session in sessions]
     return max(ends) + GAP_MS + 1
 
 
 def changes(tailnum: str, before: list[Session], after: list[Session]) -> Iterator[Row]:
-    """A delete for each session that is no more, then every session that is new or changed."""
+    """A delete for each session that is gone, then a row for each new or changed session."""
     bounds = {(session["start"], session["end"]) for session in after}
     for session in before:
         if (session["start"], session["end"]) not in bounds:
@@ -160,7 +160,7 @@ def _row(tailnum: str, session: Session, value: str | None) -> Row:
 
 
 def value_of(session: Session) -> dict[str, Any]:
-    """What the store keeps of a session."""
+    """The value of a session in the store."""
     return {
         "flights": session["flights"],
         "distance": session["distance"],
@@ -173,7 +173,7 @@ JOB = FlightsJob(
     "rotations",
     rotations,
     key=("tailnum",),
-    files_per_trigger=31,  # What an aircraft's state costs is paid once a trigger.
+    files_per_trigger=31,  # Each trigger reads and writes an aircraft's state once.
 )
 
 if __name__ == "__main__":
