@@ -1,1 +1,1 @@
-"""A load of hostile callers against one pod, and what they may not break."""
+"""A load of hostile callers against one pod, and the bounds that the pod must keep under it."""

@@ -1,4 +1,4 @@
-"""`python -m qss_siege`: besieges a pod, prints what held, and ends with 1 where a bound broke."""
+"""`python -m qss_siege`: runs a siege, prints its figures; exit code 1 if a bound is exceeded."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ _MIB = 1024 * 1024
 
 
 def main() -> int:
-    """Runs one siege."""
+    """Runs one siege; returns the exit code."""
     parser = argparse.ArgumentParser(prog="qss_siege", description=__doc__)
     parser.add_argument(
         "--seconds", type=float, default=120.0, help="how long hostile callers call"

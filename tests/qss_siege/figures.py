@@ -8,12 +8,12 @@ P99_TIMES_IDLE_MAX = 10.0
 
 
 def figures_of(outcome: Outcome, *, timed: bool = True) -> list[Figure]:
-    """All of them; without `timed`, those that no slow machine changes."""
+    """All figures; without `timed`, only figures that do not depend on the machine's speed."""
     return [*_memory(outcome), *_service(outcome), *(_latencies(outcome) if timed else [])]
 
 
 def percentile(values: list[float], share: float) -> float:
-    """A value below which that share lies; in the values' unit."""
+    """The value below which this share of the values lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 

@@ -1,7 +1,8 @@
-"""`python -m qss_siege.good_program TARGET`: clients that do nothing wrong, until it is ended.
+"""`python -m qss_siege.good_program TARGET`: well-behaved clients, until SIGTERM.
 
-Four connections ask for small values, fifty times a second each; another one comes each second,
-asks once and goes. At SIGUSR1 it prints what it saw since the last time, as a line of JSON.
+Four connections read small values, fifty times a second each; each second another connection comes,
+reads once and ends. At SIGUSR1 the program prints what it measured since the last time, as a line
+of JSON.
 """
 
 import asyncio
@@ -24,19 +25,19 @@ _WITHIN_S = 10.0
 
 
 class Seen(msgspec.Struct):
-    """Latencies in seconds, and failures by what they were."""
+    """Latencies in seconds, and the number of failures by their text."""
 
     latencies_s: list[float] = msgspec.field(default_factory=list)
     newcomers_s: list[float] = msgspec.field(default_factory=list)
     failures: dict[str, int] = msgspec.field(default_factory=dict)
 
     def fail(self, what: str) -> None:
-        """Counts one."""
+        """Counts a failure."""
         self.failures = Counter(self.failures) + Counter([what])
 
 
 class Good:
-    """All good clients of one process."""
+    """All well-behaved clients of one process."""
 
     def __init__(self, target: Target) -> None:
         self.seen = Seen()
@@ -45,13 +46,13 @@ class Good:
         self._key = 0
 
     def tell(self) -> None:
-        """What was seen since the last time."""
+        """Prints what was measured since the last time."""
         sys.stdout.write(msgspec.json.encode(self.seen).decode() + "\n")
         sys.stdout.flush()
         self.seen = Seen()
 
     async def stay(self) -> None:
-        """One connection that asks again and again; it comes back after a failure."""
+        """Reads again and again over one connection; connects again after a failure."""
         while True:
             with suppress(ConnectionError):
                 reader, writer = await self._connect()
@@ -65,7 +66,7 @@ class Good:
             await asyncio.sleep(_PAUSE_S)
 
     async def come_and_go(self) -> None:
-        """A connection a second."""
+        """Opens a new connection each second."""
         while True:
             with suppress(ConnectionError):
                 reader, writer = await self._connect()
@@ -84,7 +85,7 @@ class Good:
     async def _ask(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, took: list[float]
     ) -> bool:
-        """Whether it got its value."""
+        """Reads one value; whether it came."""
         self._key = (self._key + 7919) % SMALL_KEYS
         path = f"/state/stores/{self._target.store}/{small_key(self._key)}"
         began = time.perf_counter()
@@ -103,14 +104,14 @@ class Good:
 
 
 async def run(target: Target) -> None:
-    """Until SIGTERM."""
+    """Runs until SIGTERM."""
     good, stop = Good(target), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, good.tell)
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     tasks = [asyncio.create_task(good.stay()) for _ in range(_CONNECTIONS)]
     tasks.append(asyncio.create_task(good.come_and_go()))
-    good.tell()  # It has begun.
+    good.tell()  # Tells the parent that the clients have begun.
     await stop.wait()
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Hostile callers, a kind a function: each call is one attempt, and tells how it ended."""
+"""The kinds of hostile callers, one function each: a call is one attempt and returns its result."""
 
 import asyncio
 import json
@@ -19,12 +19,12 @@ from qss_siege.target import (
 )
 
 _PATIENCE_S = 60.0
-_LITTLE = 4096  # Of a receive buffer: who reads nothing takes nothing.
+_LITTLE = 4096  # A small receive buffer, so that a caller that does not read takes nothing.
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One of many of its kind."""
+    """One hostile caller of a kind."""
 
     target: Target
     tls: ssl.SSLContext
@@ -37,7 +37,7 @@ Attempt = Callable[[Caller], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """How many call at once, and how long each waits between two attempts."""
+    """The number of callers of a kind, and each caller's pause between two attempts."""
 
     attempt: Attempt
     callers: int
@@ -46,7 +46,7 @@ class Kind:
 
 
 async def never_begin_tls(caller: Caller) -> str:
-    """A connection that says nothing, until the pod drops it."""
+    """Opens a connection and sends nothing until the pod closes it."""
     ports = caller.target.query_port, caller.target.internal_port
     reader, writer = await connect(ports[caller.number % 2], caller.address, None)
     try:
@@ -57,7 +57,7 @@ async def never_begin_tls(caller: Caller) -> str:
 
 
 async def idle_on_ops(caller: Caller) -> str:
-    """The same on the port of probes."""
+    """Opens a connection to the ops port and sends nothing until the pod closes it."""
     reader, writer = await connect(caller.target.ops_port, caller.address, None)
     try:
         await reader.read()
@@ -70,7 +70,7 @@ _LARGE_HEAD = b"".join(b"X-%03d: %b\r\n" % (number, b"a" * 32_000) for number in
 
 
 async def large_heads(caller: Caller) -> str:
-    """3.8 MB of a head without an end."""
+    """Sends 3.8 MB of a head that does not end."""
     reader, writer = await connect(caller.target.query_port, caller.address, caller.tls)
     try:
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n" + _LARGE_HEAD)
@@ -80,7 +80,7 @@ async def large_heads(caller: Caller) -> str:
 
 
 async def slow_heads(caller: Caller) -> str:
-    """A byte of a head each second."""
+    """Sends one byte of a head each second."""
     reader, writer = await connect(caller.target.query_port, caller.address, caller.tls)
     ends = asyncio.create_task(reader.read())
     try:
@@ -94,12 +94,12 @@ async def slow_heads(caller: Caller) -> str:
 
 
 def _slowness(caller: Caller) -> Callable[[], Awaitable[None]] | None:
-    """Every other caller takes 64 KiB each tenth of a second."""
+    """Every other caller reads 64 KiB each tenth of a second."""
     return (lambda: asyncio.sleep(0.1)) if caller.number % 2 else None
 
 
 async def batch_gets(caller: Caller) -> str:
-    """A thousand keys of large values, each many times."""
+    """Asks for a thousand keys with large values; each key comes many times."""
     keys = [large_key(number % LARGE_KEYS) for number in range(1000)]
     body = json.dumps({"keys": keys}).encode()
     request = caller.target.request("POST", f"/state/get/{caller.target.store}", body=body)
@@ -107,7 +107,7 @@ async def batch_gets(caller: Caller) -> str:
 
 
 async def scans(caller: Caller) -> str:
-    """A document of the whole store."""
+    """Asks for the whole store as one document."""
     path = f"/state/stores/{caller.target.store}?limit=100000"
     request = caller.target.request("GET", path, close=True)
     return await _ask(caller, caller.target.query_port, request)
@@ -118,7 +118,7 @@ _POSITIONS = [b",".join(_COMPONENTS[:some]) for some in (930_000, 170_000, 55_00
 
 
 async def commits(caller: Caller) -> str:
-    """A commit with a position of 16 MB, or just within what is read, or what is looked at."""
+    """Commits with a position of 16 MB, or one just below a limit."""
     target = caller.target
     path = f"/changelog/stores/{target.store}/writers/evil/1/batches/0/commit"
     path += f"?storeId={target.store_id}"
@@ -139,10 +139,11 @@ async def _ask(caller: Caller, port: int, request: bytes) -> str:
 
 
 async def never_read(caller: Caller) -> str:
-    """Asks for large values again and again, and takes nothing."""
+    """Asks for large values again and again, and reads no answer."""
     tls, target = caller.tls, caller.target
     _, writer = await connect(target.query_port, caller.address, tls, _LITTLE)
-    transport = cast(asyncio.Transport, writer.transport)  # uvloop's is no subclass.
+    # uvloop's transport is no subclass of it.
+    transport = cast(asyncio.Transport, writer.transport)
     try:
         transport.pause_reading()
         path = f"/state/stores/{target.store}/{large_key(caller.number % LARGE_KEYS)}"
@@ -157,7 +158,7 @@ async def never_read(caller: Caller) -> str:
 
 
 def _is_gone(connection: socket.socket) -> bool:
-    """Whether the kernel knows of no peer any more: who reads nothing hears it last."""
+    """Whether the kernel has dropped the peer, which a caller that does not read learns last."""
     state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
     return state != _ESTABLISHED
 
@@ -167,7 +168,7 @@ _GARBAGE = count()
 
 
 async def garbage_tokens(caller: Caller) -> str:
-    """Twenty requests, each with another token that nobody knows."""
+    """Sends twenty requests, each with another unknown token."""
     target = caller.target
     path = f"/state/stores/{target.store}/{large_key(0)}"
     reader, writer = await connect(target.query_port, caller.address, caller.tls)
@@ -202,7 +203,7 @@ KINDS = {
 
 
 async def attempt(kind: Kind, caller: Caller) -> str:
-    """One attempt, within a minute."""
+    """Makes one attempt, within a minute."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return await kind.attempt(caller)

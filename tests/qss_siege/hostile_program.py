@@ -1,7 +1,7 @@
-"""`python -m qss_siege.hostile_program KIND SHARE TARGET`: callers of one kind until it is ended.
+"""`python -m qss_siege.hostile_program KIND SHARE TARGET`: callers of one kind, until SIGTERM.
 
-It runs as nicely as it can (nice 19): the load itself is not to take the processor of the good
-clients. At SIGTERM it prints how its attempts ended, as a line of JSON.
+It runs with nice 19, so that the load takes no processor time from the good clients. At SIGTERM it
+prints the results of its attempts and their numbers, as a line of JSON.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from qss_siege.target import Target
 
 
 async def run(name: str, share: float, target: Target) -> Counter[str]:
-    """Attempts of all callers; those that have not ended are not counted."""
+    """Counts the attempts of all callers; attempts that have not ended are not counted."""
     kind, outcomes = KINDS[name], Counter[str]()
     first = 1 + 10 * list(KINDS).index(name)
     tls = target.trust()
@@ -30,14 +30,15 @@ async def run(name: str, share: float, target: Target) -> Counter[str]:
     for number in range(callers):
         address = f"127.0.1.{first + number % kind.addresses}"
         caller = Caller(target, tls, address, number)
-        begins_s = max(2.0, kind.pause_s) * number / callers  # The load is to go on and on.
+        # Callers begin one after another, so that the load is even.
+        begins_s = max(2.0, kind.pause_s) * number / callers
         tasks.append(asyncio.create_task(_again_and_again(kind, caller, begins_s, outcomes)))
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await stop.wait()
     for task in tasks:
         if task.done():
-            task.result()  # A caller ends by a mistake of its own alone.
+            task.result()  # A caller ends only by a bug of its own.
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     return outcomes
@@ -53,7 +54,7 @@ async def _again_and_again(
 
 
 def main() -> None:
-    """Runs and tells."""
+    """Runs the callers and prints their results."""
     name, share, told = sys.argv[1:]
     os.nice(19)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""A memory control group for one process: version 1 or version 2, whichever this machine has."""
+"""A memory control group for one process: version 1 or version 2, as this machine has."""
 
 import os
 import time
@@ -21,7 +21,7 @@ class _Names:
     events: str
 
 
-# Version 2 counts the buffers of sockets with everything else; version 1 apart.
+# Version 2 counts the buffers of sockets with all other memory; version 1 counts them separately.
 _V1 = _Names(
     limit="memory.limit_in_bytes",
     tcp_limit="memory.kmem.tcp.limit_in_bytes",
@@ -43,7 +43,7 @@ class MemoryGroup:
 
     @classmethod
     def make(cls, limit_bytes: int) -> "MemoryGroup":
-        """A new group. Raises OSError where this machine or this user cannot make one."""
+        """Makes a group. Raises OSError if this machine or this user cannot make one."""
         for parent, names in _parents():
             group = cls(parent / f"qss-siege-{os.getpid()}-{time.monotonic_ns()}", names)
             group._path.mkdir()
@@ -57,24 +57,25 @@ class MemoryGroup:
 
     def _limit(self, limit_bytes: int) -> None:
         (self._path / self._names.limit).write_text(str(limit_bytes))
-        if self._names.tcp_limit:  # It is counted from when it has a limit.
+        # The kernel counts the buffers of sockets once they have a limit.
+        if self._names.tcp_limit:
             (self._path / self._names.tcp_limit).write_text(str(limit_bytes))
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What stands before a command, for its process to be in the group."""
+        """The beginning of a command that puts its process into the group."""
         return ("sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self._path / "cgroup.procs"))
 
     def peak_bytes(self) -> int:
-        """The most that was used, with the page cache and the buffers of sockets."""
+        """The highest use, with the page cache and the buffers of sockets."""
         return self._number(self._names.peak) + self.socket_peak_bytes()
 
     def socket_peak_bytes(self) -> int:
-        """The most that buffers of sockets took, where they are counted apart."""
+        """The highest use of socket buffers, where the kernel counts them separately."""
         return self._number(self._names.tcp_peak) if self._names.tcp_peak else 0
 
     def kills(self) -> int:
-        """How many processes were ended for want of memory."""
+        """The number of processes that the kernel killed for lack of memory."""
         lines = (self._path / self._names.events).read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
@@ -86,7 +87,7 @@ class MemoryGroup:
 
     def __exit__(self, *_: object) -> None:
         deadline = time.monotonic() + _REMOVE_WITHIN_S
-        while True:  # A process that has just ended still counts for a moment.
+        while True:  # The kernel still counts a process that has just ended.
             try:
                 self._path.rmdir()
             except OSError:
@@ -98,7 +99,7 @@ class MemoryGroup:
 
 
 def _parents() -> list[tuple[Path, _Names]]:
-    """Where a group can be made: inside of this process's own."""
+    """Where a group can be made: inside the control group of this process."""
     found = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, own = line.split(":", 2)
@@ -122,7 +123,7 @@ def _controllers(path: Path) -> list[str]:
 
 
 def _delegating(path: Path) -> Path:
-    """A group that holds processes gives no memory controller to groups inside: one above does."""
+    """The nearest group that may limit groups inside; a group with processes may not."""
     while path != _ROOT and "memory" not in (path / "cgroup.subtree_control").read_text().split():
         path = path.parent
     return path

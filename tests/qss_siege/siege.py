@@ -1,4 +1,4 @@
-"""A siege: one pod with TLS and checked callers, all hostile kinds at once, good clients beside."""
+"""A siege: one pod with TLS and checked callers, all hostile kinds at once, and good clients."""
 
 import signal
 import subprocess
@@ -46,21 +46,21 @@ PARTITIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How long, how many, and within which memory."""
+    """Duration, number of callers and memory limit of a siege."""
 
     limit_bytes: int
     seconds: float = 120.0
     idle_seconds: float = 15.0
-    share: float = 1.0  # Of the callers of each kind.
+    share: float = 1.0  # Share of the callers of each kind.
     kinds: tuple[str, ...] = tuple(KINDS)
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What was seen."""
+    """The measurements of a siege."""
 
     limit_bytes: int
-    group: str  # Why there is none; nothing where there is one.
+    group: str  # Why there is no control group; empty if there is one.
     idle: Seen = field(default_factory=Seen)
     under: Seen = field(default_factory=Seen)
     writer_failures: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Outcome:
 
 
 def besiege(plan: Plan, directory: Path) -> Outcome:
-    """Runs it all."""
+    """Runs a siege."""
     with ExitStack() as stack:
         group, why = _group(plan, stack)
         reviewer = stack.enter_context(Reviewer(rights()))
@@ -112,7 +112,8 @@ def _cluster(
 ) -> Iterator[tuple[PodCluster, Authority]]:
     authority = Authority.make(directory / "authority")
     tls = authority.issue(directory / "tls")
-    if group is None:  # The pod cannot find its limit: it is told what it would make of it.
+    # The pod cannot find its limit, so it gets the settings that it would compute from it.
+    if group is None:
         command: tuple[str, ...] = ("sh", "-c", 'exec "$@"', "sh")
         environment = _shares(plan.limit_bytes)
     else:
@@ -185,7 +186,7 @@ def _meet(plan: Plan, pod: PodProcess, target: Target, writer: Writer, outcome: 
 
 
 def _attack(plan: Plan, target: Target, pod: PodProcess) -> dict[str, dict[str, int]]:
-    """All kinds at once, until the time is over or the pod has ended."""
+    """Runs all hostile kinds at once, until the time is over or the pod has ended."""
     with ExitStack() as stack:
         programs = {
             name: stack.enter_context(

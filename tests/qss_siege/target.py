@@ -1,4 +1,4 @@
-"""What hostile callers and good ones are told of the pod that they call."""
+"""The pod under siege, as hostile and good callers see it."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ SMALL_BYTES = 300
 
 
 class Target(msgspec.Struct, frozen=True):
-    """One pod, and the tokens that its callers have."""
+    """One pod, and the tokens of its callers."""
 
     store: str
     store_id: str
@@ -28,13 +28,13 @@ class Target(msgspec.Struct, frozen=True):
     writer_token: str
 
     def trust(self) -> ssl.SSLContext:
-        """Trusts the pod's authority."""
+        """An SSL context that trusts the pod's authority."""
         return ssl.create_default_context(cafile=self.ca_file)
 
     def request(
         self, method: str, path: str, *, token: str = "", body: bytes = b"", close: bool = False
     ) -> bytes:
-        """A whole request."""
+        """The bytes of a whole request."""
         lines = [
             f"{method} {path} HTTP/1.1",
             f"Host: {HOST}",
@@ -61,10 +61,10 @@ def small_key(number: int) -> str:
 async def connect(
     port: int, address: str, tls: ssl.SSLContext | None, receive_bytes: int = 0
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection from one loopback address; `receive_bytes` makes the kernel take little."""
+    """A connection from one loopback address; `receive_bytes` bounds the kernel's buffer."""
     made = socket.socket()
     made.setblocking(False)
-    # The port is chosen when it connects: it need not be free for all other peers as well.
+    # The kernel chooses the port at connect, so the port need not be free for other peers.
     made.setsockopt(socket.IPPROTO_IP, getattr(socket, "IP_BIND_ADDRESS_NO_PORT", 24), 1)
     if receive_bytes:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -80,7 +80,7 @@ async def connect(
 
 
 async def read_status(reader: asyncio.StreamReader) -> int:
-    """The status of an answer; 0 where the connection ended before it."""
+    """The status of an answer; 0 if the connection ended before it."""
     line = await reader.readline()
     return int(line.split()[1]) if line else 0
 
@@ -88,7 +88,7 @@ async def read_status(reader: asyncio.StreamReader) -> int:
 async def read_answer(
     reader: asyncio.StreamReader, pause: Callable[[], Any] | None = None
 ) -> tuple[int, bytes]:
-    """Status and body; `pause` is awaited after each piece, where the caller is slow."""
+    """Status and body; a slow caller awaits `pause` after each piece."""
     status, length = await read_status(reader), 0
     while (header := (await reader.readline()).lower()) not in (b"\r\n", b""):
         if header.startswith(b"content-length:"):

@@ -1,4 +1,4 @@
-"""Who watches the pod during a siege: its process, its probes, its partitions, and a writer."""
+"""Measures the pod during a siege: its process, probes and partitions, and a writer's batches."""
 
 import http.client
 import os
@@ -14,15 +14,15 @@ from qss_siege.target import HOST, SMALL_BYTES, small_key
 from qss_testing.pods.pod_process import PodProcess
 from qss_testing.writers.writer import Record, Writer
 
-PROBE_TIMEOUT_S = 5.0  # The pod template's.
-_PROBE_EACH_S = 1.0  # Oftener than any kubelet.
+PROBE_TIMEOUT_S = 5.0  # As in the pod template.
+_PROBE_EACH_S = 1.0  # More often than any kubelet.
 _BATCH_ROWS = 100
 _WRITE_EACH_S = 0.25
 _LOOK_EACH_S = 0.2
 
 
 class Watch:
-    """Something that is done again and again on a thread of its own."""
+    """A measurement that a thread of its own repeats."""
 
     def __init__(self, look: Callable[[], None], each_s: float) -> None:
         self._look = look
@@ -55,7 +55,7 @@ def status_of(pid: int, what: str) -> int:
 
 @dataclass(slots=True)
 class Probes:
-    """The kubelet's, from the pod's own address: `/livez` and `/readyz`."""
+    """The kubelet's probes, from the pod's own address: `/livez` and `/readyz`."""
 
     port: int
     asked: int = 0
@@ -63,7 +63,7 @@ class Probes:
     lost: list[str] = field(default_factory=list)
 
     def look(self) -> None:
-        """Each once, on a new connection."""
+        """Sends each probe once, on a new connection."""
         for path in ("/livez", "/readyz"):
             began = time.monotonic()
             self.asked += 1
@@ -85,7 +85,7 @@ class Probes:
 
 @dataclass(slots=True)
 class Partitions:
-    """What the operator sees."""
+    """The pod's partitions, as the operator sees them."""
 
     pod: PodProcess
     reports: int = 0
@@ -105,18 +105,18 @@ class Partitions:
 
 @dataclass(slots=True)
 class OpenFiles:
-    """How many files the pod has open, and the most that it had."""
+    """The number of files that the pod has open, and its maximum."""
 
     pid: int
     most: int = 0
 
     def look(self) -> None:
-        """Counts."""
+        """Counts the open files."""
         self.most = max(self.most, len(os.listdir(f"/proc/{self.pid}/fd")))
 
 
 class GoodWriter:
-    """Writes batches of small values over the same keys."""
+    """Writes batches of small values to the same keys."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -125,7 +125,7 @@ class GoodWriter:
         self.failures: list[str] = []
 
     def look(self) -> None:
-        """One batch."""
+        """Writes one batch."""
         first = self._turn * _BATCH_ROWS
         self._turn = (self._turn + 1) % 100
         rows = [
@@ -143,7 +143,7 @@ class GoodWriter:
 def watches(
     pod: PodProcess, probes: Probes, partitions: Partitions, files: OpenFiles
 ) -> list[Watch]:
-    """All but the writer."""
+    """All measurements except the writer."""
     assert pod.process is not None
     return [
         Watch(probes.look, _PROBE_EACH_S),
@@ -153,5 +153,5 @@ def watches(
 
 
 def writing(writer: GoodWriter) -> Watch:
-    """A batch four times a second."""
+    """The writer: a batch four times a second."""
     return Watch(writer.look, _WRITE_EACH_S)

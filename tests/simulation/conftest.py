@@ -1,6 +1,7 @@
-"""Simulated pods run on the event loop that real ones have: it is theirs, and the quicker one.
+"""The event loops of simulated pods.
 
-Where their disks are memory there are no other threads; RocksDB works in threads of its own.
+With disks in memory a loop without other threads; with RocksDB, which needs threads, uvloop, as in
+a real pod.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from qss_testing.fakes.one_thread_loop import OneThreadLoop
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """What pytest-asyncio makes the loops of these tests with."""
+    """The event loops of these tests, for pytest-asyncio."""
     if "on_rocksdb" in item.name:
         return {"uvloop": uvloop.new_event_loop}
     return {"uvloop": OneThreadLoop}

@@ -1,4 +1,4 @@
-"""The pod crashes at each single thing that it writes while it makes indexes anew."""
+"""The pod crashes at each write while it builds indexes anew."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ STEPS_MIN, STEPS_MAX = 8, 30
 
 
 async def upgrade(story: Story, open_engine: OpenEngine, crash_at: int) -> bool:
-    """Starts the pod with the next version of the type; whether all of it is served."""
+    """Starts the pod with the type's next version; whether all partitions are served."""
     faults = Faults(crash_at=crash_at)
     story.extensions = NEXT_BY_VALUE
     try:
@@ -32,7 +32,7 @@ async def upgrade(story: Story, open_engine: OpenEngine, crash_at: int) -> bool:
 
 
 def check(story: Story) -> None:
-    """Rows are those of the plot's end, and the index is theirs."""
+    """The rows are the rows at the plot's end, and the index fits them."""
     story.check_end()
     assert story.services is not None
     for replica in story.services.pod.registry.replicas.values():
@@ -41,7 +41,7 @@ def check(story: Story) -> None:
 
 
 async def told(directory: Path, open_engine: OpenEngine) -> Story:
-    """A story that is at its end."""
+    """A story after its last batch."""
     story = Story(directory, INDEXED_PLOT)
     await story.start(open_engine, Faults())
     await story.drive()
@@ -63,7 +63,7 @@ async def test_a_crash_at_any_write_leaves_an_index_that_can_be_made(
         await story.stop()
         if power == "lost":
             disk.lose_power()
-        # And once more while it recovers, then without faults.
+        # A second crash during recovery, then no more faults.
         await upgrade(story, disk.open, 1 + crash_at % 5)
         await story.stop()
         assert await upgrade(story, disk.open, 0)

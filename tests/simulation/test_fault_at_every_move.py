@@ -1,7 +1,7 @@
-"""The pod crashes, or meets a full disk, at each single thing that it writes while rows move.
+"""The pod crashes, or meets a full disk, at each write while rows move.
 
-Between the batches of a story the format changes, there, back and elsewhere; some rows are moved
-before the next batch, some after it. The process may end at each write of all that.
+After each batch of a story the format changes, to another format or back; some rows move before the
+next batch, some after it. The process may end at each of these writes.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ PLOTS = {
     "Session": SESSION_PLOT,
 }
 STEPS_BETWEEN = 3
-STEPS_MAX = 600  # More than any story has.
+STEPS_MAX = 600  # No story has more writes.
 
 
 class MigratingStory(Story):
-    """After each batch another format, and a few rows that move."""
+    """After each batch the format changes, and a few rows move."""
 
     @property
     def replicas(self) -> list[Replica]:
-        """Those of the story's pod."""
+        """The replicas of the story's pod."""
         assert self.services is not None
         return list(self.services.pod.registry.replicas.values())
 
     async def happens_after(self, number: int) -> None:
-        """The next format; rows of the one before are still left."""
+        """Changes to the next format while rows of the format before are left."""
         assert self.services is not None
         formats = formats_of(self.plot.definition.type)
         target = formats[number % len(formats)]
@@ -50,20 +50,20 @@ class MigratingStory(Story):
                 await replica.format_change.move_rows(STEP_ROWS)
 
     async def happens_at_last(self) -> None:
-        """The rest moves, as the pod lets it in the background."""
+        """Moves the remaining rows, as the pod does in the background."""
         for replica in self.replicas:
             while await replica.format_change.move_rows(STEP_ROWS):
                 self.check_readers()
 
     def check_end(self) -> None:
-        """One row for each key, and every one in its format."""
+        """There is one row for each key, in the store's format."""
         super().check_end()
         for replica in self.replicas:
             check_places(replica)
             assert sources_of(replica) == []
 
 
-# Every write of the one, and every third of the others; each other one where no power is lost.
+# Every write of the first plot, every third of the others; half as many without a loss of power.
 @pytest.mark.parametrize(
     ("kind", "stride"), [("KeyValue", 1), ("Window with duplicates", 3), ("Session", 3)]
 )
@@ -79,7 +79,7 @@ async def test_a_crash_at_any_write_of_a_migration_loses_no_row_and_shows_none_t
         await story.tell_after_a_crash(disk, 1 + crash_at % 17, loses_power=loses_power)
 
 
-# In memory each write is met; RocksDB takes its time, and meets some of them.
+# In memory the test covers every write; with RocksDB, which is slow, some of them.
 @pytest.mark.parametrize(("kind", "stride"), [("KeyValue", 7), ("Session", 23)])
 async def test_a_crash_at_any_write_of_a_migration_is_survived_on_rocksdb(
     kind: str, stride: int, tmp_path: Path

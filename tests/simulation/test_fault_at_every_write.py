@@ -1,4 +1,4 @@
-"""The pod crashes, or meets a full disk, at each single thing that it writes or syncs."""
+"""The pod crashes, or meets a full disk, at each write and each sync."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ from qss_testing.reference.plots import (
     VERSIONED_PLOT,
 )
 
-# Each story has more, and less; on RocksDB half as many, since its syncs are not counted.
+# At least and at most so many writes in a story; half with RocksDB, where syncs do not count.
 STEPS = {
     "KeyValue": (KEY_VALUE_PLOT, 60, 130),
     "Small batches": (CARRIED_PLOT, 50, 130),
@@ -28,11 +28,11 @@ STEPS = {
     "Versioned": (VERSIONED_PLOT, 90, 220),
     "Indexed": (INDEXED_PLOT, 60, 140),
 }
-FULL_TIMES = 2  # So many writes and syncs in a row meet a full disk.
+FULL_TIMES = 2  # The number of consecutive writes and syncs that meet a full disk.
 PLOTS = pytest.mark.parametrize("kind", STEPS)
 
 
-# What a process leaves behind is more than what a machine does: every other write shows it.
+# If only the process ends, the disk keeps more than after a loss of power: half of the writes do.
 @PLOTS
 @pytest.mark.parametrize(("power", "stride"), [("kept", 2), ("lost", 1)])
 async def test_a_crash_at_any_write_loses_nothing_and_shows_no_half_batch(
@@ -54,7 +54,7 @@ def open_engine() -> OpenEngine:
     return lambda path: RocksDbEngine(path, budget)
 
 
-# In memory each write of each plot is met; RocksDB takes its time, and meets some of them.
+# In memory the test covers every write of each plot; with RocksDB, which is slow, some of them.
 @pytest.mark.parametrize(
     ("kind", "stride"),
     [

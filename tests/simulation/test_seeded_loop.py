@@ -1,4 +1,4 @@
-"""The loop of the simulation: nodes that take turns, die and pause; work of threads; clocks."""
+"""The loop of the simulation: nodes take turns, crash and pause; threads' work; clocks."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -82,7 +82,7 @@ def test_a_clock_that_is_too_quick_wakes_its_node_early() -> None:
 
 
 def test_timers_fire_in_the_middle_of_work() -> None:
-    """A task that never waits is interrupted between two of its awaits."""
+    """A timer interrupts a task that never waits, between two of its awaits."""
     loop, order = SeededLoop(Random(1)), list[str]()
 
     async def busy() -> None:

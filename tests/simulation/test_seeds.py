@@ -1,4 +1,4 @@
-"""A few of the seeds of `make simulate`: nothing is lost, whatever fails."""
+"""Some seeds of `make simulate`: no acknowledged data is lost under any fault."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ from qss_simulation.story import run_seed
 from qss_testing.faults.planted import ROOT
 
 SEEDS = range(1, 41)
-# What has to happen in the first seeds: a fault that never happens would be a check that cannot
-# fail.
+# Every kind of fault has to happen in the first seeds: a fault that never happens would test
+# nothing.
 _FAULTS = (
     "api",
     "clock",
@@ -61,7 +61,7 @@ def test_a_seed_gives_the_same_trace_in_every_process() -> None:
 
 
 def traces(hash_seed: str) -> list[str]:
-    """What the traces of two seeds amount to, in a process of its own."""
+    """Digests of the traces of two seeds, made in a process of its own."""
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "tests")}
     done = subprocess.run(
         [sys.executable, "-m", "qss_simulation", "--seeds", "2", "--traces"],
