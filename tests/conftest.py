@@ -1,4 +1,4 @@
-"""Where tests keep their files, how examples are chosen, and what Python's collector looks at."""
+"""Where tests keep their files, which examples run, and settings of Python's garbage collector."""
 
 import gc
 import os
@@ -11,15 +11,15 @@ import pytest
 _IN_MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 8 * 1024**3
 
-# A busy machine is no failure, and each run tries the same examples.
+# No deadline, since a machine may be busy; each run tries the same examples.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("project")
 
 
 def pytest_configure() -> None:
-    """Puts them in memory where there is room: else half of a run waits for a slow disk's syncs.
+    """Puts the tests' files in memory if there is room; on a disk, syncs take half of a run.
 
-    Whoever wants them on a disk sets PYTEST_DEBUG_TEMPROOT, or --basetemp.
+    To put them on a disk, set PYTEST_DEBUG_TEMPROOT or --basetemp.
     """
     if _has_room():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
@@ -27,10 +27,10 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keeps the garbage collector from the modules and tests of a run, which stay to its end.
+    """Excludes the modules and tests of a run from garbage collection, since they stay to its end.
 
-    It would look at all of them again and again: at half of a collection's time, and at a tenth of
-    a simulation's.
+    The collector would visit all of them again and again, which takes half of the time of a
+    collection of tests and a tenth of a simulation's.
     """
     gc.disable()
     try:
@@ -42,21 +42,21 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules with Spark come first: one of several workers gets them all, and starts one Spark.
+    """Modules with Spark come first, so that one of several workers gets all of them and one Spark.
 
-    Each worker begins with a stretch of the tests, and others take from its end only.
+    Each worker begins with a consecutive part of the tests, and others take from its end only.
     """
     with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: item.path not in with_spark)
 
 
 def pytest_unconfigure() -> None:
-    """Else libraries say at the end that their objects were never freed."""
+    """Without this, libraries report at the end that their objects were never freed."""
     gc.unfreeze()
 
 
 def _has_room() -> bool:
-    """Whether programs can be run from there, too, as the tests of Java do."""
+    """Whether the directory has room and programs can be run from it, as the tests of Java do."""
     try:
         found = os.statvfs(_IN_MEMORY)
     except OSError:

@@ -1,4 +1,4 @@
-"""The shape of the code: what a linter does not know."""
+"""The shape of code and pages: rules that no linter checks."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ MODULES_OF_A_LEVEL_MAX = 12
 DOCSTRING_WORDS_MIN = 5
 README_LINES_MAX, README_BYTES_MAX = 150, 10 * 1024
 DECISION_LINES_MAX, PROSE_COLUMNS_MAX = 8, 150
-# How the page of figures names the directory of a decision.
+# The names of directories in the citations of RESULTS.md.
 CITED_AS = {
     "store-pod": "store-pod",
     "operator": "operator",
@@ -112,7 +112,8 @@ def test_the_tree_in_a_readme_is_the_tree_on_disk(directory: str) -> None:
         for parent in (path.parent, *path.parent.parents)
         if parent != ROOT / directory
         and parent.is_relative_to(ROOT / directory)
-        and ROOT / "tests" / "unit" not in parent.parents  # It has the packages of the product.
+        # tests/unit has the packages of the product.
+        and ROOT / "tests" / "unit" not in parent.parents
     }
     readme = (ROOT / directory / "README.md").read_text()
     told = readme.partition("## The tree\n\n```text\n")[2].partition("```")[0]
@@ -120,7 +121,7 @@ def test_the_tree_in_a_readme_is_the_tree_on_disk(directory: str) -> None:
 
 
 def folders_of(tree: str) -> Iterator[Path]:
-    """The folders that a tree names: a name ends with a slash, two spaces are one floor deeper."""
+    """The folders that a tree names: a name ends with a slash, two spaces are one level deeper."""
     above: list[str] = []
     for line in tree.splitlines():
         name = line.split()[0]
@@ -167,12 +168,12 @@ def pages() -> list[Path]:
 
 
 def prose(page: Path) -> str:
-    """What a page has outside of its blocks of code."""
+    """The text of a page outside of its blocks of code."""
     return re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors of a page's headings, as on GitHub."""
     titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -1,4 +1,4 @@
-"""Stores of one partition on one pod, on each engine; a module says which store it means."""
+"""Stores of one partition on one pod, on each engine; a module's `STORE` defines its store."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -14,7 +14,7 @@ from qss_testing.pods.stores import Cluster, make_definition, open_memory, open_
 async def make(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[Callable[..., Awaitable[Cluster]]]:
-    """Makes a store: the module's `STORE`, with other members where some are given."""
+    """Makes the store that the module's `STORE` defines, with other members if they are given."""
     store: Mapping[str, Any] = request.module.STORE
     async with AsyncExitStack() as stack:
 

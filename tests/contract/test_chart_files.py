@@ -1,4 +1,4 @@
-"""What the chart copies, and what it promises about itself; no cluster and no helm is needed."""
+"""The chart's copies of files, and its statements about itself; needs no cluster and no helm."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What may be installed beside the lock."""
+"""Packages that may be installed beside the lock file."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_aiohttp_stays_below_its_next_minor_version() -> None:
-    """The fast path reads what a minor version of it may change."""
+    """The fast path uses private members of aiohttp, which a minor version may change."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = next(one for one in project["dependencies"] if one.startswith("aiohttp"))
     locked = re.search(

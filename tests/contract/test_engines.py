@@ -1,4 +1,4 @@
-"""One suite that every engine passes, and a machine that compares them move by move."""
+"""A suite that every engine passes, and a state machine that compares engines after each step."""
 
 from collections.abc import Callable, Iterator
 from itertools import count, zip_longest
@@ -163,7 +163,7 @@ def test_a_reopened_database_has_every_family_and_row(tmp_path: Path) -> None:
 
 
 class EnginesAgree(RuleBasedStateMachine):
-    """RocksDB and its in-memory twin, move by move, also over restarts."""
+    """RocksDB and the engine in memory have equal contents after each step, restarts included."""
 
     @initialize()
     def open(self) -> None:

@@ -1,4 +1,4 @@
-"""A store with indexes of a user's own type: what readers see of rows and index, on each engine."""
+"""A store with indexes of a user's own type: rows and index as readers see them, on each engine."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
@@ -77,19 +77,19 @@ def plan(cluster: Cluster, **members: Any) -> IndexPlan:
 
 
 async def reading_of(cluster: Cluster, isolation: Isolation) -> Reading:
-    """What a reader gets."""
+    """The reading of a reader that begins now."""
     options = ReadOptions(isolation=isolation)
     return await prepared_reading(cluster.nodes[0].pod, options, cluster.definition.format)
 
 
 def begin(cluster: Cluster, reading: Reading, **members: Any) -> RowScan:
-    """A scan of an index."""
+    """Begins a scan of an index."""
     asked = plan(cluster, **members)
     return open_scan(reading, asked, Piece(ZERO), NdjsonRows(codec(cluster), asked), Metrics())
 
 
 def rest_of(scan: RowScan, rows_max: int = 500) -> Found:
-    """What is left of it, in steps."""
+    """The remaining rows of a scan, read in steps."""
     rows = []
     while not scan.is_over:
         rows += [msgspec.json.decode(line) for line in scan.take(rows_max).data.splitlines()]
@@ -100,12 +100,12 @@ def rest_of(scan: RowScan, rows_max: int = 500) -> Found:
 async def ask(
     cluster: Cluster, isolation: Isolation = Isolation.READ_COMMITTED, **members: Any
 ) -> Found:
-    """All rows that an IndexQuery gives."""
+    """All rows that an IndexQuery returns."""
     return rest_of(begin(cluster, await reading_of(cluster, isolation), **members))
 
 
 def found_in(rows: dict[str, str], index: str, lower: str | None, upper: str | None) -> Found:
-    """What it has to give."""
+    """The rows that the IndexQuery must return."""
     entries = [
         (value if index == "by-value" else value[0], key, value)
         for key, value in rows.items()
@@ -122,7 +122,7 @@ def found_in(rows: dict[str, str], index: str, lower: str | None, upper: str | N
 
 @dataclass
 class Told:
-    """The dumb reference: committed rows, and those that are staged over them."""
+    """A simple reference: committed rows, and staged rows over them."""
 
     random: Random
     rows: dict[str, str] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Told:
     chunks: list[Any] = field(default_factory=list)
 
     def puts(self) -> list[Put]:
-        """Rows of a batch, some of them twice."""
+        """Rows of a batch; some keys come twice."""
         some = [self.random.choice(KEYS) for _ in range(self.random.randrange(1, 25))]
         return [
             Put(key, None if self.random.random() < 0.25 else self._value(), number)
@@ -142,7 +142,7 @@ class Told:
 
 
 def applied(rows: dict[str, str], puts: list[Put]) -> dict[str, str]:
-    """The rows after some puts."""
+    """The rows after these puts."""
     after = dict(rows)
     for put in puts:
         after.pop(put.key.decode(), None)
@@ -152,7 +152,7 @@ def applied(rows: dict[str, str], puts: list[Put]) -> dict[str, str]:
 
 
 async def check(cluster: Cluster, told: Told) -> None:
-    """Readers of both isolations find the rows by every index, in every order."""
+    """Readers of both isolations find the rows by every index, in both orders."""
     for isolation, rows in (
         (Isolation.READ_COMMITTED, told.rows),
         (Isolation.READ_UNCOMMITTED, told.staged if told.chunks else told.rows),
@@ -170,7 +170,7 @@ async def check(cluster: Cluster, told: Told) -> None:
 
 
 async def go_on(cluster: Cluster, told: Told) -> None:
-    """Something happens."""
+    """Performs a random step."""
     replica = only_replica(cluster)
     match told.random.randrange(8):
         case 0 | 1 | 2:
@@ -182,7 +182,8 @@ async def go_on(cluster: Cluster, told: Told) -> None:
         case 3 | 4 | 5:
             chunks, is_replacing = tuple(told.chunks), told.random.random() < 0.2
             if is_replacing and told.chunks:
-                return  # What replaces is seen beside what it replaces until it is committed.
+                # Staged rows that replace all rows are shown beside the old rows until the commit.
+                return
             await commit_chunks(
                 replica, chunks, batch=cluster.batch, position={}, replace=is_replacing
             )
@@ -210,7 +211,7 @@ async def test_index_and_rows_are_one_whatever_happens(seed: int, cluster: Clust
 
 
 async def put(cluster: Cluster, rows: dict[str, str | None], *, replace: bool = False) -> None:
-    """One batch."""
+    """Writes one batch."""
     puts = [Put(k.encode(), None if v is None else v.encode(), 1) for k, v in rows.items()]
     replica, batch = only_replica(cluster), cluster.batch
     await commit_rows(replica, puts, batch=batch, position={}, replace=replace)
@@ -261,7 +262,7 @@ async def test_a_cursor_goes_on_behind_the_last_row(cluster: Cluster) -> None:
 
 
 async def restart(cluster: Cluster, extensions: Extensions) -> None:
-    """The pod's process with other packages."""
+    """Restarts the pod's process with other packages."""
     await cluster.stop_pod(0)
     cluster.extensions = extensions
     await cluster.start_pod(0)
@@ -282,7 +283,7 @@ async def test_another_version_makes_the_index_anew(cluster: Cluster) -> None:
     assert len([name for name in names if name.startswith("index-")]) == 1
     await put(cluster, {"k0007": "0008"})
     assert len(await ask(cluster, index="by-first", lower="7", upper="7")) == 122
-    # And back: nothing of the first version's rows is relied on.
+    # Back to the first version, whose index rows must not be used again.
     await restart(cluster, BY_VALUE)
     await wait_until_async(lambda: only_replica(cluster).view is not None)
     assert await ask(cluster, index="by-value", lower="0007", upper="0008") == [
@@ -329,11 +330,11 @@ async def test_a_version_that_fails_at_a_row_says_so_and_goes_on_when_it_is_mend
     check_index(view, cluster.nodes[0].pod.indexing)
 
 
-# --- What fails
+# --- Failures
 
 
 def failing_at(value: str) -> Extensions:
-    """The same version, with a fault."""
+    """The type with the same version, and a bug."""
 
     def make(options: Any, store: Any) -> ByValue:
         return ByValue({"fails_at": value}, store)
@@ -359,7 +360,7 @@ async def test_a_type_that_fails_at_a_commit_stops_its_partition_and_loses_nothi
     (report,) = cluster.nodes[0].pod.report().replicas
     assert report.state == "failed"
     assert "no luck with bad" in str(report.detail)
-    # The package is not mended: what a whole commit has left is still read.
+    # The package still has the bug; rows of whole commits are still readable.
     await restart(cluster, failing_at("bad"))
     assert only_replica(cluster).failure is not None
     if rows == 1:

@@ -1,7 +1,7 @@
-"""Where rows of windows and sessions are looked for, against what Kafka Streams 4.3.0 does.
+"""Bounds of scans of windows and sessions, compared with Kafka Streams 4.3.0.
 
-For one key the bounds are Kafka's bytes. For a range of keys Kafka's lower one is ours, and its
-upper one lies before rows that are asked for, where one key begins another: ours never does.
+For one key the bounds are Kafka's bytes. For a range of keys the lower bound is Kafka's. Kafka's
+upper bound misses rows of the range if one key is a prefix of another key; ours does not.
 """
 
 import json
@@ -80,7 +80,7 @@ def test_the_windows_of_a_key_begin_where_kafkas_do(given: dict[str, Any], lower
 def test_the_windows_of_a_key_end_where_kafkas_do(given: dict[str, Any], upper: bytes) -> None:
     key = key_of(given)
     plan = windows((key, key), last=given["to"])
-    if given["to"] < 0:  # Kafka's bound is then open above; its filter lets nothing through.
+    if given["to"] < 0:  # Kafka's bound is then open above; its filter drops every row.
         assert row_bounds(plan, TIME_MAX) is None
         assert not make_filter(plan)(encode_window_key(key, 0))
     else:
@@ -129,7 +129,7 @@ def test_a_range_of_sessions_ends_nowhere_before_kafkas(
 
 
 def test_the_row_that_kafkas_upper_bound_misses_lies_within_ours() -> None:
-    # "a" begins "a\x00": Kafka's bound for keys up to "a\x00" is 6100 | 07d0 | 7fffffff.
+    # "a" is a prefix of "a\x00": Kafka's bound for keys up to "a\x00" is 6100 | 07d0 | 7fffffff.
     row = encode_window_key(b"a", 2000)
     kafkas = b"a\x00" + (2000).to_bytes(8, "big") + b"\x7f\xff\xff\xff"
     upper = bounds(windows((b"a", b"a\x00"), last=2000))[1]
@@ -137,7 +137,7 @@ def test_the_row_that_kafkas_upper_bound_misses_lies_within_ours() -> None:
     assert kafkas < row < upper
 
 
-# --- Every row that is asked for lies between the bounds, and no other passes the filter.
+# --- Every row of the answer lies between the bounds, and no other row passes the filter.
 
 KEYS = st.binary(max_size=4).map(
     lambda raw: bytes(b"\x00\x01\x61\x7f\xff"[byte % 5] for byte in raw)

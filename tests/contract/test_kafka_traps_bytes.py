@@ -1,4 +1,4 @@
-"""The traps of Kafka Streams that lie in bytes, keys and positions, one rule a test."""
+"""The traps of Kafka Streams in bytes, keys and positions, one rule for each test."""
 
 from itertools import product
 
@@ -102,7 +102,8 @@ def test_trap_17_a_list_that_ends_in_an_empty_item_is_read(name: str, empty: str
 
 
 def test_trap_20_headers_and_value_are_given_together() -> None:
-    # Kafka's serializer may add a header while it writes the value; here both are known before.
+    # Kafka's serializer may add a header while it writes the value; here the headers are known
+    # before.
     encode = encoder_of(Format.TimestampedWithHeaders)
     assert encode(b"hello", 1000, (("schema", b"1"),)) == bytes.fromhex(
         "14020c736368656d61023100000000000003e868656c6c6f"
@@ -116,7 +117,7 @@ def test_trap_24_a_bare_value_among_rows_with_headers_is_refused() -> None:
 
 
 def test_trap_24_a_bare_number_among_rows_with_headers_is_refused_by_its_serde() -> None:
-    # Its first byte says "no headers": the row alone cannot tell, the type can.
+    # Its first byte means "no headers": only the type tells headers from a value.
     serde = serde_of("int64")
     value = decode_value(Format.PlainWithHeaders, serde.encode(7))
     with pytest.raises(MalformedBytesError):

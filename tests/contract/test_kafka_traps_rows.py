@@ -1,4 +1,4 @@
-"""The traps of Kafka Streams that lie in rows of two families, one rule a test."""
+"""The traps of Kafka Streams in rows of two families, one rule for each test."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path

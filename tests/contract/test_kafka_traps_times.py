@@ -1,6 +1,6 @@
-"""The traps of Kafka Streams that lie in windows, sessions and retention, one rule a test.
+"""The traps of Kafka Streams in windows, sessions and retention, one rule for each test.
 
-Numbers are those of the reference: retention ten minutes, so segments of five.
+The numbers are Kafka's: a retention of ten minutes, so segments of five minutes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -46,7 +46,7 @@ def window(start: int, value: str | None = "v", key: str = "a") -> Put:
 
 
 def rows(cluster: Cluster) -> dict[bytes, str]:
-    """What readers see, by row key."""
+    """The rows that readers see, by row key."""
     view = cluster.active(0).view
     assert view is not None
     return {key: decode_value(view.format, row).decode() for key, row in view.snapshot.scan()}
@@ -57,7 +57,7 @@ def starts(cluster: Cluster) -> list[int]:
 
 
 def on_disk(replica: Replica) -> list[bytes]:
-    """Every row key of every family, hidden or not."""
+    """Every row key in every family, also of rows that retention hides."""
     families = sorted(one for one in replica.engine.families() if one.startswith("rows-"))
     return [key for family in families for key, _ in replica.engine.scan(family)]
 

@@ -1,4 +1,4 @@
-"""Every byte vector made by running Kafka Streams 4.3.0, both ways, for the layouts we share."""
+"""Byte vectors that Kafka Streams 4.3.0 made, both ways, for the layouts that are Kafka's."""
 
 import json
 import struct
@@ -23,7 +23,7 @@ from qss_core.varint import decode_varint, encode_varint
 from qss_testing.reference.kafka_vectors import VECTORS, Vector
 from qss_testing.row_bytes import encode_row
 
-# Keys of windows and sessions are in test_kafka_vectors_times, versions in test_kafka_versions.
+# test_kafka_vectors_times has the keys of windows and sessions, test_kafka_versions the versions.
 COVERED_ELSEWHERE = frozenset(
     {
         "session_bound_fixed_lower",
@@ -92,7 +92,7 @@ def headers_of(vector: Vector) -> Headers:
 
 
 def typed(serde_name: str, given: Any) -> Any:
-    """The Python value of what a vector gives for one value of a type."""
+    """The Python value for a value of this type in a vector."""
     if given is None:
         return None
     if serde_name == "bytes":
@@ -156,7 +156,7 @@ def check_murmur2(vector: Vector) -> None:
 
 def check_value(serde_name: str, value: Any, data_hex: str | None) -> None:
     if value is None or data_hex is None:
-        # A null is the absence of a value: no serde of ours meets it.
+        # A null is the absence of a value: no serde gets it.
         assert value is None
         assert data_hex is None
         return
@@ -164,7 +164,8 @@ def check_value(serde_name: str, value: Any, data_hex: str | None) -> None:
     data = bytes.fromhex(data_hex)
     assert serde.encode(value) == data
     decoded = serde.decode(data)
-    assert repr(decoded) == repr(value)  # NaN equals itself here, and -0.0 is not 0.0.
+    # The text of NaN equals itself, and that of -0.0 differs from 0.0.
+    assert repr(decoded) == repr(value)
     assert serde.encode(serde.from_json(serde.to_json(decoded))) == data
     assert serde.encode(serde.from_json(json.loads(serde.json_bytes(data)))) == data
     assert serde.key_from_text(serde.key_to_text(data)) == data

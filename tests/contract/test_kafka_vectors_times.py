@@ -61,7 +61,7 @@ def check(
 
 
 def bound(vector: Vector) -> bytes:
-    """The bound that Kafka's scan has for what the vector asks for."""
+    """The bound of Kafka's scan for the request of this vector."""
     key, given = key_of(vector), vector["input"]
     _, _, what, side = vector["kind"].split("_")
     end = LOWER if side == "lower" else UPPER

@@ -1,4 +1,4 @@
-"""Versioned stores beside Kafka's: its vectors, its traps, and where it is wrong and we are not."""
+"""Versioned stores compared with Kafka's: vectors, traps, and cases in which Kafka is wrong."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -62,7 +62,7 @@ def test_kafkas_layouts_are_read_and_written_byte_for_byte(vector: Vector) -> No
 
 
 def test_a_gap_after_a_tombstone_is_a_second_tombstone_unless_the_first_is_alone() -> None:
-    """As RocksDBVersionedStoreSegmentValueFormatter inserts them."""
+    """RocksDBVersionedStoreSegmentValueFormatter inserts them in this way."""
     after_a_value = [Version(b"a", 1, 5), Version(None, 5, 8), Version(b"b", 10, 12)]
     tombstone = Version(None, 8, 10)
     assert decode_segment(encode_segment(after_a_value)) == [

@@ -1,4 +1,4 @@
-"""Rows change their format while they are read and written: every pair of a type, every engine."""
+"""Rows change their format while readers and writers work: every pair of formats, every engine."""
 
 from collections.abc import Awaitable, Callable
 from itertools import permutations
@@ -49,11 +49,11 @@ PAIRS = [
     for old, new in permutations(formats_of(members["type"]), 2)
 ]
 KEYS = [f"key-{number:02}".encode() for number in range(30)]
-TIMES = [0, 5 * HOUR, 13 * HOUR, 20 * HOUR]  # In segments of twelve hours.
+TIMES = [0, 5 * HOUR, 13 * HOUR, 20 * HOUR]  # The segments have twelve hours.
 
 
 class Told:
-    """One partition, its model, and what happens to both."""
+    """One partition, its model, and the steps that change both."""
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self.cluster = cluster
@@ -62,7 +62,7 @@ class Told:
         self.puts = 0
 
     async def write(self) -> None:
-        """A batch: most rows are put, some deleted, some twice."""
+        """Commits a batch: most rows are put, some deleted, some put twice."""
         rows = [self._row(self.random.choice(KEYS)) for _ in range(self.random.randrange(1, 25))]
         duplicates = self.cluster.definition.retain_duplicates
         for row in rows:
@@ -94,7 +94,7 @@ class Told:
         return row.key
 
     async def change(self, target: str) -> None:
-        """Another format; the state stays the one that it was."""
+        """Changes the format; the rows that readers see stay the same."""
         before = self._state()
         await change_format(self.cluster, target)
         if target != self.model.format:
@@ -102,7 +102,7 @@ class Told:
         assert self._state() == before
 
     async def move(self) -> None:
-        """One step; it changes no answer."""
+        """Moves one step of rows; no answer changes."""
         replica = only_replica(self.cluster)
         before, rows = self._state(), list(shown(replica).snapshot.scan())
         held = shown(replica).snapshot.scan(reverse=True)
@@ -113,7 +113,7 @@ class Told:
         assert ([first, *held] if first else []) == rows[::-1], "a scan keeps what it began with"
 
     async def restart(self) -> None:
-        """The pod's process ends, and begins again."""
+        """Ends the pod's process and starts it again."""
         before = self._state()
         await self.cluster.stop_pod(0)
         await self.cluster.start_pod(0)
@@ -187,7 +187,7 @@ async def test_a_family_is_dropped_when_it_is_empty_and_progress_is_told(make: M
 async def test_there_and_back_and_there_again_finds_what_was_written_in_between(
     restarts: bool, make: Make
 ) -> None:
-    """How far the first way came says nothing about the second one."""
+    """The marks of progress of the first migration must not count for the second."""
     cluster = await make()
     await commit_rows(only_replica(cluster), rows_of(450), batch=0, position={})
     for batch, target in enumerate(["Plain", "Timestamped", "Plain"], start=1):
@@ -221,7 +221,7 @@ async def test_a_scan_keeps_its_state_whole_while_rows_move_under_it(make: Make)
 async def test_a_scan_while_an_emptied_family_goes_finds_every_row_once(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows have moved, readers are still on the state before, and a scan of it has begun."""
+    """Rows have moved; a scan of the state before has begun."""
     cluster = await make()
     replica = only_replica(cluster)
     await commit_rows(replica, rows_of(300), batch=0, position={})
@@ -266,7 +266,7 @@ async def test_a_row_that_no_format_reads_stops_nothing_but_itself(make: Make) -
 async def test_a_restart_in_another_format_than_the_one_on_disk_finds_every_row(
     make: Make, tmp_path: Path
 ) -> None:
-    """The pod was told of the format, kept it, and ended before it did anything."""
+    """The pod kept the new format on its volume, and ended before it did anything else."""
     cluster = await make()
     await commit_rows(only_replica(cluster), rows_of(30), batch=0, position={})
     before = [(key, row[8:]) for key, row in shown(only_replica(cluster)).snapshot.scan()]
@@ -321,14 +321,14 @@ async def test_a_family_that_rows_come_back_to_is_rid_of_what_was_deleted_there(
     await replica.migration.compact()
     assert list(shown(replica).snapshot.scan()) == before
     if isinstance(replica.engine, RocksDbEngine):
-        # Its estimate takes what was deleted and is still there from what is there.
+        # The engine's estimate subtracts deleted rows that are still on disk.
         assert replica.engine.approximate_count("rows-Timestamped-0") == 250
     await move_all(replica)
     assert [key for key, _ in shown(replica).snapshot.scan()] == [key for key, _ in before]
 
 
 async def test_a_moved_family_is_not_walked_over_again(tmp_path: Path) -> None:
-    """What was deleted at its start would have to be passed by each scan."""
+    """Each scan would otherwise have to pass the rows that were deleted at the family's start."""
     scanned: list[bytes | None] = []
 
     class Watched(MemoryEngine):

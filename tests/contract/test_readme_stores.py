@@ -1,4 +1,4 @@
-"""What the READMEs and pages show of stores is what `qss up` takes, and says."""
+"""`qss up` takes the stores that READMEs and pages show, and prints what the pages show."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Resources that the CRD refuses, each with the reason, and resources that it takes.
+"""Resources that the CRD refuses, each with the reason, and resources that it accepts.
 
-`expect` of a bad one: `field`, the path of the refused field; `rule`, the whole message of the CEL
-rule, where one refuses it; `says`, what our own message must contain besides.
+The `expect` of a refused resource has `field`, the path of the refused field; `rule`, the whole
+message if a CEL rule refuses it; and `says`, which our own message must contain.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Snapshots over segments, on every engine: one order, one moment, nothing that retention hides."""
+"""Snapshots over segments, on every engine: rows in order, of one state, without expired rows."""
 
 from collections.abc import Iterator
 from itertools import product, zip_longest

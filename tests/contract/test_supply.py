@@ -1,4 +1,4 @@
-"""What images and tools are made of: bases by digest, packages by version and hash. No network."""
+"""Images and tools are pinned: bases by digest, packages by version and hash. Needs no network."""
 
 import re
 import tomllib
@@ -28,18 +28,18 @@ _PINNED = re.compile(r"[A-Za-z0-9._-]+==[^\s;]+( ; [^\\]+)?( --hash=sha256:[0-9a
 
 
 def instructions(path: Path) -> list[str]:
-    """The lines, with those that go on put together."""
+    """The lines of a Dockerfile, with continued lines joined."""
     return path.read_text().replace("\\\n", " ").splitlines()
 
 
 def entries(lock: Path) -> list[str]:
-    """What a lock says of each package; of one that differs by platform several times."""
+    """The entries of a lock file by package; a package that differs by platform has several."""
     lines = [" ".join(line.split()) for line in instructions(lock)]
     return [line for line in lines if line]
 
 
 def pin(line: str) -> tuple[str, str]:
-    """Name and version, and the hashes, without the platforms that want the package."""
+    """Name, version and hashes, without the conditions of a platform."""
     package, _, hashes = line.partition(" --hash=")
     return package.partition(" ;")[0], hashes
 
@@ -51,7 +51,7 @@ def wanted(extra: str) -> list[Requirement]:
 
 
 def packages_of(requirements: list[Requirement]) -> Iterator[str]:
-    """All packages that come with these, here, by what the installed ones say of themselves."""
+    """All packages that these need here, by the metadata of the installed packages."""
     seen: set[tuple[str, str]] = set()
     left = [(one, extra) for one in requirements for extra in ("", *one.extras)]
     while left:
@@ -90,7 +90,7 @@ def test_whatever_is_installed_has_its_hash_checked(path: Path) -> None:
         for part in line.split("&&")
         if "pip install" in part and not part.lstrip().startswith("#")
     ]
-    own = "--no-deps --editable ."  # The tree itself, by a tool whose hash is checked.
+    own = "--no-deps --editable ."  # The project itself, installed by a tool whose hash is checked.
     unchecked = [
         one
         for one in installs
@@ -98,7 +98,7 @@ def test_whatever_is_installed_has_its_hash_checked(path: Path) -> None:
         and not (one.endswith(own) and "--build-constraints .ci/build.lock" in one)
     ]
     assert unchecked == []
-    # What comes as sources is built by tools that were checked, too.
+    # Packages that come as sources are built by tools whose hashes are checked, too.
     assert [one for one in installs if "uv pip" in one and "--build-constraints" not in one] == []
 
 

@@ -1,4 +1,4 @@
-"""A Versioned partition holds what its puts say, in whatever order they came, on every engine."""
+"""A Versioned partition has the same rows in whatever order its puts came, on every engine."""
 
 from collections.abc import Awaitable, Callable
 from random import Random  # noqa: TID251 the seed is the test's id.
@@ -18,7 +18,7 @@ MINUTE = 60_000
 RETENTION = 10 * MINUTE
 STORE = {**VERSIONED, "history_retention_ms": RETENTION}
 WALL = 1_700_000_000_000
-# Keys that begin one another, with bytes between that times have too.
+# Some keys are prefixes of others; the next byte may also occur in times.
 KEYS = [b"a", b"a\x00", b"a\x00\x00\x00\x00\x00\x01", b"aa", b"b"]
 Make = Callable[..., Awaitable[Cluster]]
 

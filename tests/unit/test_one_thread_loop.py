@@ -1,4 +1,4 @@
-"""The event loop of simulations, which has no other threads."""
+"""The event loop of simulations has no other threads."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Every mend that can be taken back is still where its plant says."""
+"""Every fix that `make planted` takes out is still where its plant says."""
 
 from pathlib import Path
 

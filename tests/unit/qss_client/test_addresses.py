@@ -1,4 +1,4 @@
-"""Where a store is looked for."""
+"""The places in which a client looks for a store."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ A, B, C = "http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3"
 
 
 def published(directory: Path, text: str) -> Path:
-    """A state directory whose store `words` has this status."""
+    """A state directory in which the store `words` has this status."""
     (directory / "words").mkdir(parents=True)
     (directory / "words" / "status.yaml").write_text(text)
     return directory

@@ -1,4 +1,4 @@
-"""What it costs to begin: a command line is started for each question."""
+"""The modules that a command imports: a user starts a new process for each command."""
 
 import subprocess
 import sys

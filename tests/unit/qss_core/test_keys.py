@@ -1,4 +1,4 @@
-"""Where the keys of a prefix end."""
+"""The end of the range of keys with a prefix."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Text as Java has it, and base64url."""
+"""Decoding of UTF-8 as in Java, and base64url."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ def test_two_halves_of_a_pair_are_written_as_one_character() -> None:
         (b"a\xffb", "a\ufffdb"),
         (b"\xe6\x97", "\ufffd"),
         (b"\xc0\x80", "\ufffd\ufffd"),
-        # As OpenJDK 25's `new String(bytes, UTF_8)` reads them.
+        # OpenJDK 25's `new String(bytes, UTF_8)` decodes them in this way.
         (b"\xed\xa0\x80", "\ufffd"),
         (b"\xed\xa0A", "\ufffdA"),
         (b"\xed\xbf", "\ufffd"),

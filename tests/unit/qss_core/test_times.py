@@ -1,4 +1,4 @@
-"""Times as they are written and shown."""
+"""Times as text: parsing and printing."""
 
 import pytest
 

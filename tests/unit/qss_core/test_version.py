@@ -1,4 +1,4 @@
-"""One version, in the package and in the chart."""
+"""The package and the chart have the same version."""
 
 import tomllib
 from pathlib import Path

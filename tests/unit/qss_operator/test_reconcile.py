@@ -1,4 +1,4 @@
-"""The loop of one store over fake ports: what it writes, when, and what it survives."""
+"""Rounds of one store over fake ports: their writes, their times, and failures."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise

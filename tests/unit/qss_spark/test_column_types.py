@@ -1,4 +1,4 @@
-"""What is said of a column whose type or value the store does not take."""
+"""Messages about columns whose type or value the store does not take."""
 
 import pyarrow as pa
 import pytest

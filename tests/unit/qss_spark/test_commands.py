@@ -1,4 +1,4 @@
-"""What the package costs who does not write with it."""
+"""The commands of `qss` load no Spark."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The flights come as one file a day, all of them, in order, also after a cut."""
+"""The flights come as one file a day, complete and in order, also after an interruption."""
 
 import csv
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the jobs over the flights are told, before any Spark is started."""
+"""The arguments of the jobs over the flights, checked before Spark starts."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Which Java is taken: one that is new enough and runs, wherever it is."""
+"""The choice of Java: new enough and working, wherever it is."""
 
 import subprocess
 from pathlib import Path
@@ -16,7 +16,7 @@ from qss_spark.java import (
 
 
 def fake_java(home: Path, version: str, code: int = 0) -> Path:
-    """A java that only says its version, as they do: on standard error."""
+    """A java that only prints its version, on standard error like a real one."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(

@@ -1,4 +1,4 @@
-"""Rows become a store's bytes exactly as its serdes write them, only many at a time."""
+"""Many rows at once become the bytes that the store's serdes write for each row."""
 
 import json
 import math
@@ -44,7 +44,7 @@ MAP = pa.map_(pa.string(), pa.decimal128(10, 2))
 
 
 def one_by_one(serde: str, values: list[Any]) -> list[bytes | None]:
-    """What the serde itself writes."""
+    """The bytes that the serde writes for each value."""
     known = serde_of(serde)
 
     def encoded(value: Any) -> bytes:
@@ -100,7 +100,7 @@ def test_a_nested_column_becomes_json() -> None:
 
 
 def test_a_map_becomes_an_object_and_a_decimal_a_number() -> None:
-    """As Spark's `to_json` writes them for a StoreSink."""
+    """Spark's `to_json` writes them in the same way for a StoreSink."""
     maps = pa.array([[("a", 1), ("b", None)], []], pa.map_(pa.string(), pa.int64()))
     assert serialize(maps, "json").to_pylist() == [b'{"a":1,"b":null}', b"{}"]
     inside = pa.array([{"m": [("a", Decimal("1.50"))]}], pa.struct([("m", MAP)]))

@@ -1,4 +1,4 @@
-"""Chunks of windows and sessions: the columns that the store wants, and times that exist."""
+"""Chunks of windows and sessions: their columns and times are checked."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def chunk(values: list[bytes | None] | None = None, **times: Any) -> bytes:
 
 
 def nullable_slice(rows: pa.Table) -> bytes:
-    """A slice as a writer of another language might make it: its columns may all be null."""
+    """A slice whose columns may all be null, as a writer in another language might make it."""
     schema = rows.schema.with_metadata({b"partition": b"0"})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:

@@ -1,4 +1,4 @@
-"""Chunks: whole or refused."""
+"""A chunk is decoded completely or refused."""
 
 import struct
 

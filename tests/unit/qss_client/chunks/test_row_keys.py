@@ -1,4 +1,4 @@
-"""Row keys of a batch are those that are made one by one."""
+"""The row keys of a batch are equal to row keys that are encoded one by one."""
 
 import pyarrow as pa
 from hypothesis import given

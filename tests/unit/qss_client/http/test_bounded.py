@@ -1,4 +1,4 @@
-"""A body is read up to its limit, and no further."""
+"""A client reads a body up to its limit, and no further."""
 
 from collections.abc import AsyncIterator
 
@@ -9,7 +9,7 @@ from qss_core.errors import OverloadedError, TooLargeError
 
 
 class Body:
-    """Parts of a body, and how many of them were asked for."""
+    """The parts of a body, and the number of parts that were read."""
 
     def __init__(self, *parts: bytes) -> None:
         self.parts = parts

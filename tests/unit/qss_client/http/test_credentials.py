@@ -1,4 +1,4 @@
-"""What a client shows: tokens, files of tokens, and what it does after a 401."""
+"""The tokens and token files of a client, and its second try after a 401."""
 
 import os
 from pathlib import Path

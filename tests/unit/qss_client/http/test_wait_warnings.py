@@ -1,4 +1,4 @@
-"""When a wait for an answer is told."""
+"""The times at which a client warns that it waits for an answer."""
 
 from qss_client.http.wait_warnings import TELL_AGAIN_S, WaitWarnings, WarnedWait
 

@@ -1,4 +1,4 @@
-"""Stores reached by `kubectl`, which a script of the test stands in for."""
+"""Stores that a client reaches by `kubectl`; here a script plays kubectl."""
 
 import os
 import stat
@@ -181,7 +181,7 @@ def test_a_machine_without_kubectl_is_told(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_forward_ends_with_its_program_however_that_ends(kubectl: Path, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
-    # Silent, so that no broken pipe tells it.
+    # It prints nothing later, so no broken pipe ends it when the program has died.
     ready = "echo 'Forwarding from 127.0.0.1:40123 -> 8080'"
     write(kubectl, forward=f"echo $$ > {pid_file}; {ready}; exec sleep 600")
     command = [sys.executable, "-c", HOLDS]
@@ -194,7 +194,7 @@ def test_a_forward_ends_with_its_program_however_that_ends(kubectl: Path, tmp_pa
 
 
 def is_running(pid: int) -> bool:
-    """A process that nobody has waited for yet has ended too."""
+    """A zombie process has ended, too."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

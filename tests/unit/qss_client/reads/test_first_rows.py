@@ -1,4 +1,4 @@
-"""One window or session whose key cannot stand in a path: pages are read until it is there."""
+"""A window or session whose key cannot be in a path: the client reads pages until it finds it."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ def answer(rows: list[dict[str, Any]], cursor: str | None) -> HttpAnswer:
 
 
 def read(exchange: operations.Exchange[Any], *pages: HttpAnswer) -> tuple[list[str | None], Any]:
-    """The cursors that were asked with, and what came of it."""
+    """The cursors of the requests, and the result."""
     requests = [next(exchange), *(exchange.send(page) for page in pages[:-1])]
     cursors = [request.parameters.get("cursor") for request in requests]
     with pytest.raises(StopIteration) as end:

@@ -1,4 +1,4 @@
-"""How the JSON of an answer becomes values."""
+"""The Python values for the JSON of an answer."""
 
 from decimal import Decimal
 from typing import Any
@@ -47,7 +47,7 @@ def test_raw_results_of_queries_are_rows_counts_or_bytes(text: bytes, result: An
 
 
 def plain(value: Any) -> Any:
-    """With bytes for Raw, which compares by identity."""
+    """The value with bytes in place of Raw, which compares by identity."""
     if isinstance(value, msgspec.Raw):
         return bytes(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Rows of several partitions in one order of keys."""
+"""Rows of several partitions are merged in the order of keys."""
 
 from typing import Any
 

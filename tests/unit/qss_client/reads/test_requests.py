@@ -1,4 +1,4 @@
-"""What a client sends, as values."""
+"""The requests of a client, as values."""
 
 import json
 import math

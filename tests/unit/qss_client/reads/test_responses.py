@@ -1,4 +1,4 @@
-"""What a client makes of a store's answers."""
+"""How a client interprets a store's answers."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ GONE = UnreachableError("no replica answered")
 
 
 def result(*parts: Any) -> StateQueryResult:
-    """A result whose partitions have these results or failures."""
+    """A result with these results or failures of partitions."""
     return StateQueryResult(
         {
             number: PartitionResult(number, failure=one)
@@ -105,7 +105,7 @@ def test_a_part_is_taken_for_the_whole_only_where_it_was_asked_for() -> None:
 
 
 def test_an_answer_that_was_cut_short_is_no_answer_to_what_was_asked() -> None:
-    """By the bytes that an answer may have, or by its deadline."""
+    """An answer is cut at its limit of bytes, or at its deadline."""
     body = b'{"partitionResults":{"0":{"result":[{"key":"a"}],"end":false}},"cursor":"c"}'
     cut = read_query_answer(body, limit=2)
     assert (cut.is_cut, cut.row_count) == (True, 1)

@@ -1,4 +1,4 @@
-"""What a client does after a failure."""
+"""A client's next step after a failure."""
 
 import pytest
 
@@ -23,7 +23,7 @@ TINY = RetryLimits(deadline_s=0.0)
 
 
 def waits(error: StoreError, jitter: float) -> list[float]:
-    """The waits after the first failures."""
+    """The pauses after the first failures."""
     again = [after_failure(error, attempt, 0.0, jitter, LIMITS) for attempt in range(6)]
     return [round(one.wait_s, 6) for one in again if one is not None]
 

@@ -1,4 +1,4 @@
-"""What a client asks of windows and sessions, as values."""
+"""A client's requests for windows and sessions, as values."""
 
 from typing import Any
 

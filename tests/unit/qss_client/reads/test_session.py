@@ -1,4 +1,4 @@
-"""What a client remembers: routes, and the newest position, which bounds what it asks next."""
+"""A client keeps routes and the newest position, which bounds its next reads."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ ASKED = Position.of({"in": {0: 9, 1: 3}, "other": {0: 1}})
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> PodCluster:
-    """Never started: only its addresses are of interest."""
+    """A cluster that is never started; the tests use its addresses only."""
     return PodCluster(tmp_path, pods=3, partitions=6)
 
 

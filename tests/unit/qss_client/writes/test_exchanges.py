@@ -1,4 +1,4 @@
-"""What the coordinator is asked for: each test is the shell, and answers as it likes."""
+"""An exchange with the coordinator, step by step; the test gives the answers."""
 
 from collections.abc import Callable
 from dataclasses import replace

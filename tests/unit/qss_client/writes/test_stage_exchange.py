@@ -1,4 +1,4 @@
-"""How slices reach the logs of partitions: each test is the shell, and answers as it likes."""
+"""The exchange that stages slices, step by step; the test gives the answers."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -37,7 +37,7 @@ from qss_testing.writers.exchange_steps import (
 
 
 def taken(*slices: Slice, refused: Mapping[int, StoreError] | None = None) -> HttpAnswer:
-    """A pod's answer to a chunk: slices in its log, and failures by partition."""
+    """A pod's answer to a chunk: the logged slices, and failures by partition."""
     results = {str(one.partition): SliceResult(checksum=one.checksum) for one in slices}
     for partition, error in (refused or {}).items():
         results[str(partition)] = SliceResult(failure=problem_of(error))
@@ -110,7 +110,7 @@ def test_slices_go_again_to_their_actives_of_the_refreshed_routes() -> None:
     after(exchange, REFRESH)
     one = asked(after(exchange, answer(metadata(0, 2, 1))))
     assert chunk_of(one) == ("pod-0", "1000001.t.0", b"[rows of 0]")
-    other = asked(after(exchange, LOST))  # The other pod is asked before the pause.
+    other = asked(after(exchange, LOST))  # The exchange asks the other pod before it pauses.
     assert chunk_of(other) == ("pod-2", "1000001.t.0", b"[rows of 1]")
     assert paused(after(exchange, taken(rows(1)))) is LOST
     assert after(exchange, AT_ONCE) == one

@@ -1,4 +1,4 @@
-"""What a writer is told before anybody is asked."""
+"""A writer refuses bad arguments before it sends a request."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from qss_client.writes.batch import WRITE_LIMITS, discover
 from qss_core.errors import MalformedRequestError
 
-NOBODY: Any = None  # Where a request would be sent.
+NOBODY: Any = None  # In place of the target of requests, which these tests never send.
 
 
 @pytest.mark.parametrize("url", ["", "words:8081", "ftp://words"])

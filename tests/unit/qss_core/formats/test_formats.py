@@ -37,7 +37,7 @@ RECORDS = st.builds(
 
 
 def kept(record: Record, row_format: Format) -> Record:
-    """What a format keeps of a record."""
+    """The members of a record that a format keeps."""
     return Record(
         record.value,
         record.timestamp if row_format in WITH_TIMESTAMP else None,
@@ -69,7 +69,7 @@ def test_a_conversion_is_the_same_as_decoding_and_encoding(
 @pytest.mark.parametrize(
     ("source", "target", "row", "converted"),
     [
-        # KIP-1300's own conversions, which no release of Kafka has yet.
+        # The conversions of KIP-1300, which no release of Kafka has yet.
         (Format.Plain, Format.PlainWithHeaders, "68656c6c6f", "0068656c6c6f"),
         (Format.Timestamped, Format.PlainWithHeaders, "00000000000003e868656c", "0068656c"),
         (

@@ -1,4 +1,4 @@
-"""IQv2's request and answer as JSON."""
+"""Requests and answers of IQv2 as JSON."""
 
 import msgspec
 import pytest

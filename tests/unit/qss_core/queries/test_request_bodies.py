@@ -1,4 +1,4 @@
-"""A member that is given twice is refused, wherever it stands."""
+"""A body in which a member comes twice is refused, at any depth."""
 
 import pytest
 

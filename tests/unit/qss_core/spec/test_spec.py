@@ -1,4 +1,4 @@
-"""The spec's model, and that it cannot drift from the CRD file."""
+"""The model of the spec equals the CRD file."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def crd_spec_schema() -> dict[str, Any]:
 
 
 def filled(schema: dict[str, Any]) -> Any:
-    """The default of a schema with the defaults of its members, None where there is none."""
+    """The default of a schema with the defaults of its members; None if there is none."""
     if "default" not in schema:
         return None
     if schema["default"] != {} or "properties" not in schema:
@@ -58,7 +58,7 @@ def filled(schema: dict[str, Any]) -> Any:
 
 
 def comparable(default: Any) -> Any:
-    """A default without the members that are absent; an empty map or list is an absent one."""
+    """A default without absent members; an empty map or list counts as absent."""
     if isinstance(default, dict):
         members = {name: comparable(value) for name, value in default.items()}
         return {name: value for name, value in members.items() if value is not None} or None
@@ -66,10 +66,10 @@ def comparable(default: Any) -> Any:
 
 
 def crd_shape(schema: dict[str, Any], path: str = "spec") -> dict[str, Any]:
-    """Everything about a CRD schema that the model has as well, by field path."""
+    """Everything in a CRD schema that the model has as well, by field path."""
     bounds = {name: schema[name] for name in BOUNDS if name in schema}
     for rule in schema.get("x-kubernetes-validations", ()):
-        # A rule, so that its message says what is wrong and not only what does not match.
+        # It is a CEL rule, so that its message says what is wrong.
         if found := FORM.fullmatch(rule["rule"]):
             bounds["pattern"] = found[1]
     if schema.get("x-kubernetes-int-or-string"):
@@ -91,7 +91,7 @@ def crd_shape(schema: dict[str, Any], path: str = "spec") -> dict[str, Any]:
 
 
 def model_shape(schema: dict[str, Any], types: dict[str, Any], path: str = "spec") -> Any:
-    """The same of the model's JSON schema."""
+    """The same shape from the model's JSON schema."""
     default = comparable(schema.get("default"))
     schema = {**resolved(schema, types)}
     shape = {
@@ -111,7 +111,7 @@ def model_shape(schema: dict[str, Any], types: dict[str, Any], path: str = "spec
 
 
 def resolved(schema: dict[str, Any], types: dict[str, Any]) -> dict[str, Any]:
-    """The schema behind references and optional members; its type is always given."""
+    """The schema behind references and optional members; it always has a type."""
     if "$ref" in schema:
         return resolved(types[schema["$ref"].rpartition("/")[2]], types)
     if "anyOf" in schema:

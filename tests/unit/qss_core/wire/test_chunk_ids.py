@@ -1,4 +1,4 @@
-"""What a chunk id says of the task attempt that staged it."""
+"""A chunk id names the task attempt that staged the chunk."""
 
 import pytest
 

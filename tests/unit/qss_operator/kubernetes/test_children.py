@@ -1,4 +1,4 @@
-"""The objects of a store, as they are applied."""
+"""The objects of a store, as the operator applies them."""
 
 from typing import Any
 
@@ -177,7 +177,7 @@ def test_no_second_pod_may_go_while_a_partition_is_not_served() -> None:
 
 
 def peers_of(access: AccessSpec, defaults: PodDefaults = DEFAULTS) -> dict[int, Any]:
-    """Who reaches each port."""
+    """The peers that the policy lets in, by port."""
     made = beside_pods(NAMES, OWNER, access, defaults, is_healthy=True)
     policy = next(body["spec"] for kind, body in made if kind.kind == "NetworkPolicy")
     return {rule["ports"][0]["port"]: rule["from"] for rule in policy["ingress"]}
@@ -245,7 +245,7 @@ def test_pods_have_what_a_platform_asks_for() -> None:
 
 
 def test_a_cluster_may_choose_as_whom_pods_run() -> None:
-    """OpenShift's restricted-v2 refuses a user that is not of the namespace's range."""
+    """OpenShift's restricted-v2 refuses a user that is not in the namespace's range."""
     always = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert template(pod={"securityContext": {}})["spec"]["securityContext"] == always
     own = template(pod={"securityContext": {"runAsUser": 7, "fsGroup": 8}})["spec"]

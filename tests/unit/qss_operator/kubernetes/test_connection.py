@@ -1,4 +1,4 @@
-"""Where the credentials come from, and that a pod's token is read again."""
+"""The sources of the operator's credentials; a pod's token is read again."""
 
 from pathlib import Path
 

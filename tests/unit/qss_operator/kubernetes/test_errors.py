@@ -1,4 +1,4 @@
-"""An answer becomes the error that says what to do about it."""
+"""An answer of the API server becomes an error that says what to do."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Events are counted when they come again, bounded, and nobody's failure."""
+"""Repeated events are counted and bounded, and a failed event stops nothing else."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ NORMAL = EventType.NORMAL
 
 @dataclass
 class EventServer:
-    """What was asked; `error` is the answer to all of it."""
+    """Records the requests; `error` is the answer to all of them."""
 
     created: list[Object] = field(default_factory=list)
     patched: list[tuple[str, Object]] = field(default_factory=list)
@@ -146,7 +146,7 @@ def test_a_store_may_have_so_many_events_a_minute_and_repetitions_are_still_coun
         await asyncio.sleep(60)
         await post(events, "PodsStarting", "0")
         assert [patch["count"] for _, patch in server.patched] == [7]
-        # Another store has its own.
+        # Another store counts its own events.
         await post(
             events, "PodsStarting", "0", Subject(kind=STORES, namespace="n", name="w", uid="u2")
         )
@@ -165,7 +165,7 @@ def test_a_failure_is_logged_once_until_it_works_again(caplog: pytest.LogCapture
         await post(events, "PodsStarting", "c")
         server.error = ForbiddenError("may not create events")
         await post(events, "PodsStarting", "d")
-        # What was never made is not counted on.
+        # An event that was never created is not counted up.
         server.error = None
         await post(events, "PodsStarting", "a")
         assert len(server.created) == 2

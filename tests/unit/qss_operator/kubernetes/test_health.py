@@ -1,4 +1,4 @@
-"""What the kubelet and Prometheus hear of the operator."""
+"""The operator's probes and metrics, as the kubelet and Prometheus get them."""
 
 from collections.abc import AsyncIterator
 

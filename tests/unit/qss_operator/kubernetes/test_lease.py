@@ -1,4 +1,4 @@
-"""The lease's loop in virtual time: candidates over a server that is slow, away or forgetful."""
+"""The lease's loop in virtual time: several candidates, and a server that is slow or fails."""
 
 import asyncio
 import random  # noqa: TID251 seeded, and the seed is in the test's name.
@@ -33,12 +33,12 @@ Travel = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def at_once() -> None:
-    """No time on the way."""
+    """A network without delay."""
 
 
 @dataclass
 class Leases:
-    """A server's leases, as one client sees them: `there` and `back` are the ways."""
+    """A server's leases for one client; `there` and `back` delay or lose messages."""
 
     objects: ToyObjects = field(default_factory=ToyObjects)
     there: Travel = at_once
@@ -237,7 +237,7 @@ def test_a_release_that_fails_is_not_the_callers_failure() -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_two_never_hold_the_lease_at_once(seed: int) -> None:
-    """Requests are delayed, lost on either way, and arrive after their sender gave up."""
+    """Requests are delayed, lost on either way, or arrive after their sender gave up."""
     dice = random.Random(seed)
     objects = ToyObjects()
     holders: list[Leadership] = []
@@ -255,7 +255,7 @@ def test_two_never_hold_the_lease_at_once(seed: int) -> None:
 
     async def live(identity: str) -> None:
         while True:
-            # Each life is a process of its own.
+            # Each try stands for a new process.
             own = leadership(Leases(objects, way, way), f"{identity}-{len(holders)}", [])
             holders.append(own)
             await own.acquire()
@@ -272,7 +272,7 @@ def test_two_never_hold_the_lease_at_once(seed: int) -> None:
         for _ in range(1800):
             await asyncio.sleep(1)
             check()
-            # A life that failed would leave the others alone.
+            # A candidate that failed would no longer compete.
             assert not any(life.done() for life in lives), [str(life) for life in lives]
         for life in lives:
             life.cancel()

@@ -1,4 +1,4 @@
-"""Who may take the lease when, and what is written into it."""
+"""When a candidate may take the lease, and what it writes into it."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

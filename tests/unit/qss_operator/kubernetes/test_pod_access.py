@@ -1,4 +1,4 @@
-"""The operator's token and trust toward pods."""
+"""The operator's token for pods, and its trust in their certificates."""
 
 import base64
 from typing import Any
@@ -26,7 +26,7 @@ def secret(**data: str) -> dict[str, Any]:
 
 
 class Secrets:
-    """Counts how often it is asked."""
+    """Counts the reads of a Secret."""
 
     def __init__(self, found: dict[str, Any] | None) -> None:
         self.found = found
@@ -43,7 +43,7 @@ class Secrets:
 
 
 class Issuer:
-    """Counts the tokens that it makes, each of which lives for `life_s`."""
+    """Counts the tokens that it issues; each is valid for `life_s`."""
 
     def __init__(self, life_s: float = 1000.0) -> None:
         self.life_s = life_s
@@ -61,7 +61,7 @@ class Issuer:
 
 
 class Moment:
-    """A clock that stands until it is told."""
+    """A clock that only the test advances."""
 
     now_s = 0.0
 

@@ -1,4 +1,4 @@
-"""Why a pod does not run, in the words of the kubelet, the scheduler or the pod itself."""
+"""Why a pod does not run, with the text of the kubelet, the scheduler or the pod itself."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The read cache reads again after a change, and not otherwise."""
+"""The read cache reads an object again after a change, and at no other time."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from qss_operator.kubernetes.api.requests import Object
 
 
 class Server:
-    """Objects that the test sets; counts what is asked."""
+    """Objects that the test sets; counts the requests."""
 
     def __init__(self) -> None:
         self.store: Object | None = named("words", "1")
@@ -101,7 +101,7 @@ async def test_an_answer_is_trusted_longer_each_time_that_it_is_found_unchanged(
 async def test_a_pod_that_went_before_the_watch_began_is_found_gone_soon() -> None:
     server, live, now_s = make()
     await live.children(PODS)
-    server.pods = []  # The watch's first list comes later, so it reports nothing of the pod.
+    server.pods = []  # The watch began after the pod was deleted, so it reports nothing about it.
     now_s[0] = TRUST_S
     assert await live.children(PODS)
     now_s[0] = TRUST_S + 0.1

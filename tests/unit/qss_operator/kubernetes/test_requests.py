@@ -1,4 +1,4 @@
-"""Paths, content types, and which requests may be sent again."""
+"""Paths and content types of requests, and which requests may be repeated."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When a request is sent again."""
+"""When a request is repeated."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How many accounts the binding of reviews takes, and whose."""
+"""Which accounts the binding of reviews gets, and how many."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ NOBODY: frozenset[Account] = frozenset()
 
 
 def made_of(**counts: int) -> dict[Account, str]:
-    """So many accounts by namespace; a higher number is newer."""
+    """So many accounts by namespace; a higher number is a newer account."""
     return {
         (namespace, f"a{number:04d}"): f"2026-11-23T00:{number // 60:02d}:{number % 60:02d}Z"
         for namespace, count in counts.items()

@@ -1,4 +1,4 @@
-"""Restarts after a change of the template: one at a time, and never more than can be spared."""
+"""Restarts after a change of the pod template: one pod at a time, and only while others serve."""
 
 from qss_operator.kubernetes.objects.rollout import PAUSED, ROLLING_UPDATE, Candidate, plan_rollout
 from qss_operator.planning.model import ConditionStatus

@@ -1,4 +1,4 @@
-"""The operator's slots: no namespace has them all, whatever its pods do."""
+"""The operator's slots for rounds: no namespace gets all of them."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from qss_operator.kubernetes.rounds import Rounds, RoundTooLongError, within
 
 
 class Moment:
-    """A clock that stands until it is told."""
+    """A clock that only the test advances."""
 
     now_s = 0.0
 
@@ -18,7 +18,7 @@ class Moment:
 
 
 async def turn() -> None:
-    """Lets every task do what it can."""
+    """Lets every task run until it waits."""
     for _ in range(20):
         await asyncio.sleep(0)
 

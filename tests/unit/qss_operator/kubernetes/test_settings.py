@@ -1,4 +1,4 @@
-"""What an operator process is told."""
+"""The operator's settings from flags and the environment."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Which changes of a status become events."""
+"""Changes of a status that become events."""
 
 from qss_operator.kubernetes.events.rules import EventType
 from qss_operator.kubernetes.events.status_events import news_of

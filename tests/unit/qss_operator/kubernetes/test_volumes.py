@@ -1,4 +1,4 @@
-"""Volumes grow by their claims first, and by a new set only when every claim was patched."""
+"""Claims are patched first; a new StatefulSet is made after every claim was patched."""
 
 from typing import Any
 

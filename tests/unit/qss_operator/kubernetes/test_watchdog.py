@@ -1,4 +1,4 @@
-"""The thread that does what a blocked event loop cannot."""
+"""The thread that acts when the event loop is blocked."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""The state directory: whole files, one holder, ports that stay, numbered resources."""
+"""The state directory: whole files, one holder, constant ports, numbered resources."""
 
 import socket
 from pathlib import Path
@@ -73,7 +73,8 @@ def test_an_absent_file_is_a_value_and_a_damaged_one_an_error(
     (tmp_path / "broken.yaml").write_text("a: [")
     with pytest.raises(StateDirectoryError, match="is damaged") as damaged:
         read_yaml(tmp_path / "broken.yaml")
-    assert len(damaged.value.message.splitlines()) == 1  # The last line of a log tells it all.
+    # The last line of a log has the whole message.
+    assert len(damaged.value.message.splitlines()) == 1
     (state.path / STORE).mkdir(parents=True)
     (state.path / STORE / "status.yaml").write_text("replicas: many\n")
     with pytest.raises(StateDirectoryError, match=r"status\.yaml is damaged"):

@@ -1,4 +1,4 @@
-"""The loop of one local store: when it ends, what it survives, how often it looks."""
+"""The loop of one local store: its end, its failures, its intervals."""
 
 from dataclasses import dataclass, field, replace
 
@@ -54,7 +54,7 @@ async def test_the_loop_survives_a_conflict_and_a_bug() -> None:
         async def wait_for_change(self, store: StoreName, timeout_s: float) -> None:
             await super().wait_for_change(store, timeout_s)
             if self.published and self.published[-1].assigned == "6/6":
-                # Deleted, which ends the loop.
+                # The deleted store ends the loop.
                 self.resource = replace(self.resource, name=StoreName("gone"))
 
     world = Failing(resource=resource_of())

@@ -1,4 +1,4 @@
-"""One store's status as a person reads it."""
+"""The status of a store as text for people."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A status that says something else than the disks: the disks win, and no partition is made up."""
+"""If status and disks differ, the disks count, and no partition is made empty."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def written_store() -> World:
 
 
 def say(world: World, entry: PartitionConfiguration) -> World:
-    """Write a configuration into the status, as a person with kubectl can."""
+    """Writes a configuration into the status, as a person can with kubectl."""
     status = world.resource.status
     assert status is not None
     assignment = tuple(
@@ -48,7 +48,7 @@ def say(world: World, entry: PartitionConfiguration) -> World:
 
 
 def hold(world: World, ordinal: int, entry: PartitionConfiguration, *, is_written: bool) -> None:
-    """Put a replica on a pod's volume beside those that it has."""
+    """Adds a replica to a pod's volume."""
     pod = world.pods[ordinal]
     others = [one for one in pod.held if one.partition != entry.partition]
     pod.held = tuple(sorted([entry, *others], key=lambda one: one.partition))
@@ -72,12 +72,12 @@ def holders(world: World, partition: PartitionId = P0) -> list[int]:
 
 
 def first_partition(world: World) -> list[list[PartitionConfiguration]]:
-    """What each pod holds of partition 0."""
+    """The configuration of partition 0 on each pod."""
     return [[entry for entry in pod.held if entry.partition == P0] for pod in world.pods]
 
 
 def goes_on_around_the_first_partition(world: World) -> bool:
-    """New settings reach all pods and the other partitions; partition 0 stays as each has it."""
+    """New settings reach all other partitions; each pod keeps its state of partition 0."""
     before, said = first_partition(world), published(world)
     spec = spec_of(changelog={"retention": "1h"})
     world.resource = replace(world.resource, spec=spec, generation=2)
@@ -94,7 +94,7 @@ def moved_by_hand() -> World:
 
 
 def two_hold_it(*, first_written: bool, second_written: bool, says: int = 1) -> World:
-    """What a status that was believed leaves behind: two pods are active in epoch 1."""
+    """The result of a wrong status that the operator followed: two pods are active in epoch 1."""
     world = say(written_store(), configuration(0, says))
     hold(world, 0, configuration(0, 0), is_written=first_written)
     hold(world, 1, configuration(0, 1), is_written=second_written)
@@ -245,9 +245,9 @@ def test_an_unclear_partition_is_never_told_with_a_pod_that_has_no_address() -> 
 
 
 def test_an_empty_volume_is_not_filled_once_a_pod_holds_entries_whatever_the_status_says() -> None:
-    """The operator was away since the store was made: its condition still says Creating."""
+    """The operator did not run since the store was made, so its condition is still Creating."""
     world = World(resource=resource_of(spec_of(partitions=3, replicas=3)))
-    for _ in range(2):  # Pods are made; the assignment is published and sent.
+    for _ in range(2):  # Two rounds: pods are made; the assignment is published and sent.
         for step in plan(world.observation()):
             world.apply(step)
     for pod in world.pods:

@@ -1,4 +1,4 @@
-"""In which format pods are told to write, and what the status says of rows in another one."""
+"""The format in which pods are told to write, and the status of rows in another format."""
 
 from dataclasses import replace
 from typing import Any
@@ -151,7 +151,7 @@ def test_pods_that_another_operator_told_otherwise_are_told_again() -> None:
 
 @pytest.mark.parametrize("status_format", ["Timestamped", "nonsense"])
 def test_what_the_pods_have_counts_where_the_status_is_behind(status_format: str) -> None:
-    """A way back is lossy although the status does not know yet that there was a way there."""
+    """The change back is lossy, although the status does not show the first change yet."""
     world = settled()
     for pod in world.pods:
         pod.format = "TimestampedWithHeaders"

@@ -1,4 +1,4 @@
-"""A volume without the room that pods keep back is told while all partitions are served."""
+"""A volume with less room than pods keep back is reported while all partitions are served."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Partitions that lack batches: what is said of them, and how a person goes on without."""
+"""Partitions that lack batches: what the status says, and how a person accepts the loss."""
 
 from dataclasses import replace
 
@@ -85,11 +85,11 @@ def test_an_accepted_loss_is_taken_once_and_gets_the_partition_its_next_epoch(ki
     assert (status, reason) == ("True", "DataLost")
     assert "partition 1 lacks the batches of sequence 1" in message
     assert condition(world, ConditionType.READY)[0] == "True"
-    world.pods[1].behind = {1: 60}  # It goes back again: the annotation means nothing more.
+    world.pods[1].behind = {1: 60}  # The volume goes back again; the old annotation has no effect.
     assert plan(world.observation()) == []
     assert "accept-data-loss=1@2" in condition(world, ConditionType.DEGRADED)[2]
     world.pods[1].behind = {}
-    world.pods[1].losses = {}  # All rows were replaced.
+    world.pods[1].losses = {}  # A batch has replaced all rows.
     assert condition(world, ConditionType.DEGRADED)[0] == "False"
 
 

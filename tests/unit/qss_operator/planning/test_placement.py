@@ -1,4 +1,4 @@
-"""Placement: even, sticky, spread over zones, and the same for the same input."""
+"""Placement of replicas: even, stable, spread over zones, and the same for the same input."""
 
 from collections import Counter
 
@@ -26,7 +26,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 @st.composite
 def previous_placements(draw: st.DrawFn) -> list[Placement]:
-    """Placements as another number of pods, or a person, may have left them."""
+    """Placements as another number of pods, or a person, may have made them."""
     placements = []
     for number in range(draw(st.integers(0, 24))):
         pods = draw(st.lists(st.integers(0, 8), min_size=1, max_size=4, unique=True))
@@ -91,7 +91,7 @@ def test_another_number_of_pods_moves_no_more_than_it_must(before: int, after: i
     moved = sum(
         len(set(entry.replicas) - set(was.replicas)) for entry, was in zip(new, old, strict=True)
     )
-    # Each pod that joins takes its share; the share of each that leaves goes elsewhere.
+    # A new pod gets its share; the share of a removed pod goes to the others.
     fewest = partitions * (1 + standbys) * abs(after - before) // max(before, after)
     assert moved == fewest
 

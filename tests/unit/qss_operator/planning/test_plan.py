@@ -1,4 +1,4 @@
-"""Plans: what is done first, what is never done, and that a cut plan ends the same."""
+"""Plans: the order of steps, forbidden steps, and the same end after an interruption."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -47,7 +47,7 @@ def status_was_lost() -> World:
 
 
 def status_went_back() -> World:
-    """The pods saw a newer configuration than the status holds, as after a restored backup."""
+    """The pods hold a newer configuration than the status, as after a restored backup."""
     world = running_store()
     pod = world.pods[0]
     pod.held = tuple(msgspec.structs.replace(entry, epoch=7) for entry in pod.held)
@@ -94,7 +94,7 @@ def test_a_plan_cut_after_any_step_and_made_again_ends_the_same(make: Callable[[
             again = deepcopy(world)
             for step in steps[:cut]:
                 again.apply(step)
-            # Whoever goes on remembers nothing.
+            # A planner that continues has no memory.
             again.sent.clear()
             assert end_of(again) == expected
         for step in steps:
@@ -209,7 +209,7 @@ def test_a_pod_that_has_not_read_its_disk_yet_counts_as_silent(make: Callable[[]
 
 def test_files_without_their_assignment_are_not_served_as_if_they_were_whole() -> None:
     world = running_store()
-    world.pods[1].is_opening = True  # It has files, and holds no assignment.
+    world.pods[1].is_opening = True  # It has files, and reports no assignment yet.
     world.sent.clear()
     assert world.pods[1].has_data
     known = assess(world.observation())

@@ -1,4 +1,4 @@
-"""Numbers of pods: hibernation, and scaling that waits until partitions can move."""
+"""Numbers of pods: hibernation, and scaling, which has to wait until partitions can move."""
 
 from dataclasses import replace
 from typing import Any

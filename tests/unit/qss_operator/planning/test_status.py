@@ -1,4 +1,4 @@
-"""The published status: the CRD's shape, and messages that say why nothing happens."""
+"""The published status: it fits the CRD, and its messages say why a store waits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""YAML files: several documents, JSON types, and mistakes that point at their place."""
+"""YAML files: several documents, JSON types, and errors that name the line."""
 
 from pathlib import Path
 

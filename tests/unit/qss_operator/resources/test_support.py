@@ -1,4 +1,4 @@
-"""What the local cluster refuses, by the field's name."""
+"""The local cluster refuses unsupported fields by name."""
 
 from typing import Any
 

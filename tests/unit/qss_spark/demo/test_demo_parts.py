@@ -1,4 +1,4 @@
-"""The demo's parts by themselves: its job survives being killed, its display needs no terminal."""
+"""Parts of the demo: its job survives kills, and its display needs no terminal."""
 
 import io
 import os
@@ -22,7 +22,7 @@ from qss_spark.demo.scenarios import PLAYS
 from qss_spark.flights import FLIGHTS
 from qss_testing.waiting import wait_until
 
-# Counts its starts in a file, and ends as the list says.
+# The program counts its starts in a file; each start ends as the list says.
 SCRIPT = """
 import json, os, pathlib, signal, sys
 starts = pathlib.Path(sys.argv[2])
@@ -50,7 +50,7 @@ def batches(driver: Driver, script: Path, *arguments: str) -> list[Any]:
 
 
 def play(driver: Driver, directory: Path, *ends: str) -> list[int]:
-    """The batches of a job that ends so, each time that it is started."""
+    """The batches of a job whose starts end in this way."""
     script = directory / "job.py"
     script.write_text(SCRIPT)
     return batches(driver, script, str(directory / "starts"), ",".join(ends))
@@ -153,7 +153,7 @@ def test_a_job_that_is_always_killed_before_it_begins_is_given_up(
 
 
 def test_a_job_that_only_repeats_its_batch_is_given_up(tmp_path: Path, driver: Driver) -> None:
-    """It looks as if its Java had been killed, each time."""
+    """Each time the job ends as if its Java had been killed."""
     script = tmp_path / "job.py"
     script.write_text(
         "import sys\nprint('{\"batch\": 3}', flush=True)\nsys.exit('OSError: Connection refused')\n"

@@ -1,4 +1,4 @@
-"""The demo's verdict: what the store must hold, and every way in which it may not."""
+"""The demo's verdict: the rows that a store must hold, and every difference that it finds."""
 
 from collections.abc import Iterator
 
@@ -123,7 +123,7 @@ def test_an_old_hour_goes_by_the_stream_time_of_its_own_partition() -> None:
         ),
         partitions=3,
     )
-    # 31 days are the retention: what is exactly as old is gone.
+    # The retention is 31 days: a window that is exactly as old is gone.
     kept = sorted((key, start) for key, start, _ in hours)
     assert kept == [(same, 1_359_712_800_000), (other, 1_357_034_400_000)]
 
@@ -169,7 +169,7 @@ def test_every_flight_meets_the_weather_of_its_hour() -> None:
     flights, weather = expected["hourly-flights"], expected["hourly-weather"]
     sides_kept = 0
     for (key, start, end, (flight, then)), value in expected["flights-weather"].items():
-        # The weather ends a day before the flights, whose store has forgotten a day more.
+        # The weather ends a day before the flights, so the flights' store has dropped a day more.
         left, right = (key, start, end, (flight,)), (key, start, end, (then,))
         if left in flights and right in weather:
             assert value == flights[left] | weather[right]

@@ -1,4 +1,4 @@
-"""The demo ends in order however it is asked to, and once it does nobody can stop that."""
+"""The demo stops its processes in order after any signal, and no second signal interrupts that."""
 
 import subprocess
 import sys

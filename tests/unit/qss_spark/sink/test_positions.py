@@ -1,4 +1,4 @@
-"""A batch's position is what Spark's offset log says of it, as the last that was read."""
+"""The position of a batch: the offsets of Spark's offset log, as the last offsets read."""
 
 import hashlib
 from typing import Any
@@ -13,7 +13,7 @@ METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1767225600000,"conf":{}}'
 
 
 def position_of(*lines: str) -> dict[str, Any]:
-    """The position of a batch whose sources say these lines."""
+    """The position of a batch with these lines of its sources."""
     raw = "\n".join(["v1", METADATA, *lines]).encode()
     return read_offsets(raw, "job").position
 

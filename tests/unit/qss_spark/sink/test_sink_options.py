@@ -1,4 +1,4 @@
-"""What a StoreSink is told before its first batch."""
+"""A StoreSink refuses bad options before its first batch."""
 
 from typing import Any
 

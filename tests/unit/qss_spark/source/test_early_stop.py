@@ -1,4 +1,4 @@
-"""A worker of which Spark wants no more rows: it ends without a word, and hides nothing else."""
+"""A worker ends silently when Spark wants no more rows, and reports every other error."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-# The writing code belongs to the package that is named, and ends as PySpark's daemon does.
+# The writing code belongs to the module in argv[1]; the program ends like PySpark's daemon.
 PROGRAM = """
 import pickle, socket, sys, types
 from pyspark import TaskContext

@@ -1,4 +1,4 @@
-"""The guard in virtual time, with an API server that a test holds, cuts and changes."""
+"""The guard in virtual time; the test delays, stops and changes the API server."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ AUDIENCES = Audiences(own=AUDIENCE)
 
 
 class LoopTime:
-    """The virtual loop's time, from now on."""
+    """The time of the virtual loop from the start of the test."""
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
@@ -44,14 +44,14 @@ class LoopTime:
 
 @dataclass
 class Server:
-    """Knows the account `app`; any other token is nobody's."""
+    """Knows the account `app`; refuses any other token."""
 
     allowed: set[str] = field(default_factory=lambda: {"query"})
     accounts: set[str] = field(default_factory=lambda: {"app"})
     is_away: bool = False
     takes_s: float = 0.1
     asked: list[str] = field(default_factory=list)
-    fails: set[str] = field(default_factory=set)  # What it answers with an error.
+    fails: set[str] = field(default_factory=set)  # The requests that it answers with an error.
 
     async def probe(self) -> None:
         await self.post(TOKEN_REVIEWS, encode_token_review(OWN, ()))
@@ -77,7 +77,7 @@ class Server:
 
 
 async def admit(guard: Guard, header: str, requirement: Requirement, address: str = "a") -> None:
-    """As the middleware does; each requirement has a route of its own."""
+    """Admits a request as the middleware does; each requirement has a route of its own."""
     route = str(requirement.rights)
     if not guard.passes(header, route):
         await guard.admit(header, route, requirement, address)
@@ -87,7 +87,7 @@ Story = Callable[[Guard, Server], Awaitable[None]]
 
 
 def play(story: Story, server: Server | None = None, settings: Settings | None = None) -> str:
-    """Plays it in virtual time; the metrics of the guard."""
+    """Runs a story in virtual time; returns the guard's metrics."""
     metrics = AccessMetrics()
 
     async def run() -> None:
@@ -209,7 +209,7 @@ def test_while_nobody_answers_the_known_go_on_for_ten_minutes_and_no_longer() ->
 
 
 def test_while_the_api_server_starts_again_failed_reviews_refuse_nobody() -> None:
-    """It reviews tokens before it has read who may do what."""
+    """An API server that starts can review tokens before it has read roles."""
 
     async def story(guard: Guard, server: Server) -> None:
         await admit(guard, APP, READ)
@@ -235,7 +235,7 @@ def test_while_nobody_answers_the_unknown_are_told_to_come_again() -> None:
         with pytest.raises(AccessUnknownError) as told:
             await admit(guard, APP, READ)
         assert told.value.retry_after_ms
-        # The next ones are not kept waiting, and ask nobody.
+        # The next requests do not wait, and cause no review.
         before = loop.time()
         with pytest.raises(AccessUnknownError):
             await admit(guard, "Bearer other", READ)
@@ -298,7 +298,7 @@ def test_a_token_is_known_however_its_header_is_spelled(header: str) -> None:
 def test_one_token_whose_review_fails_lets_no_revoked_token_go_on() -> None:
     async def story(guard: Guard, server: Server) -> None:
         await admit(guard, APP, READ)
-        server.accounts.clear()  # It is revoked.
+        server.accounts.clear()  # The token is revoked.
         server.fails = {"garbage", "app"}
         await asyncio.sleep(50)
         for _ in range(30):

@@ -1,4 +1,4 @@
-"""How long what is known counts, and what follows from it."""
+"""How long verdicts are used, and the next step that follows from them."""
 
 import math
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_a_right_that_lacks_is_refused_for_ten_seconds() -> None:
     assert isinstance(answer, Refuse)
     assert isinstance(answer.error, ForbiddenError)
     assert step(known, now=10) == Ask(Right.QUERY)
-    # Also while nobody answers: only what was allowed counts for longer.
+    # Also while the API server does not answer: only an allowing verdict is used longer.
     assert step(known, now=10, is_away=True) == Ask(Right.QUERY)
 
 
@@ -126,7 +126,7 @@ def test_who_is_named_needs_a_token_of_this_store_alone() -> None:
     refused = step(pods, Requirement(accounts=frozenset({"pods"})))
     assert isinstance(refused, Refuse)
     assert "a token with the audience ours" in str(refused.error)
-    assert step(pods, FIND) == Ask(Right.QUERY)  # It may still have the right.
+    assert step(pods, FIND) == Ask(Right.QUERY)  # The account may still have the right.
 
 
 @pytest.mark.parametrize("useless", ["nobodys", "without a right", "of a refused right"])

@@ -1,4 +1,4 @@
-"""Who has a place for the review of a token that nobody knows."""
+"""Which requests get a place for the review of an unknown token."""
 
 from qss_store.access.review_limits import (
     AT_ONCE_MAX,

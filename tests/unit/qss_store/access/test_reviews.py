@@ -1,4 +1,4 @@
-"""The reviews' documents, and what their answers mean."""
+"""The documents of reviews, and the meaning of their answers."""
 
 import json
 from typing import Any
@@ -43,7 +43,8 @@ def test_a_token_of_the_audience_is_its_accounts() -> None:
         {"error": "invalid bearer token"},
         {"authenticated": False, "audiences": ["qss"], "user": USER},
         {"authenticated": True, "audiences": ["other"], "user": USER},
-        {"authenticated": True, "user": USER},  # An authenticator that knows no audiences.
+        # From an authenticator that does not check audiences.
+        {"authenticated": True, "user": USER},
         {"authenticated": True, "audiences": ["qss"]},
         {"authenticated": True, "audiences": ["qss"], "user": {"username": ""}},
     ],

@@ -1,4 +1,4 @@
-"""Which caller needs what, and which caller each path is for."""
+"""The right that each path requires, and the callers that have it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Bearer tokens: what a header holds, and what a token says of itself."""
+"""Bearer tokens: parsing of the header, and the unverified claims of a token."""
 
 import pytest
 

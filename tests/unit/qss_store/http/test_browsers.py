@@ -1,4 +1,4 @@
-"""Which hosts and origins a store takes that asks nobody who calls."""
+"""The hosts and origins that a store without tokens accepts."""
 
 import pytest
 
@@ -62,4 +62,4 @@ def test_pages_of_its_own_and_of_named_origins_may_ask() -> None:
     callers = Callers(origins="https://console.example")
     callers.check("127.0.0.1:30805", "http://127.0.0.1:30805")
     callers.check("127.0.0.1:30805", "https://console.example")
-    callers.check(None, None)  # HTTP/1.0, and no browser.
+    callers.check(None, None)  # A client of HTTP/1.0 that is no browser.

@@ -1,4 +1,4 @@
-"""Which content type an answer has."""
+"""The content type of an answer."""
 
 import pytest
 from aiohttp.test_utils import make_mocked_request

@@ -1,4 +1,4 @@
-"""Which requests the fast path takes: only those that it understands wholly."""
+"""The fast path takes only requests that it understands completely."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who gets a place among the connections of a listener, and who has to go."""
+"""The limits of a listener: which connections get a place, and which are closed."""
 
 from dataclasses import dataclass, field
 

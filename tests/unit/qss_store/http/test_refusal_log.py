@@ -1,4 +1,4 @@
-"""What a pod's log says of its life: assignments, and requests that it refused."""
+"""A pod logs its assignments and the requests that it refused."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Cursors: what they keep, and all that they refuse."""
+"""Cursors: encoding, and refusal of wrong ones."""
 
 import pytest
 from hypothesis import given

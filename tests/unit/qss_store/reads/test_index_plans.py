@@ -1,4 +1,4 @@
-"""What an IndexQuery asks for, and the way back from an answer's line."""
+"""The plan of an IndexQuery, and the parsing of an answer's line."""
 
 from typing import Any
 
@@ -23,11 +23,11 @@ class Typed:
     version = 1
 
     def __init__(self, options: Any, store: Any) -> None:
-        """Of the type that is asked for."""
+        """Indexes with these serdes."""
         self.indexes = {"by-x": options["serde"]}
 
     def index_keys(self, key: Any, value: Any) -> list[tuple[str, Any]]:
-        """Nothing."""
+        """No row has an index key."""
         return []
 
 
@@ -95,6 +95,6 @@ def test_a_cursor_is_of_one_index_and_its_bounds() -> None:
     for other in others:
         with pytest.raises(MalformedCursorError, match="of another query"):
             decode_cursor(token, other, codec())
-    # It goes on in a pod that has the next version of the type already.
+    # A pod with the type's next version continues the scan.
     following = codec(NEXT_BY_VALUE)
     assert decode_cursor(token, plan(of=following), following) == (piece,)

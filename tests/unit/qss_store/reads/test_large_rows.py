@@ -1,4 +1,4 @@
-"""What a pod remembers of large rows."""
+"""A pod remembers which rows are large."""
 
 from qss_core.model import PartitionId
 from qss_store.reads.large_rows import LARGE_ROW_BYTES, LargeRows

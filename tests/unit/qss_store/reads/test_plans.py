@@ -1,4 +1,4 @@
-"""What a request asks, in bytes."""
+"""The plans of requests, with bounds in bytes."""
 
 import msgspec
 import pytest
@@ -146,7 +146,7 @@ def test_a_digest_tells_queries_apart() -> None:
 
 
 def test_a_cursor_goes_on_in_another_format() -> None:
-    """What rows show beside their key and value is no part of where a scan is."""
+    """The format does not change the place of a scan."""
     plain, timestamped = codec(format="Plain"), codec(format="Timestamped")
     assert plan_scan({"from": "a"}, plain).digest == plan_scan({"from": "a"}, timestamped).digest
 

@@ -1,4 +1,4 @@
-"""How much of a scan is taken at a time."""
+"""The number of rows that a scan reads at a time."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def rows_of(sizes: list[int]) -> Rows:
 
 
 def one_by_one(rows: Rows, rows_max: int) -> Iterator[Rows]:
-    """What is taken: no row behind the one with which there are enough, in rows or bytes."""
+    """The rows up to the first with which the limit of rows or bytes is reached."""
     taken: Rows = []
     size = 0
     for key, row in rows:

@@ -1,4 +1,4 @@
-"""Many rows at once are, byte for byte, what one after the other they are."""
+"""Many rows at once are encoded byte for byte like single rows."""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,7 @@ FORMATS = {
     StoreType.SESSION: (Format.Plain, Format.PlainWithHeaders),
     StoreType.VERSIONED: (Format.Plain,),
 }
-# Damaged rows too: bytes that the serde never wrote.
+# Also damaged rows, with bytes that the serde never wrote.
 ODD = (b"", b'"a"', b" 1 ", b'{"a":\n[1]}', b"1,2", b"\xff\xfe", b"\xed\xa0")
 ANY_BYTES = st.binary(max_size=20) | st.sampled_from([*ODD, 'é\u2028"\\\x7f'.encode()])
 TIMES = st.integers(0, 10**13) | st.sampled_from([0, TIME_MAX - 1, TIME_MAX])
@@ -62,7 +62,7 @@ Case = tuple[Codec, RowsPlan, list[bytes], list[bytes]]
 
 @st.composite
 def cases(draw: st.DrawFn, store_type: StoreType) -> Case:
-    """A store, what is asked of it, and rows."""
+    """A store, a request, and rows."""
     serdes = st.sampled_from((*SERDE_NAMES, "list<string>"))
     store_format = draw(st.sampled_from(FORMATS[store_type]))
     members: dict[str, Any] = {"key_serde": draw(serdes), "value_serde": draw(serdes)}
@@ -122,7 +122,7 @@ def plans(draw: st.DrawFn, codec: Codec) -> RowsPlan:
 
 
 def one_by_one(case: Case) -> list[bytes] | None:
-    """The rows as JSON; None where one of them is damaged."""
+    """The rows as JSON; None if one of them is damaged."""
     codec, plan, row_keys, rows = case
     write = make_writer(codec, plan)
     try:
@@ -172,7 +172,7 @@ def read(data: bytes) -> pa.Table:
 
 
 def same_but_nan(one: bytes, other: bytes) -> bool:
-    """Arrow says that no NaN is another one; their texts are."""
+    """Equality by text, because Arrow holds NaN unequal to itself."""
     return repr(read(one).to_pylist()) == repr(read(other).to_pylist())
 
 

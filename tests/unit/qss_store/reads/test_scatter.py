@@ -1,4 +1,4 @@
-"""Many partitions at once, each of its replicas in turn."""
+"""Requests to many partitions at once; each partition tries its replicas one by one."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ def routers(*placed: tuple[int, tuple[int, ...]]) -> dict[PartitionId, ReplicaRo
 
 
 class Pods:
-    """Pods that answer with who they are, unless they are down."""
+    """Pods that answer with their names, unless they are down."""
 
     def __init__(self, *down: int) -> None:
         self.down = down

@@ -1,4 +1,4 @@
-"""What requests ask of windows and sessions."""
+"""The plans of requests for windows and sessions."""
 
 from typing import Any
 
@@ -110,7 +110,7 @@ def test_ranges_upside_down_are_refused() -> None:
 
 
 def test_sessions_find_what_kafka_finds() -> None:
-    # A session that ends late and begins early meets both: the bounds cannot be upside down.
+    # A session that ends late and begins early meets both bounds, so no order of them is wrong.
     found = plan_sessions({"endFrom": "1500", "startTo": "1000"}, sessions(), b"a")
     assert (found.earliest, found.latest) == (1500, TIME_MAX)
     assert (found.start_from, found.start_to) == (0, 1000)
@@ -155,7 +155,7 @@ def test_another_store_says_what_to_ask_it() -> None:
         plan_sessions({}, windows())
 
 
-# --- IQv2: each type on each store and format answers rows, or says that it does not.
+# --- IQv2: each type on each store and format answers rows, or refuses.
 
 TIMES = {"timeFrom": 0, "timeTo": 9}
 REFUSED = None

@@ -1,4 +1,4 @@
-"""Windows and sessions as JSON, and back to their row keys."""
+"""Windows and sessions as JSON, and their row keys from JSON."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the command line of a pod takes and refuses."""
+"""The arguments that the command line of a pod accepts and refuses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Connections leave files to the databases."""
+"""Connections leave enough open files for the databases."""
 
 import resource
 
@@ -9,7 +9,7 @@ from qss_store.runtime.process.file_limits import connections_within, raise_open
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """What is asked of the system, which is not done."""
+    """The limit that is asked of the system, without changing it."""
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
     return asked

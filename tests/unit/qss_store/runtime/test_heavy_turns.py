@@ -1,4 +1,4 @@
-"""Work that holds the event loop takes turns with the rest."""
+"""Heavy work on the event loop takes turns with other requests."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from qss_store.runtime.heavy_turns import HeavyTurns
 
 
 class Time:
-    """Goes on when it is told."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -18,7 +18,7 @@ class Time:
 
 
 async def rounds_of(turns: HeavyTurns, time: Time, works: int, takes_s: float) -> list[int]:
-    """In which round of the event loop each of so many works began."""
+    """The rounds of the event loop in which these works began."""
     began, current, is_over = list[int](), 0, False
 
     async def work() -> None:

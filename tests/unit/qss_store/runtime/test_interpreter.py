@@ -1,4 +1,4 @@
-"""How a pod's process sets the interpreter up."""
+"""A pod's process configures the Python interpreter."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A pod refuses libraries that it was not made for, by name."""
+"""A pod refuses to start with versions of libraries that it was not made for."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a log says of exceptions: where and which, and no text that may quote a row."""
+"""A log line has the type and place of an exception, not its text, which may quote a row."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from qss_store.runtime.log_format import (
     told_exception,
 )
 
-ROW = "".join(("SEC", "RET"))  # Not to be found in a line of code.
+ROW = "".join(("SEC", "RET"))  # Put together, so that no line of code contains it.
 
 
 def fail(*, ours: bool) -> None:

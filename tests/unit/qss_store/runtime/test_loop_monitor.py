@@ -12,5 +12,5 @@ def test_a_pod_that_works_is_looked_at_often_and_one_that_rests_seldom() -> None
     assert monitor.next_tick_s(worked_s, 7.016) == WORK_TICK_S, "12 % of the time since then"
     assert monitor.next_tick_s(worked_s + AWAKE_S - 0.01, 7.02) == WORK_TICK_S
     assert monitor.next_tick_s(worked_s + AWAKE_S, 7.02) == REST_TICK_S
-    # The looks themselves, 0.1 ms each, are no work.
+    # The looks themselves take 0.1 ms each and do not count as work.
     assert monitor.next_tick_s(worked_s + AWAKE_S + REST_TICK_S, 7.0201) == REST_TICK_S

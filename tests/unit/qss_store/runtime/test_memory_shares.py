@@ -1,4 +1,4 @@
-"""The memory that a pod may have, and how it divides it."""
+"""The memory limit of a pod, and how the pod divides it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_machine_has_memory() -> None:
 
 
 def shares(limit: int | None, **given: Any) -> tuple[int, int, int]:
-    """Of the block cache, write buffers and requests, in MiB."""
+    """The shares of block cache, write buffers and requests, in MiB."""
     made = with_shares(replace(Settings(), **given), limit, machine=4096 * MIB)
     return (
         made.block_cache_bytes // MIB,

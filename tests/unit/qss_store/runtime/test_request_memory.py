@@ -1,4 +1,4 @@
-"""What requests may have in memory, over all of them."""
+"""The memory that all requests may use together."""
 
 import pytest
 

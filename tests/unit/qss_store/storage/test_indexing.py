@@ -1,4 +1,4 @@
-"""The bytes of index rows, and what a store type of a user's own may say."""
+"""The bytes of index rows, and the checks of a user's store type."""
 
 import math
 import struct
@@ -51,7 +51,7 @@ def index(serde: str = "string", number: int = 3) -> Index:
 
 
 def shown(value: Any) -> Any:
-    """As JSON has it."""
+    """The index key as JSON shows it."""
     if isinstance(value, float) and math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return value
@@ -98,7 +98,7 @@ def _order(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, float):
-        return (value, math.copysign(1.0, value))  # -0.0 before 0.0.
+        return (value, math.copysign(1.0, value))  # The sign orders -0.0 before 0.0.
     return value
 
 
@@ -136,11 +136,11 @@ def test_nan_has_a_place() -> None:
     assert math.isnan(struct.unpack(">d", index("float64").parts(rows[-1])[0])[0])
 
 
-# --- What a type says
+# --- Checks of a type
 
 
 class Own:
-    """Says what a test wants."""
+    """A store type that returns what the test sets."""
 
     version: ClassVar[Any] = 1
     indexes: ClassVar[Any] = {"by-x": "string"}

@@ -1,4 +1,4 @@
-"""Where the rows of a commit go, and which families are needed at a stream time."""
+"""The families of a commit's rows, and the families that a stream time needs."""
 
 import dataclasses
 from typing import Any
@@ -174,7 +174,7 @@ def test_versions_that_expire_with_their_batch_go_into_its_first_live_segment() 
         for part in parts
         if part.family != families.name
     }
-    # Segments of five minutes: 0 was there before, 198 is the first live one after.
+    # Segments of five minutes: segment 0 existed before, 198 is the first live one afterwards.
     assert ends == {
         "rows-Plain-0-0": [4],
         "rows-Plain-0-198": [7, 100, 990],

@@ -1,4 +1,4 @@
-"""A closed database lets go of its files."""
+"""A closed database has released its files."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

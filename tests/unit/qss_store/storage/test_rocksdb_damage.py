@@ -1,4 +1,4 @@
-"""A damaged block ends no scan without a word."""
+"""A scan that meets a damaged block raises an error."""
 
 import os
 from itertools import islice

@@ -1,4 +1,4 @@
-"""How much a scan of RocksDB reads before anybody takes it."""
+"""The number of rows that a scan of RocksDB reads ahead."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -13,7 +13,7 @@ ROWS = [(b"%04d" % number, bytes(10 if number < 100 else MIB)) for number in ran
 
 
 class Family:
-    """Rows as rocksdict shows them; it counts those that were read."""
+    """Rows in the form of rocksdict; counts the rows that were read."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -51,7 +51,7 @@ class Family:
         self._at -= 1
 
     def status(self) -> None:
-        """All is well."""
+        """The status of an iterator without errors."""
 
 
 @pytest.mark.parametrize("scan", [newest, forward, backward])

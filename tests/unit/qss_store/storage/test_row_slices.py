@@ -1,4 +1,4 @@
-"""The rows of a commit in slices: in their order, of a bounded size, none lost."""
+"""The slices of a commit: complete, in order, of bounded size."""
 
 import pyarrow as pa
 import pytest
@@ -35,7 +35,7 @@ PLAN = CommitPlan(
 
 
 def payload(rows: int, value_bytes: int) -> bytes:
-    """Rows whose numbers are their values, over three segments of five minutes."""
+    """Rows with their numbers as values, over three segments of five minutes."""
     table = pa.table(
         {
             "key": pa.array([f"{number % 7}".encode() for number in range(rows)], pa.binary()),

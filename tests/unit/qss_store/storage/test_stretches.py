@@ -1,4 +1,4 @@
-"""Rows in stretches: cut, converted and merged as the rows one by one would be."""
+"""Stretches of rows are cut, converted and merged like single rows."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ KEYS = st.sets(st.binary(min_size=1, max_size=2), max_size=60)
 
 
 def in_stretches(rows: list[Row], lengths: list[int]) -> Iterator[Stretch]:
-    """The rows, cut after so many of them each time."""
+    """The rows, cut after these numbers of rows."""
     lengths = list(lengths)
     while rows:
         count = lengths.pop() if lengths else len(rows)

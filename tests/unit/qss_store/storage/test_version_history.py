@@ -1,4 +1,4 @@
-"""What puts change among the versions of a key: whatever their order, the rows are the same."""
+"""Puts among the versions of a key give the same rows in any order."""
 
 from itertools import pairwise
 
@@ -48,7 +48,7 @@ class Key:
 
 
 def rows_of(puts: dict[int, bytes | None]) -> tuple[Put | None, dict[tuple[int, int], bytes]]:
-    """What all puts together say."""
+    """The rows that all puts together must give."""
     ordered = sorted(puts.items())
     history = {(time, time): MARK for time, value in ordered if value is None}
     history |= {
@@ -68,7 +68,7 @@ def test_rows_are_what_all_puts_say_and_the_same_puts_again_change_nothing(
         everything |= puts
         key.put(puts)
         assert key.rows == rows_of(everything)
-    # As a commit that was interrupted is applied again: from its first put on.
+    # After an interruption a commit is applied again from its first put.
     for puts in batches[-3:]:
         key.put(puts)
     assert key.rows == rows_of(everything | batches[-1])

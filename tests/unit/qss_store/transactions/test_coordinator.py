@@ -1,4 +1,4 @@
-"""Who may decide which batch, and what becomes of the others."""
+"""The coordinator's rules: which batch may be decided, and the end of the others."""
 
 import pytest
 
@@ -181,7 +181,7 @@ def test_the_deciding_run_may_not_ask_again_with_other_chunks(coordinator: Coord
     assert coordinator.check_replay(writer, 0, "f0", {"3": ()}) is not None
     with pytest.raises(BatchMismatchError, match="two writer names"):
         coordinator.check_replay(writer, 0, "f0", chunks)
-    # A later run may have planned other tasks: the first commit wins.
+    # A later run may have planned other tasks: the first commit counts.
     assert coordinator.check_replay(opened(coordinator, "r2"), 0, "f0", chunks) is not None
 
 

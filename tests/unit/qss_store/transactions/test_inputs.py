@@ -1,4 +1,4 @@
-"""What a take-over leaves of a position that several writers have set."""
+"""The position after a take-over, where several writers have set its components."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def applied(participant: Participant, sequence: int, writer: str, **members: Any
 
 @pytest.fixture(params=[False, True], ids=["running", "restarted"])
 def two_readers(request: pytest.FixtureRequest) -> Participant:
-    """Writers a and b read a topic each for itself, and partition 1 of a third one together."""
+    """Writers a and b read one topic each, and both read partition 1 of a third topic."""
     STORED.clear()
     participant = Participant()
     applied(participant, 1, "a", position={"flights": {"0": 100, "1": 40}, "mine": {"0": 1}})

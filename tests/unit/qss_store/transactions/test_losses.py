@@ -1,4 +1,4 @@
-"""Batches that a partition lacks, and commits that repeat a sequence."""
+"""Batches that a partition lacks, and commits with a sequence that was used before."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ def test_losses_are_bounded_and_the_oldest_are_told_as_one() -> None:
 
 
 def test_a_writer_that_is_known_to_be_further_stays_as_it_is() -> None:
-    """A salvaged partition 0 may hold a decision that the others have not applied."""
+    """A salvaged partition 0 may hold a decision that other partitions have not applied."""
     coordinator = Coordinator()
     for name in ("job", "deleted"):
         entry = OpenWriter(
@@ -112,7 +112,7 @@ def test_a_writer_that_is_known_to_be_further_stays_as_it_is() -> None:
 
 
 def test_no_decision_is_earlier_than_a_batch_that_another_partition_knows() -> None:
-    """Partition 0 has lost its decisions, and the wall clock has gone back."""
+    """Partition 0 has lost its decisions, and the wall clock was set back."""
     participant = Participant()
     applied(participant, commit(1))
     decided_ms = commit(1).wall_time_ms

@@ -1,4 +1,4 @@
-"""What a partition takes, refuses and drops of batches."""
+"""A partition's rules for batches: which messages it accepts, refuses and drops."""
 
 import json
 
@@ -247,7 +247,7 @@ def test_a_writer_that_was_deleted_is_forgotten_with_the_next_batch(
     assert plan.changes[b"last/gone"] is None
     assert set(participant.last) == {"job", "other"}
     assert set(participant.position.to_json()) == {"@batch.job", "@batch.other", "flights"}
-    # One that came back, and writes that batch itself.
+    # The deleted writer has opened again under its name, and commits this batch itself.
     plan = applied(participant, commit(4, generation=2, forgotten=("job",)))
     assert plan.changes[b"last/job"] is not None
     assert participant.position.to_json()["@batch.job"] == {"2": 0}

@@ -1,4 +1,4 @@
-"""Which staged slices readers of uncommitted rows see."""
+"""The staged slices that readers of uncommitted rows see."""
 
 from qss_core.model import Offset, Sequence, WriterEpoch
 from qss_core.wire.messages import ChunkReference, PartitionCommit

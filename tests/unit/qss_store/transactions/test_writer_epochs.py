@@ -1,4 +1,4 @@
-"""Writer epochs are what the entries of the log say, whatever a pod has heard since."""
+"""Writer epochs follow from the log's entries alone, not from messages to the pod."""
 
 import msgspec
 

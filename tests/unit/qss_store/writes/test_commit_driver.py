@@ -1,4 +1,4 @@
-"""A decided batch is driven until all partitions have applied it, whoever asked for it."""
+"""The commit driver sends a decided batch until all partitions have applied it."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The coordinator at work: what it decides, and what the other pods hear of it."""
+"""The coordinator's service: its decisions, and its messages to other pods."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The coordinator's requests to the participants: one a pod, and an answer for each partition."""
+"""The coordinator's requests to participants: one for each pod, an answer for each partition."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ def others() -> ScriptedPods:
 
 @pytest.fixture
 async def services(others: ScriptedPods, tmp_path: Path) -> AsyncIterator[PodServices]:
-    """Pod 0 of three; it has the partitions 0 and 3, pod 1 has 1 and 4, pod 2 has 2."""
+    """Pod 0 of three. It has partitions 0 and 3, pod 1 has 1 and 4, pod 2 has 2."""
     async with pod_among(others, tmp_path, open_memory(), pods=3, partitions=5) as made:
         yield made
 
@@ -41,7 +41,7 @@ def client(services: PodServices, others: ScriptedPods) -> ParticipantClient:
 
 
 def prepare(epochs: dict[str, Epoch]) -> PrepareRequest:
-    """Asks for no batch."""
+    """A prepare message that names no batch."""
     return PrepareRequest(
         store_id=STORE_ID,
         epochs=epochs,
