@@ -1,4 +1,4 @@
-"""Stores on loopback, closed after each test."""
+"""Fixtures with stores on the loopback, which are closed after each test."""
 
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ StartCluster = Callable[..., Awaitable[Cluster]]
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    """A client's connections."""
+    """The connections of a client."""
     async with aiohttp.ClientSession(max_line_size=65536, max_field_size=65536) as session:
         yield session
 
@@ -41,7 +41,7 @@ def api(session: aiohttp.ClientSession) -> Callable[..., Api]:
 
 @pytest.fixture
 async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
-    """Starts a store; members of its definition by name."""
+    """Starts a store; keyword arguments are members of its definition."""
     clusters: list[Cluster] = []
 
     async def start(
@@ -72,9 +72,9 @@ async def start_cluster(tmp_path: Path) -> AsyncIterator[StartCluster]:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """The one Spark of this process: tasks may fail three times, results of 2 MiB are too large.
+    """The only Spark of this process: a task has three tries, and results over 2 MiB are refused.
 
-    Its workers are forks of a process that has imported what they need.
+    Its workers are forks of a process that has imported their modules.
     """
     from qss_spark.session import local_session
     from qss_testing.writers.word_counts import SMALL, TESTS
@@ -96,7 +96,7 @@ def spark() -> "Iterator[SparkSession]":
 
 @pytest.fixture(scope="session")
 def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
-    """Three pods of the store `words`: each test has rows and writers of its own there."""
+    """Three pods of the store `words`; each test has rows and writers of its own there."""
     directory = tmp_path_factory.mktemp("words")
     with PodCluster(directory, pods=3, partitions=12, format="TimestampedWithHeaders") as cluster:
         yield cluster

@@ -1,4 +1,4 @@
-"""Real pods that ask an API server who calls and what they may."""
+"""Real pods ask an API server for the account of a token and for its rights."""
 
 import http.client
 import json
@@ -53,7 +53,7 @@ def cluster(reviewer: Reviewer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield cluster
 
 
-# --- Who is asked
+# --- Reviews
 
 
 def test_without_a_token_the_answer_says_what_is_wanted(cluster: PodCluster) -> None:
@@ -167,9 +167,9 @@ def test_discovery_is_for_all_who_have_to_do_with_the_store(cluster: PodCluster,
 def test_no_key_is_answered_by_its_own_pod_to_who_may_not_query(
     cluster: PodCluster, token: str | None
 ) -> None:
-    """The quick way of points and batch gets, which only the pod of a key goes, is guarded too."""
+    """A pod answers its own keys on a shorter path, which has to check the right, too."""
     for pod in cluster.pods:
-        # Who may, was there before.
+        # Accounts with the right get the key.
         get_json(f"{pod.query}/state/stores/words/k1", token=make_token(READER))
         client = SyncHttp(token) if token else SyncHttp()
         for key in KEYS:
@@ -192,7 +192,7 @@ def test_a_read_that_is_passed_on_is_judged_there_by_its_own_caller(
     rows = get_json(f"{cluster.url}/state/stores/words", token=token)["rows"]
     assert sorted(row["key"] for row in rows) == sorted(KEYS)
     reviews = [one["token"] for one in reviewer.asked("TokenReview")]
-    assert reviews.count(token) == 2  # Each pod asked for itself.
+    assert reviews.count(token) == 2  # Each pod made its own review.
     with Store(cluster.url, STORE, token=token) as store:
         assert len(store.get_many(KEYS)) == len(KEYS)
         assert store.count() >= 0
@@ -216,7 +216,7 @@ def test_pods_coordinate_with_their_own_token(cluster: PodCluster) -> None:
             writer.write(Record(key, {"n": 1}) for key in KEYS)
 
 
-# --- What is remembered
+# --- Remembered verdicts
 
 
 def test_a_known_token_is_not_reviewed_again(cluster: PodCluster, reviewer: Reviewer) -> None:

@@ -1,4 +1,4 @@
-"""What guarded pods do while the API server is away, refuses, or takes rights away."""
+"""Guarded pods while the API server is away, refuses, or withdraws rights."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_without_the_api_server_the_known_go_on_and_the_unknown_come_again(
         assert pod.report() is not None
         assert "the API server reviews no tokens: " in pod.log()
         reviewer.come_back()
-        # A client's own patience is enough.
+        # The client waits for long enough.
         with Store(cluster.url, STORE, token=make_token(BOTH)) as other:
             assert other.get("a") is not None
         assert "answers reviews again" in pod.log()

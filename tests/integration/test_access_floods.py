@@ -1,4 +1,4 @@
-"""Callers that cost a guarded pod reviews: others are admitted meanwhile."""
+"""While some callers cause many reviews on a guarded pod, other callers are admitted."""
 
 import http.client
 import threading
@@ -44,7 +44,7 @@ def ask(connection: http.client.HTTPConnection, header: str) -> int:
 
 
 def spelled(number: int, token: str) -> str:
-    """The header of one token in another way for each number."""
+    """The header of one token, written differently for each number."""
     word = "".join(c.upper() if number >> at & 1 else c for at, c in enumerate("bearer"))
     return word + " " * (1 + number // 64) + token
 
@@ -66,7 +66,7 @@ def test_one_token_costs_one_review_however_it_is_spelled(
 
 @contextmanager
 def flood(port: int) -> Iterator[None]:
-    """Garbage tokens from an address of their own, as fast as they are answered."""
+    """Sends garbage tokens from an address of their own, as fast as the answers come."""
     is_over = threading.Event()
 
     def run(first: int) -> None:
@@ -173,7 +173,7 @@ def test_while_pods_are_upgraded_other_pods_alone_may_use_the_audience_of_older_
 def asks_for_control(
     connection: http.client.HTTPConnection, account: str, audience: str | None
 ) -> int:
-    """The status of the answer to a request that the operator and pods alone may send."""
+    """The status of a request that only the operator and the pods may send."""
     token = make_token(account, audience=audience)
     connection.request("GET", "/control/replicas", headers={"Authorization": f"Bearer {token}"})
     response = connection.getresponse()

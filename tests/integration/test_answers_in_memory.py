@@ -1,4 +1,4 @@
-"""Rows and whole answers that were given and not taken yet count until they are taken."""
+"""Rows and answers count as memory of requests until the reader has taken them."""
 
 import asyncio
 import gc
@@ -26,7 +26,7 @@ ROW = "/state/stores/words/0001"
 
 @pytest.fixture
 async def ask() -> AsyncIterator[Ask]:
-    """Asks for the row, and reads no more than the answer's status."""
+    """Asks for the row, and reads only the status of the answer."""
     opened: list[socket.socket] = []
 
     async def asked(port: int) -> tuple[socket.socket, bytes]:
@@ -121,7 +121,7 @@ async def test_what_another_pod_answers_is_counted_where_it_is_gathered(
         ("/state/query/words", one, MIB),
         (f"/state/stores/words/{keys[0]}", None, MIB),
     ):
-        # The answer is larger than its values, so there is no room for it where they just fit.
+        # An answer is larger than its values: if the values just fit, the answer does not.
         for room, status in ((size, 429), (3 * size, 200)):
             others.take(memory.bytes_max - room)
             before = memory.used

@@ -1,4 +1,4 @@
-"""A page in somebody's browser, and a local store: it may neither stop a job nor read rows."""
+"""A page in a browser can neither stop a job nor read rows of a local store."""
 
 import http.client
 import json

@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
 
 @pytest.fixture(params=["sync", "async"])
 async def connect(request: pytest.FixtureRequest, cluster: PodCluster) -> AsyncIterator[Connect]:
-    """Makes clients, by default of the shared store; closes them."""
+    """Makes clients, by default of the shared store, and closes them."""
     clients: list[AnyClient] = []
 
     async def make(url: str | None = None, store: str = "words", **options: Any) -> AnyClient:

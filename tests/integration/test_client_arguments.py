@@ -1,4 +1,4 @@
-"""What `Store` and `AsyncStore` say of arguments that are none, and of themselves."""
+"""`Store` and `AsyncStore` refuse invalid arguments, and describe themselves."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any

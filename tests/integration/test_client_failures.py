@@ -1,4 +1,4 @@
-"""`Store` and `AsyncStore` while pods die, come back and move."""
+"""`Store` and `AsyncStore` while pods end, start again and move."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -43,7 +43,7 @@ async def connect(request: pytest.FixtureRequest, cluster: PodCluster) -> AsyncI
 
 
 def on_pod(pod: int) -> list[str]:
-    """The keys that the pod answers for."""
+    """The keys in the partitions of a pod."""
     return [key for key in KEYS if partition_of(key.encode(), 4) % 2 == pod]
 
 

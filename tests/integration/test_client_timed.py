@@ -38,7 +38,7 @@ AT_ONCE = RetryLimits(deadline_s=0.0)
 
 @pytest.fixture(params=["sync", "async"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
-    """Makes clients; closes them."""
+    """Makes clients, and closes them."""
     clients: list[AnyClient] = []
 
     async def make(cluster: Cluster, **options: Any) -> AnyClient:

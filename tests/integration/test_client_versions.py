@@ -25,7 +25,7 @@ ROWS = [(1, 1000, 2000), (2, 2000, 3000), (4, 4000, None)]
 
 @pytest.fixture(params=["sync", "async"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
-    """Makes clients; closes them."""
+    """Makes clients, and closes them."""
     clients: list[AnyClient] = []
 
     async def make(cluster: Cluster) -> AnyClient:

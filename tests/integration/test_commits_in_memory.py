@@ -1,4 +1,4 @@
-"""Commits that wait count among the memory of requests, once for each run of a writer."""
+"""Waiting commits count as memory of requests, once for each run of a writer."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ COMMIT_BYTES = 11 * 17_000
 
 
 def given_up(cluster: WriteCluster) -> float:
-    """The requests whose clients went away."""
+    """Requests whose clients closed the connection."""
     families = cluster.pods[0].pod.metrics.requests.collect()
     samples = [one for family in families for one in family.samples]
     return sum(one.value for one in samples if one.labels.get("status") == "499")

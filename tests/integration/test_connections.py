@@ -1,4 +1,4 @@
-"""What connections may cost: those that send nothing, much, slowly, or never read."""
+"""Bounds on connections that send nothing, much or slowly, or never read."""
 
 import asyncio
 import gc
@@ -26,14 +26,14 @@ PAGE = 60 * 1024
 
 
 class Server:
-    """A listener with an answer of each kind, and the connections to it."""
+    """A listener with an answer of each kind, and connections to it."""
 
     def __init__(self, runner: web.AppRunner, go_on: asyncio.Event) -> None:
         self.runner = runner
         self.port = port_of(runner)
         self.go_on = go_on
         self.writers: list[asyncio.StreamWriter] = []
-        self.answered = 0  # Requests for the small one.
+        self.answered = 0  # Requests for the small answer.
 
     async def connect(self, address: str = "127.0.0.1") -> Talker:
         reader, writer = await asyncio.open_connection(
@@ -96,7 +96,7 @@ async def start() -> AsyncIterator[Start]:
 
 
 async def answer(talker: Talker, request: bytes = GET) -> bytes:
-    """The status line."""
+    """The status line of the answer."""
     reader, writer = talker
     writer.write(request)
     line = await reader.readline()
@@ -108,7 +108,7 @@ async def answer(talker: Talker, request: bytes = GET) -> bytes:
     return line
 
 
-# --- Who gets in
+# --- Places
 
 
 async def test_a_newcomer_gets_in_while_others_do_nothing(start: Start) -> None:
@@ -233,7 +233,7 @@ async def test_tls_begins_with_its_first_bytes(
     start: Start, authority: Authority, tmp_path: Path
 ) -> None:
     server = await start(tls=server_context(authority, tmp_path))
-    before = all_connections()  # Of other tests, too.
+    before = all_connections()  # Connections of other tests count, too.
     silent = [await server.connect() for _ in range(20)]
     trust = ssl.create_default_context(cafile=str(authority.file))
     async with aiohttp.ClientSession() as session:
@@ -334,7 +334,7 @@ async def test_of_those_who_send_requests_ahead_one_goes_on_in_each_round(start:
     most, last = 0, 0
     while last < 20 * 30:
         await asyncio.sleep(0)
-        if last > 100:  # The first of each one wait for nobody.
+        if last > 100:  # The first answers do not have to wait.
             most = max(most, server.answered - last)
         last = server.answered
     assert most <= 2, "the rest of the loop has its turn between them"

@@ -1,4 +1,4 @@
-"""Connections that are made, dropped and stopped on the event loop that a pod runs on."""
+"""Connections are accepted, closed and stopped on uvloop, the event loop of a pod."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ NONE = b"GET /none HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Server:
-    """A listener whose answers wait until they may go."""
+    """A listener whose answers wait until the test releases them."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
@@ -47,7 +47,7 @@ def on_uvloop(story: Coroutine[Any, Any, None]) -> None:
 
 
 async def first_of(reader: asyncio.StreamReader) -> bytes:
-    """The status; nothing where the connection ended without one."""
+    """The status; empty if the connection ended without an answer."""
     try:
         return (await reader.read(4096))[9:12]
     except ConnectionError:

@@ -1,4 +1,4 @@
-"""A partition that takes no writes keeps its pod from no assignment."""
+"""A pod takes assignments although one of its partitions takes no writes."""
 
 from pathlib import Path
 
@@ -36,14 +36,15 @@ async def test_the_others_take_a_format_and_the_assignment_is_kept(tmp_path: Pat
         ]
         assert formats == [NEXT_FORMAT, "Timestamped", NEXT_FORMAT]
         assert cluster.replica(2).log.configuration.epoch == 2
-        # It is told, takes nothing more, and is read as before, in the format that is asked for.
+        # The partition is reported, takes no writes, and is still read, in the format of the
+        # assignment.
         assert states(cluster) == ["serving", "failed", "serving"]
         assert pod.report().replicas[SPOILT].error == "a block is damaged"
         with pytest.raises(CorruptionError, match="a block is damaged"):
             cluster.replica(SPOILT).append(Barrier())
         rows = [row_of(cluster, number) for number in range(3)]
         assert rows[0] == rows[1] == rows[2]
-        # Other assignments are taken too.
+        # The pod takes later assignments, too.
         cluster.limits = StoreSettings(staged_bytes_max=54321)
         await cluster.assign(changed)
         assert pod.registry.placed().settings.staged_bytes_max == 54321

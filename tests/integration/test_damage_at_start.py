@@ -1,4 +1,4 @@
-"""Files of one partition that cannot be opened, of whatever kind: its pod serves the others."""
+"""If the files of a partition cannot be opened, its pod serves the other partitions."""
 
 import errno
 import shutil
@@ -42,7 +42,7 @@ def current_of_another(database: Path) -> None:
 
 
 def unreadable_table(database: Path) -> None:
-    """Reading a directory fails as a bad sector does: RocksDB says IO error."""
+    """Reading a directory fails like a bad sector: RocksDB reports an IO error."""
     table = next(database.glob("*.sst"))
     table.unlink()
     table.mkdir()
@@ -93,7 +93,7 @@ def database_of(volume: Path) -> Path:
 
 
 def flush(database: Path) -> None:
-    """Has a table made of the rows that are in the write-ahead log."""
+    """Writes the rows of the write-ahead log into a table."""
     engine = RocksDbEngine(database, budget())
     engine.flush()
     engine.close()
@@ -111,7 +111,8 @@ def test_rows_of_a_write_ahead_log_alone_are_not_deleted_where_current_is_gone(
     batch.put("meta", b"k", b"v")
     engine.write(batch)
     engine.sync()
-    shutil.copytree(tmp_path / "db", tmp_path / "lost")  # As the power went.
+    # A copy of the files, as a loss of power leaves them.
+    shutil.copytree(tmp_path / "db", tmp_path / "lost")
     engine.close()
     current = (tmp_path / "lost" / "CURRENT").rename(tmp_path / "CURRENT")
     with pytest.raises(CorruptionError, match="no file CURRENT"):
@@ -122,11 +123,11 @@ def test_rows_of_a_write_ahead_log_alone_are_not_deleted_where_current_is_gone(
     engine.close()
 
 
-# --- Errors of the system
+# --- Errors of the operating system
 
 
 async def started_with(cluster: WriteCluster, error: Exception) -> Callable[[], None]:
-    """Starts the pod while its second partition meets an error; what ends that is returned."""
+    """Starts the pod while its second partition meets an error; returns what ends the error."""
     open_engine, fails = cluster.open_engine, True
 
     def open_or_fail(path: Path) -> Engine:

@@ -1,4 +1,4 @@
-"""Damage that RocksDB meets while the pod runs: told, served as far as it goes, and given up."""
+"""Damage that RocksDB meets while the pod runs: reported, read where possible, accepted as lost."""
 
 from pathlib import Path
 

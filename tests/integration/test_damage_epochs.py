@@ -1,4 +1,4 @@
-"""Partition 0 went back behind the opening of a run: no writer epoch is allotted twice."""
+"""Partition 0 holds a state before the opening of a run: no writer epoch is given twice."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from qss_testing.pods.write_cluster import Chunks, WriteCluster
 
 @asynccontextmanager
 async def behind_an_open(directory: Path) -> AsyncIterator[tuple[WriteCluster, int]]:
-    """A store whose partition 0 forgot the opening of a run, and that run's epoch."""
+    """A store whose partition 0 forgot the opening of a run, and the writer epoch of that run."""
     async with cluster_of(directory) as cluster:
         (await write(cluster, 0, b"1")).json()
         await cluster.pods[0].coordination.finish()
@@ -46,7 +46,7 @@ async def test_no_epoch_is_allotted_twice_where_its_run_has_staged(tmp_path: Pat
         (await cluster.writer().commit(forgotten, 1, chunks)).problem(409, "STALE_WRITER")
         (await cluster.writer().commit(young, 1, await stage(cluster, young, b"2"))).json()
         assert values(cluster) == [b"2"] * 3
-        # The log says which epochs there were: another start allots none of them again.
+        # The log has the epochs that were given: after another start none of them is given again.
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
         assert await cluster.writer().epoch("run-4") > young
@@ -65,7 +65,8 @@ async def test_the_run_that_was_fenced_by_the_forgotten_one_decides_nothing(tmp_
     async with behind_an_open(tmp_path) as (cluster, forgotten):
         chunks = await stage(cluster, forgotten, b"2")
         await go_back(cluster, tmp_path)
-        fenced = await cluster.writer().epoch("run-1")  # The same opening, so the same epoch.
+        # The opening is repeated, so the epoch is the same.
+        fenced = await cluster.writer().epoch("run-1")
         assert fenced < forgotten
         refused = await cluster.writer().commit(fenced, 1, {})
         assert "younger run" in refused.problem(409, "STALE_WRITER")["detail"]

@@ -1,4 +1,4 @@
-"""Files beside the databases that cannot be read: the pod starts, and serves nothing unproven."""
+"""Files beside the databases cannot be read: the pod starts, and serves only what it can check."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ SPOILT = 1
 
 
 async def accept_of_emptied(cluster: WriteCluster, partition: int) -> Answer:
-    """What the operator sends to a pod that reports no store, where a person said so."""
+    """The operator's message to a pod that reports no store, after a person accepted the loss."""
     request = AcceptLossRequest(
         store_id=cluster.definition.store_id,
         partition=PartitionId(partition),
@@ -65,7 +65,7 @@ async def test_a_pod_whose_assignment_cannot_be_read_starts_and_serves_nothing(
         assert (report.store_id, report.ready, report.replicas) == (None, False, ())
         with pytest.raises(NotReadyError):
             held.pod.registry.local(0)
-        # An operator that takes the store for a new one is refused.
+        # The pod refuses an operator that takes the store for a new one.
         body = encode(cluster.assignment)
         refused = await held.internal.send("PUT", "/control/assignment", body, {})
         assert "cannot be read" in refused.problem(500, "STORE_EXCEPTION")["detail"]
@@ -91,7 +91,7 @@ async def test_what_is_whole_is_served_where_the_loss_of_a_partition_is_accepted
         assert held.pod.is_ready
         assert cluster.rows(0) == cluster.rows(SPOILT) == {b"k": b"1"}
         assert losses(cluster, SPOILT) == []
-        # Nobody has accepted the loss of this one, and nothing empty takes its place.
+        # Nobody has accepted the loss of this partition, and no empty one takes its place.
         assert [one.partition for one in held.pod.report().lost] == [2]
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
@@ -123,7 +123,7 @@ async def test_files_that_lost_synced_rows_are_missed_without_the_assignment_too
 async def test_a_volume_without_its_assignment_is_compared_before_it_is_served(
     tmp_path: Path,
 ) -> None:
-    """All of it went back, its marks too: only the other pods know."""
+    """The volume's marks went back with it: only the other pods know newer sequences."""
     async with cluster_of(tmp_path) as cluster:
         await rolled_back(cluster, tmp_path, SPOILT)
         await cluster.stop_pod(SPOILT)

@@ -1,4 +1,4 @@
-"""The demo from its first line to its verdict, with a small job instead of Spark's."""
+"""The demo from its first line to its verdict, with a small job in place of the Spark jobs."""
 
 import io
 import subprocess
@@ -29,7 +29,7 @@ print('{{"batch": 0, "rows": 300, "seconds": 1.0}}')
 
 
 class Stage:
-    """A demo over one state directory, whose job is written anew for each run."""
+    """A demo over one state directory; each run writes its job anew."""
 
     def __init__(self, directory: Path) -> None:
         self.jobs = directory / "jobs"
@@ -41,7 +41,7 @@ class Stage:
         self.seen_enough = 0
 
     def run(self, rows: dict[str, object]) -> tuple[int, str]:
-        """Its exit code and what it printed."""
+        """The exit code and the output of a run."""
         tests = str(Path(__file__).parent.parent)
         job = JOB.format(tests=tests, rows=rows)
         (self.jobs / "aircraft_stats.py").write_text(job)
@@ -81,7 +81,7 @@ def test_the_verdict_is_what_the_store_holds(tmp_path: Path) -> None:
 def test_pods_do_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
     qss = Qss(tmp_path)
     file = str(qss.write(manifest()))
-    # Threads that die with it would each let the kernel tell of it again.
+    # For each thread that ends with the process, the kernel could report the end again.
     program = (
         "import threading; from qss_spark.demo.processes import Cluster\n"
         "idle = threading.Event().wait\n"

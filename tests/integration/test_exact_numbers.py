@@ -1,4 +1,4 @@
-"""Numbers come out as they were written: over HTTP, by the clients, by `qss`."""
+"""Numbers are read as they were written: over HTTP, by the clients, by `qss`."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -64,6 +64,6 @@ def test_qss_prints_what_came(
             main([*command, "--url", cluster.url, "-o", output])
         out, err = capsys.readouterr()
         assert (ended.value.code or 0, err) == (0, "")
-        # Indented, the space between the parts of a value is another one.
+        # The output is indented, so the space inside a value differs.
         assert VALUE.replace(" ", "") in "".join(out.split())
         assert output == "json" or VALUE in out

@@ -1,4 +1,4 @@
-"""Plain requests are answered before the HTTP library sees them, and nobody can tell."""
+"""The fast path answers plain requests exactly as the HTTP library does."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ HOUR = 3_600_000
 
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each request that reached the fast path whether it answered."""
+    """For each request that reached the fast path: whether the fast path answered it."""
     seen: list[bool] = []
     answer = QueryFastPath.answer
 
@@ -224,7 +224,7 @@ async def test_requests_in_any_packets_are_answered_in_their_order(
     for size in (len(stream), 1, 7, 100, len(POINT), len(POINT) + 1):
         for start in range(0, len(stream), size):
             await connection.send(stream[start : start + size])
-            await asyncio.sleep(0)  # The server's turn: it sees these packets apart.
+            await asyncio.sleep(0)  # The server gets a turn, so it sees two packets.
         assert [await connection.answer() for _ in expected] == expected
 
 

@@ -1,7 +1,8 @@
-"""Whatever a client sends, and in whatever pieces: the fast path answers as the ordinary way does.
+"""The fast path answers like the ordinary path, whatever a client sends, in whatever pieces.
 
-QSS_FAST_PATH_SEED chooses other requests, QSS_FAST_PATH_SECONDS how long they are sent (else a few,
-the same in each run), and QSS_FAST_PATH_PLAN begins with a plan that failed.
+QSS_FAST_PATH_SEED chooses other requests, QSS_FAST_PATH_SECONDS the time for which they are sent
+(by default a few requests, the same in each run), and QSS_FAST_PATH_PLAN begins with a plan that
+failed.
 """
 
 import os
@@ -24,13 +25,13 @@ SEED = os.environ.get("QSS_FAST_PATH_SEED", "fast path")
 SECONDS = float(os.environ.get("QSS_FAST_PATH_SECONDS", "0"))
 FIRST = int(os.environ.get("QSS_FAST_PATH_PLAN", "0"))
 PLANS = 160
-# New rows come every so many plans: what the fast path remembers of a state has to go.
+# New rows are written after this many plans, so that remembered answers become old.
 _NEW_ROWS = 5
 _FAST_PATH_SHARE_MIN = 0.02
 
 
 async def written(cluster: Cluster, turn: int) -> dict[str, object]:
-    """Writes new values; all values by their keys."""
+    """Writes new values; returns all values by their keys."""
     values: dict[str, object] = {key_of(n): {"n": n, "turn": turn} for n in range(KEYS)}
     rows = [
         Put(key.encode(), b'{"n":%d,"turn":%d}' % (n, turn), 1000, start=0)
@@ -48,7 +49,7 @@ async def test_the_fast_path_and_the_ordinary_way_answer_alike(
         {"type": StoreType.WINDOW, "retention_ms": 10**12} if kind == "windows" else {}
     )
     limits = Settings(query_body_bytes_max=BODY_BYTES_MAX)
-    # Some keys are elsewhere: their requests take longer.
+    # Some keys are on the other pod: their requests take longer.
     places = [configuration(partition, int(partition == 3)) for partition in range(4)]
     cluster = await start_cluster(2, configurations=places, settings=limits, **members)
     server = Server(cluster.ports[0])

@@ -1,4 +1,4 @@
-"""A volume that is full: staging is refused, applying waits, reads go on, nothing is lost."""
+"""A full volume: staging is refused, applying waits, reads are answered, no data is lost."""
 
 import zlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from qss_testing.writers.process_writer import (
 )
 
 MIB = 1024 * 1024
-KEPT_FREE_BYTES = 32 * MIB  # A pod leaves that much to the machine.
+KEPT_FREE_BYTES = 32 * MIB  # A pod keeps so many bytes free.
 ENVIRONMENT = {
     "QSS_MAINTENANCE_INTERVAL_S": "0.2",
     "QSS_FINISH_TIMEOUT_S": "1",
@@ -43,7 +43,7 @@ class Stage2:
         return self.cluster.pods[1]
 
     def error(self) -> str | None:
-        """What partition 1 says is wrong."""
+        """The error that partition 1 reports."""
         report = self.pod.report()
         return report.replicas[0].error if report else None
 
@@ -51,7 +51,8 @@ class Stage2:
 @pytest.fixture(scope="module")
 def stage2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage2]:
     directory: Path = tmp_path_factory.mktemp("disk")
-    limits = StoreSettings(staged_bytes_max=1024 * MIB)  # The disk is what ends first.
+    # The disk is full before this limit is reached.
+    limits = StoreSettings(staged_bytes_max=1024 * MIB)
     cluster = PodCluster(directory, pods=2, partitions=2, settings=limits, environment=ENVIRONMENT)
     with ExitStack() as stack:
         small = cluster.pods[1]
@@ -72,7 +73,7 @@ def writer(stage2: Stage2, request: pytest.FixtureRequest) -> Iterator[ProcessWr
 
 
 def many_rows(writer: ProcessWriter, size: int) -> dict[int, dict[bytes, bytes]]:
-    """Rows of partition 1 of about that size, in slices of about a megabyte each."""
+    """Rows of partition 1 of about this size, in slices of about a megabyte each."""
     value = b'"' + b"v" * 2000 + b'"'
     keys = (key_in(1, 2, f"{writer.name}-{number:05}") for number in range(size // 2000))
     return {1: {key.encode(): value for key in keys}}
@@ -88,7 +89,7 @@ def test_staging_on_a_full_disk_is_refused_and_goes_on_when_there_is_room(
         writer.stage(1, rows, IMPATIENT)
     assert (refused.value.http_status, refused.value.retry) == (507, "later")
     assert "full" in refused.value.message
-    # Reads go on, after a restart too, and the writer's other requests.
+    # Reads and the writer's other requests are answered, also after a restart.
     assert len(writer.values(stage2.pod)) == 2
     stage2.disk.fill(leave_bytes=KEPT_FREE_BYTES // 2)
     stage2.pod.kill()
@@ -112,14 +113,14 @@ def test_a_decided_batch_waits_for_room_and_is_then_finished_by_itself(
     stage2.gate.hold("/transactions/commit")
     committing = writer.in_background(lambda: writer.commit(1, staged, IMPATIENT))
     stage2.gate.wait_for_arrival()
-    # It is decided. There is room for some of its slices.
+    # The batch is decided. The disk has room for some of its slices.
     stage2.disk.fill(leave_bytes=KEPT_FREE_BYTES + 3 * MIB)
     stage2.gate.open()
     assert f"bytes free, of which {KEPT_FREE_BYTES} are kept back" in wait_until(stage2.error)
     assert "partition 1 waits for disk space: the volume is full: it has" in stage2.pod.log()
     assert isinstance(committing.exception(), BatchInProgressError)
     assert sequences(stage2.cluster)[0] == before + 1
-    # Readers stay on the state before the batch.
+    # Readers see the state before the batch.
     assert set(writer.values(stage2.pod, scope="local").values()) == {"before"}
     if is_killed:
         stage2.pod.kill()

@@ -1,6 +1,7 @@
-"""Pods are killed at exact points of a batch: what was decided is completed, what was not can be.
+"""Pods are killed at chosen points of a batch: a decided batch is completed, others can be.
 
-Real processes; gates before their internal ports hold the message at which a pod is to die.
+The pods are real processes; gates before their internal ports hold the message at which a pod is
+killed.
 """
 
 import zlib
@@ -52,7 +53,7 @@ class Stage3:
         wait_until(lambda: sequences(self.cluster) == [sequence] * PODS)
 
     def mend(self) -> None:
-        """What a test that failed left behind does not concern the next one."""
+        """Repairs what a failed test left, for the next test."""
         for gate in self.gates:
             gate.open()
         self.restart(*(pod.ordinal for pod in self.pods if pod.process is None))
@@ -228,7 +229,7 @@ def test_a_driver_that_is_killed_is_followed_by_the_next_run(
     if step != "open":
         writer.stage(0, writer.rows_of("dead"))
     if step == "commit":
-        # The commit is on its way when its sender goes; it arrives in the end, or never.
+        # The commit is under way when its sender is killed; it arrives later, or never.
         stage3.gates[0].hold("/batches/0/commit")
         with pytest.raises(StoreError):
             _commit_and_hang_up(writer, stage3.gates[0])

@@ -1,4 +1,4 @@
-"""A real pod is killed in the middle of a migration, again and again, while it is written to."""
+"""A real pod is killed again and again in the middle of a migration, while a writer writes."""
 
 import json
 from functools import partial
@@ -16,7 +16,7 @@ from qss_testing.writers.process_writer import ProcessWriter, key_in
 ROWS = 6000
 PARTITIONS = 2
 KILLS = 3
-# So slow that every kill meets it in the middle: a step, then a thousand times as long a rest.
+# So slow that every kill meets it: after each step a rest a thousand times as long.
 ENVIRONMENT = {
     "QSS_MIGRATION_SHARE": "0.001",
     "QSS_MIGRATION_STEP_ROWS": "10",
@@ -31,19 +31,19 @@ def migrations_of(pod: PodProcess) -> list[MigrationReport]:
 
 
 def moved(pod: PodProcess) -> int:
-    """Rows that were moved; a partition that has begun is not over when this is asked."""
+    """The number of rows that were moved; a begun partition is not finished at this moment."""
     return sum(one.rows_moved for one in migrations_of(pod))
 
 
 def wait_until_moved(pod: PodProcess, least: int) -> int:
-    """How many were moved by then."""
+    """Waits until so many rows were moved; returns the number."""
     found = wait_until(lambda: found if (found := moved(pod)) >= least else None)
     assert len(migrations_of(pod)) == PARTITIONS, "one is over: its rows are not counted any more"
     return found
 
 
 def restart(pod: PodProcess) -> None:
-    """Kills it, and waits until it serves again."""
+    """Kills the pod, and waits until it serves again."""
     pod.kill()
     pod.start()
     wait_until(lambda: (report := pod.report()) and report.ready)
@@ -69,7 +69,7 @@ def scanned(writer: ProcessWriter, cluster: PodCluster, *, order: str) -> list[A
 
 
 class Written:
-    """The rows of one writer: those that stay, and one a partition that grows."""
+    """The rows of one writer: rows that stay, and one row for each partition that grows."""
 
     def __init__(self, cluster: PodCluster) -> None:
         self.writer = ProcessWriter(cluster, "job")
@@ -87,14 +87,14 @@ class Written:
         self.write(1)
 
     def write(self, batch: int) -> None:
-        """The client tries until the pod is back."""
+        """Writes a batch; the client repeats it until the pod serves again."""
         rows = {p: {key.encode(): b"%d" % batch} for p, key in self._keys.items()}
         self.writer.commit(batch, self.writer.stage(batch, rows))
         self.least = dict.fromkeys(self.least, batch)
 
 
 def check(cluster: PodCluster, written: Written) -> None:
-    """Every row once, both ways, and nothing that was acknowledged is older than that."""
+    """Every row is there once, in both orders, and no row is older than acknowledged."""
     own, least = written.own, written.least
     for order in ("ASCENDING", "DESCENDING"):
         rows = scanned(written.writer, cluster, order=order)
@@ -123,7 +123,7 @@ def test_a_pod_that_is_killed_in_the_middle_of_a_migration_goes_on_with_it(tmp_p
             assert len(migrations_of(pod)) == PARTITIONS
             writing.result(timeout=60)
             check(cluster, written)
-        # Back again, from the middle.
+        # The change back begins in the middle of the first one.
         change_format(cluster, "Timestamped")
         wait_until(lambda: moved(pod) > 0 or not migrations_of(pod))
         pod.environment["QSS_MIGRATION_SHARE"] = "0.9"

@@ -1,6 +1,7 @@
-"""A pod is killed while a commit makes and drops segments: the next start finishes what was begun.
+"""A pod is killed while a commit makes and drops segments; the next start completes the commit.
 
-RocksDB writes a new OPTIONS file whenever a family comes or goes: that tells how far a commit is.
+RocksDB writes a new OPTIONS file whenever a family is made or dropped: the number of files shows
+how far the commit is.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ MINUTE = 60_000
 # Segments of five minutes: the second batch ends two and begins two others.
 OLD = [Put(f"{n:05}".encode(), b"1", start=n % 10 * MINUTE) for n in range(2_000)]
 NEW = [Put(f"{n:05}".encode(), b"2", start=(20 + n % 10) * MINUTE) for n in range(40_000)]
-CHANGES = 4  # Of families, in the second batch.
+CHANGES = 4  # The changes of families in the second batch.
 
 
 @pytest.fixture(params=[False, True], ids=["windows", "duplicates"])
@@ -51,7 +52,7 @@ def write(writer: ProcessWriter, cluster: PodCluster, batch: int, rows: list[Put
 
 
 def write_to_the_last(writer: ProcessWriter, cluster: PodCluster, batch: int) -> None:
-    """A batch whose pod may die, which nobody repeats."""
+    """Writes a batch during which the pod may be killed; nobody repeats it."""
     assert writer.run is not None
     one = slice_of(cluster.assignment.definition, 0, NEW)
     staged = stage(writer.http, writer.run, batch, f"t{batch}", [one], PATIENT)
@@ -89,7 +90,7 @@ def test_killed_after_so_many_segments_came_and_went(cluster: PodCluster, change
 
 
 def check(cluster: PodCluster) -> None:
-    """The disk holds the second batch and nothing else."""
+    """The disk holds only the second batch."""
     definition = cluster.assignment.definition
     budget = MemoryBudget.of(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
     engine = RocksDbEngine(cluster.pods[0].volume / "partitions" / "0", budget)

@@ -1,6 +1,7 @@
-"""A pod is killed while a commit moves versions into history: the next start finishes the commit.
+"""A pod is killed while a commit moves versions into history; the next start completes it.
 
-RocksDB writes a new OPTIONS file whenever a family comes or goes: that tells how far a commit is.
+RocksDB writes a new OPTIONS file whenever a family is made or dropped: the number of files shows
+how far the commit is.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ KEYS = 2_000
 
 
 def puts(first: int, last: int, value: bytes) -> list[Put]:
-    """For each key one put a minute, the odd ones late; every seventh one deletes."""
+    """One put a minute for each key; odd keys come late, and every seventh put deletes."""
     minutes = [*range(first, last, 2), *range(first + 1, last, 2)]
     return [
         Put(b"%05d" % key, None if (key + minute) % 7 == 0 else value, minute * MINUTE)
@@ -39,7 +40,7 @@ def puts(first: int, last: int, value: bytes) -> list[Put]:
 
 
 OLD = puts(0, 2, b"1")
-NEW = puts(0, 30, b"2")  # The old segments end, and some of the new ones with them.
+NEW = puts(0, 30, b"2")  # The old segments end, and some of the new ones.
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_killed_after_so_many_segments_came_and_went(cluster: PodCluster, change
 
 
 def check(cluster: PodCluster) -> None:
-    """The disk holds the versions of both batches and nothing else."""
+    """The disk holds only the versions of both batches."""
     expected = Versions(RETENTION)
     expected.commit(OLD)
     expected.commit(NEW)

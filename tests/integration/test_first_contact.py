@@ -1,4 +1,4 @@
-"""A store that is not there is told soon and in words; one that was there is waited for."""
+"""A store that never answered is given up soon, with a clear message; another one is waited for."""
 
 import asyncio
 import socket
@@ -25,7 +25,7 @@ from qss_testing.writers.writer import write_values
 
 Connect = Callable[..., Awaitable[AnyClient]]
 NOBODY = "http://127.0.0.1:1"
-# Patient with what has answered once; nothing here waits for it.
+# Waits long for a store that answered once; no test here needs that.
 SOON = RetryLimits(deadline_s=3600.0, first_contact_s=0.3)
 DEADLINE_S = 60.0
 
@@ -39,7 +39,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """The URL of a port that takes connections and never answers."""
+    """The URL of a port that accepts connections and never answers."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 

@@ -1,4 +1,4 @@
-"""A volume that becomes full while its pod runs, or is too small from the start, is told."""
+"""The status reports a volume that becomes full while its pod runs, or is too small."""
 
 import re
 from contextlib import ExitStack
@@ -79,7 +79,7 @@ def test_a_partition_that_nothing_free_keeps_from_being_opened_is_told_and_comes
         stack.enter_context(cluster)
         write_values(cluster.url, cluster.store, {"a": 1})
         pod.kill()
-        disk.fill(leave_bytes=0)  # By others: pods keep some room.
+        disk.fill(leave_bytes=0)  # Another program fills the disk: pods themselves keep some room.
         pod.start()
 
         def waiting() -> list[str]:

@@ -1,4 +1,4 @@
-"""Whatever is sent to a pod: a clear refusal or an answer, no crash, and bounded memory."""
+"""A pod answers or refuses whatever is sent to it, does not crash, and bounds its memory."""
 
 import http.client
 import json
@@ -26,7 +26,7 @@ MANY = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-# What a pod may say: all else is a crash, or somebody else's fault.
+# The statuses that a pod may answer; every other one is a crash, or an error of another party.
 EXPECTED = {200, 400, 404, 405, 406, 409, 411, 413, 414, 415, 421, 503, 504}
 MEMORY_BYTES_MAX = 400 * 1024 * 1024
 KINDS: dict[str, dict[str, Any]] = {
@@ -119,7 +119,7 @@ PARAMETERS = [
 
 
 class Fuzzed:
-    """A pod with some rows, and its plain connection."""
+    """A pod with some rows, and a plain connection to it."""
 
     def __init__(self, cluster: PodCluster, run: Run) -> None:
         self.cluster = cluster
@@ -129,12 +129,12 @@ class Fuzzed:
         self._internal = http.client.HTTPConnection("127.0.0.1", self.pod.ports[1], timeout=60)
 
     def close(self) -> None:
-        """Lets go of the connections."""
+        """Closes the connections."""
         self._query.close()
         self._internal.close()
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """Sends to the query port; the body of an answer that may be."""
+        """Sends to the query port; returns the body of an allowed answer."""
         return self._send(self._query, method, path, body, "application/json")
 
     def stage(self, number: int, chunk: bytes) -> bytes:
@@ -176,7 +176,7 @@ def fuzzed(
         run = open_writer(http, metadata, "fuzz", query_id="q", run_id="r")
         pod = Fuzzed(cluster, run)
         yield pod
-        # It still serves, has not grown, and has seen nothing that it did not expect.
+        # The pod still serves, has not grown, and has logged no unexpected error.
         assert json.loads(pod.ask("GET", "/state/count/words"))["count"] is not None
         assert "Traceback" not in pod.pod.log()
         process = pod.pod.process

@@ -1,4 +1,4 @@
-"""Reads that wait for their turn while others hold the event loop."""
+"""Point reads get a turn while other requests hold the event loop."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ TIMES = 10
 
 
 async def hold_the_loop(turns: HeavyTurns, is_over: asyncio.Event) -> None:
-    """Work of 2 ms again and again, as many scans are."""
+    """Works for 2 ms again and again, like many scans."""
     while not is_over.is_set():
         async with turns:
             began = last = turns.begin()

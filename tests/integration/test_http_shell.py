@@ -1,4 +1,4 @@
-"""What every listener does alike, over real sockets."""
+"""The common behaviour of all listeners, over real sockets."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ class Listening:
         self.url = f"http://127.0.0.1:{port}"
 
     async def talk(self, *parts: bytes) -> bytes:
-        """What the server sends until it closes; each part goes out on its own."""
+        """All bytes that the server sends until it closes; each part is sent by itself."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         for part in parts:
             writer.write(part)

@@ -58,7 +58,7 @@ async def test_a_token_that_was_replaced_is_read_again(
         with pytest.raises(UnauthorizedError):
             await api.get(CONFIG_MAPS, "shop", "a")
         token.write_text("newer\n")
-        # A write as well: the server did nothing with a token that it does not know.
+        # A write is repeated, too: the server has not carried out a request with an unknown token.
         await api.merge_patch(CONFIG_MAPS, "shop", "a", {"data": {"x": "1"}})
 
 

@@ -1,4 +1,4 @@
-"""The Kubernetes client against a toy API server: what is sent, repeated, awaited and refused."""
+"""The Kubernetes client against a toy API server: requests, repetitions, timeouts, refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ from qss_operator.kubernetes.api.retries import RetryLimits
 from qss_testing.fakes.toy_api_server import ToyApiServer
 
 QUICK = RetryLimits(try_s=0.3, total_s=5.0, pause_s=0.001, pause_s_max=0.01)
-# Where a test counts what is asked: a large page may take a slow machine longer than QUICK waits.
+# For tests that count requests: a large page may take a slow machine longer than QUICK waits.
 CALM = RetryLimits(try_s=30.0, total_s=60.0)
 ONCE = RetryLimits(try_s=0.3, total_s=0.3, tries_max=1)
 
@@ -45,7 +45,7 @@ def observed() -> Observed:
 
 @pytest.fixture
 def patience() -> RetryLimits:
-    """The client's; a test may have another one."""
+    """The client's timeouts; a test may set others."""
     return QUICK
 
 
@@ -279,7 +279,7 @@ async def test_a_server_that_asks_to_wait_is_not_asked_before(
         api.sleep = sleep
         server.next_answer(429, "TooManyRequests", headers={"Retry-After": "3"})
         server.next_answer(503, "ServerTimeout", retryAfterSeconds=5)
-        # Also what may not be sent twice: the server did nothing with it.
+        # A request that may not be sent twice is repeated, too: the server has not carried it out.
         server.next_answer(429, "TooManyRequests", headers={"Retry-After": "2"})
         assert await api.list(CONFIG_MAPS, "shop") == []
         server.next_answer(429, "TooManyRequests", headers={"Retry-After": "100"})
@@ -341,7 +341,7 @@ async def test_a_server_that_comes_back_is_found_again(
     with pytest.raises(ApiUnavailableError, match="not reached") as caught:
         await api.merge_patch(CONFIG_MAPS, "shop", "a", {"data": {}})
     assert caught.value.is_untouched
-    # Never sent, so any request may go again.
+    # The request was never sent, so any request may be repeated.
     assert len([one for one in observed if one[0] == "patch"]) == QUICK.tries_max
     await server.listen()
     assert await api.find(CONFIG_MAPS, "shop", "a") is not None

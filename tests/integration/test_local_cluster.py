@@ -1,4 +1,4 @@
-"""Stores as real child processes: what runs, what comes back, and what is left behind."""
+"""Stores as real child processes: their start, their restarts, and their end."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ def qss(request: pytest.FixtureRequest, tmp_path: Path) -> Qss:
     return Qss(tmp_path, getattr(request, "param", FAKE_POD))
 
 
-# Rules that the fake pod could get right by luck are also tried with the real one.
+# Rules that the fake pod could keep by luck are also tested with the real pod.
 with_both_pods = pytest.mark.parametrize(
     "qss", [FAKE_POD, REAL_POD], indirect=True, ids=["fake", "real"]
 )
@@ -46,7 +46,7 @@ with_both_pods = pytest.mark.parametrize(
 
 @asynccontextmanager
 async def ready_stores(qss: Qss, *manifests: str) -> AsyncIterator[RunningStores]:
-    """Stores that are Ready; when they were stopped, no pod is left."""
+    """Stores that are Ready; after they were stopped, no pod runs."""
     files = [qss.write(*manifests or (manifest(),))]
     async with running_stores(files, qss.state, qss.pod_command) as running:
         await wait_until_ready(running.statuses, TIMEOUT_S)
@@ -80,7 +80,7 @@ def ready_reason(qss: Qss) -> str:
     return condition.reason
 
 
-# --- What is published.
+# --- The published status.
 
 
 @with_both_pods
@@ -115,7 +115,7 @@ async def test_several_stores_share_one_cluster(qss: Qss) -> None:
         assert endpoints_of(qss, words).query != endpoints_of(qss, letters).query
 
 
-# --- What stays.
+# --- Data that stays.
 
 
 @with_both_pods
@@ -187,13 +187,13 @@ async def test_a_partition_whose_data_the_status_leaves_behind_holds_up_itself_a
         await wait_until_async(lambda: status_of(qss).assigned == "5/6", 2 * TIMEOUT_S)
         await wait_until_async(lambda: retentions_ms(qss) == [3_600_000, 3_600_000], 2 * TIMEOUT_S)
         assert ready_reason(qss) == "AssignmentUnknown"
-        # The data is served from where it is, and no empty partition stands in its place.
+        # The pod serves the data from its volume, and no empty partition stands in its place.
         assert await asyncio.to_thread(count_rows, endpoints_of(qss).query) == 30
         assert not (qss.state.data_directory(STORE, Ordinal(1)) / "partitions" / "0").exists()
 
 
 def retentions_ms(qss: Qss) -> list[int]:
-    """What each pod was told last of how long its changelog is kept."""
+    """The changelog retention that each pod was told last."""
     files = [qss.state.data_directory(STORE, Ordinal(pod)) / "assignment.json" for pod in (0, 1)]
     kept = [decode(file.read_bytes(), StoreAssignment) for file in files]
     return [assignment.settings.changelog_retention_ms for assignment in kept]
@@ -215,7 +215,7 @@ async def test_another_number_of_pods_is_refused_and_nothing_starts(qss: Qss) ->
         assert status_of(qss).ready == "2/2"
 
 
-# --- What fails.
+# --- Failures.
 
 
 @with_both_pods
@@ -261,7 +261,7 @@ async def test_a_state_directory_is_run_by_one_at_a_time(qss: Qss) -> None:
         assert is_whole(qss)(), "the first one goes on"
 
 
-# --- What is left behind.
+# --- Processes that are left.
 
 
 async def test_a_pod_that_was_left_behind_is_ended_by_its_recorded_process(qss: Qss) -> None:
@@ -323,7 +323,7 @@ async def test_a_frozen_pod_is_told_of_and_the_other_pods_are_asked_meanwhile(qs
             assert condition.message.startswith(f"{STORE}-0 runs and has not answered for 10 s")
             urls = [pod.query for pod in endpoints_of(qss).pods if pod.query]
             served = await asyncio.to_thread(values_of_pod_1, urls)
-            assert served  # Though the first address is that of the frozen pod.
+            assert served  # Although the first address is the frozen pod's.
         finally:
             os.kill(frozen.pid, signal.SIGCONT)
         await wait_until_async(lambda: degraded(qss) == "Healthy", TIMEOUT_S)
@@ -336,6 +336,6 @@ def degraded(qss: Qss) -> str | None:
 
 
 def values_of_pod_1(urls: list[str]) -> list[object]:
-    """What partitions of pod 1 hold."""
+    """The values in partitions of pod 1."""
     with Store(urls, STORE) as store:
         return [row.value for row in store.range(partitions=[1, 3, 5])]

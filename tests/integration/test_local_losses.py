@@ -1,4 +1,4 @@
-"""A pod's volume that went back, with real pods and the real control plane: told, then accepted."""
+"""The volume of a real pod went back: the status reports the loss, and a person accepts it."""
 
 import asyncio
 import shutil
@@ -34,7 +34,7 @@ async def started(qss: Qss, **annotations: str) -> AsyncIterator[None]:
 
 
 async def is_ready(qss: Qss) -> str:
-    """The store's URL once every partition is served."""
+    """The store's URL, once every partition is served."""
     ready = lambda: told(qss, ConditionType.READY)[0] == "True"  # noqa: E731
     await wait_until_async(ready, TIMEOUT_S)
     status = qss.state.read_status(STORE)
@@ -61,14 +61,14 @@ def keys_at(url: str) -> int:
 
 
 def told(qss: Qss, kind: ConditionType) -> tuple[str, str, str]:
-    """Status, reason and message of a condition; before it is published, nothing."""
+    """Status, reason and message of a condition; empty before it is published."""
     status = qss.state.read_status(STORE)
     found = status and status.condition(kind)
     return (found.status.value, found.reason, found.message) if found else ("", "", "")
 
 
 async def degraded_by(qss: Qss, reason: str) -> str:
-    """The message of the condition once it has that reason."""
+    """The message of the condition, once it has that reason."""
     is_so = lambda: told(qss, ConditionType.DEGRADED)[1] == reason  # noqa: E731
     await wait_until_async(is_so, TIMEOUT_S)
     return told(qss, ConditionType.DEGRADED)[2]
@@ -128,7 +128,7 @@ async def test_up_says_what_it_waits_for_and_ends_where_only_a_person_can_help(q
         await write(qss, 1)
         await asyncio.to_thread(qss.down)
         shutil.rmtree(qss.state.data_directory(STORE, Ordinal(1)))
-        # Longer than the command may run here: it has to end by itself.
+        # Longer than the command may run here, so it has to end by itself.
         up = await asyncio.to_thread(qss.up, text, timeout_s=3600.0)
         assert up.code == 4
         lines = up.err.splitlines()
@@ -136,7 +136,7 @@ async def test_up_says_what_it_waits_for_and_ends_where_only_a_person_can_help(q
         errors = [line for line in lines if line.startswith("error: ")]
         assert errors[0].startswith(f"error: NOT_READY: {STORE}: NoInSyncReplica: {STORE}-1: the")
         assert f'write {ANNOTATION}: "1@1" under metadata.annotations' in errors[0]
-        # An accepted loss is no reason to give up.
+        # `qss up` does not give up because of an accepted loss.
         await asyncio.to_thread(qss.down)
         accepted = manifest(annotations={ANNOTATION: "1@1"}, replicas=2, partitions=2)
         up = await asyncio.to_thread(qss.up, accepted)

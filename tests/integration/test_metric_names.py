@@ -1,4 +1,4 @@
-"""What the chart's alerts and its dashboard name, pods and operator show."""
+"""Pods and operator show all metrics that the chart's alerts and dashboard use."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def value_of(text: str, name: str) -> float:
 
 
 def shown_names(text: str) -> set[str]:
-    """The names that a query may have, also of what was never observed."""
+    """The names that a query may use, including metrics without samples."""
     found = set()
     for line in text.splitlines():
         if line.startswith("# TYPE "):

@@ -20,7 +20,7 @@ from qss_testing.waiting import wait_until_async
 
 MINUTE = 60_000
 KEYS = [f"k{number:03}" for number in range(300)]
-# A step's rest is long enough for reads and writes to come between.
+# The rest after a step is long enough for reads and writes.
 SETTINGS = Settings(migration_share=0.3, migration_step_rows=3, migration_retry_s=0.05)
 
 
@@ -47,7 +47,7 @@ def is_done(cluster: Cluster) -> bool:
 
 
 class Traffic:
-    """One writer of numbers that only grow, and the bounds between which each read must be."""
+    """One writer of growing numbers, and the bounds of each read."""
 
     def __init__(self, cluster: Cluster, apis: list[Api]) -> None:
         self.cluster = cluster
@@ -67,7 +67,7 @@ class Traffic:
         await self.write(self.random.sample(KEYS, 20))
 
     async def read(self, ask: Callable[[Api], Awaitable[list[Any]]], keys: list[str]) -> None:
-        """Each key once, none missing, none older than what was acknowledged before."""
+        """Reads each key once: none is missing, none is older than acknowledged before."""
         least = dict(self.acknowledged)
         rows = await ask(next(self.apis))
         assert sorted(row["key"] for row in rows) == keys
@@ -75,7 +75,7 @@ class Traffic:
             assert least[row["key"]] <= row["value"] <= self.submitted[row["key"]]
 
     async def read_all(self) -> None:
-        """In every way there is."""
+        """Reads all rows in every way."""
         path = "/state/stores/words"
         some = self.random.sample(KEYS, 30)
         await self.read(lambda api: api.rows(f"{path}?limit=1000"), KEYS)
@@ -172,7 +172,7 @@ async def test_an_answer_has_the_format_at_once_and_unknown_is_said(
     assert after.json() == {"key": "a", "value": 1, "timestamp": -1, "headers": []}
     position = "Queryable-State-Position"
     assert after.headers[position] == before.headers[position]
-    # The state is the same and its words are not: what a client keeps is not good any more.
+    # The state is the same, but its bytes are not: the client's copy has to become invalid.
     assert after.headers["ETag"] != before.headers["ETag"]
     answer = await api(cluster).get("/state/stores/words/a", If_None_Match=before.headers["ETag"])
     assert answer.status == 200

@@ -1,4 +1,4 @@
-"""A format is changed in a file, and `qss up` brings the rows there: the whole way, real pods."""
+"""The format changes in a file, and `qss up` moves the rows of real pods."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A pod that runs out of files: its partitions go on by themselves when there are some again."""
+"""A pod runs out of open files: its partitions recover by themselves when it has files again."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ from qss_testing.writers.writer import Record, Writer
 
 
 def limit_files(pod: PodProcess, more: int | None) -> tuple[int, int]:
-    """Lets a pod open so many more files; None: as many as it was started with."""
+    """Lets a pod open so many more files; None: its first limit."""
     assert pod.process is not None
     pid = pod.process.pid
     held = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -24,7 +24,7 @@ def limit_files(pod: PodProcess, more: int | None) -> tuple[int, int]:
 
 
 def write_a_lot(url: str, store: str, is_over: threading.Event) -> int:
-    """Batches that need new files, until somebody says so; how many."""
+    """Writes batches that need new files until the event is set; returns their number."""
     with Writer(url, store) as writer:
         number = 0
         while not is_over.is_set():
@@ -41,14 +41,14 @@ def test_partitions_that_stopped_for_want_of_files_go_on_by_themselves(tmp_path:
         ThreadPoolExecutor(1) as pool,
     ):
         pod = cluster.pods[0]
-        held = limit_files(pod, 4)  # What a request needs, and no file more.
+        held = limit_files(pod, 4)  # As many as a request needs, and no more.
         writing = pool.submit(write_a_lot, pod.internal, cluster.store, is_over)
         wait_until(lambda: "Too many open files" in pod.log())
         assert pod.process is not None
         resource.prlimit(pod.process.pid, resource.RLIMIT_NOFILE, held)
         wait_until(lambda: (report := pod.report()) is not None and report.ready)
         is_over.set()
-        written = writing.result()  # The job went on, too.
+        written = writing.result()  # The job continued, too.
         with Store(cluster.url, cluster.store) as store:
             for number in range(max(0, written - 50), written):
                 row = store.get(f"k{number % 50}")

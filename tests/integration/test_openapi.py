@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the handlers do, and the handlers do what it says."""
+"""The OpenAPI document and the handlers agree."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -77,7 +77,7 @@ def query_parameters(path: str, method: str) -> set[str]:
 
 
 def closed(schema: Any) -> Any:
-    """The same schema, with no member allowed that it does not name."""
+    """The schema, in which no object may have an unnamed member."""
     if isinstance(schema, list):
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):
@@ -90,7 +90,7 @@ def closed(schema: Any) -> Any:
 
 def _strict_schemas() -> dict[str, Any]:
     schemas = dict(DOCUMENT["components"]["schemas"])
-    # A mark is a partition's answer and more: it is closed as a whole.
+    # A mark is a partition's answer with more members, so it is closed as a whole.
     of_mark = schemas["Mark"]
     members = {**schemas["PartitionAnswer"]["properties"], **of_mark["allOf"][1]["properties"]}
     mark = {"type": "object", "properties": members, "required": of_mark["required"]}
@@ -106,7 +106,7 @@ def check(schema: dict[str, Any], instance: Any) -> None:
 
 
 def check_answer(path: str, method: str, answer: Answer) -> None:
-    """The answer is one that the document describes."""
+    """The document describes the answer."""
     responses = DOCUMENT["paths"][path][method]["responses"]
     described = responses[str(answer.status)]
     if answer.status == 304:
@@ -140,7 +140,7 @@ def what_of(path: str) -> str:
 
 
 async def filled(start_cluster: StartCluster, api: MakeApi, path: str = "") -> Api:
-    """A pod of a store that the path is for."""
+    """A pod of a store of the type that the path needs."""
     what = what_of(path)
     members: dict[str, Any] = {"format": "TimestampedWithHeaders"}
     if what in TIMED:

@@ -1,4 +1,4 @@
-"""The OpenAPI document makes clients: generators of several languages take it, and one is used."""
+"""Generators of several languages make clients from the OpenAPI document; one client is used."""
 
 import asyncio
 import importlib
@@ -21,7 +21,7 @@ StartCluster = Callable[..., Awaitable[Cluster]]
 DOCUMENT = make_document(QUERY_ROUTES)
 PROGRAMS = Path(sys.executable).parent
 LANGUAGES = ["python", "java", "go", "typescript-fetch"]
-# Only where npm has installed it: tests load nothing.
+# Only if npm has installed it: tests load nothing from the network.
 TYPESCRIPT = shutil.which("openapi-typescript")
 
 
@@ -33,7 +33,7 @@ def document(tmp_path: Path) -> Path:
 
 
 def run(*command: str | Path, at: Path) -> str:
-    """What a program says; it has to succeed."""
+    """The output of a program that has to succeed."""
     done = subprocess.run(command, cwd=at, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -80,7 +80,7 @@ async def test_the_generated_python_client_asks_a_pod(
 ) -> None:
     target = document.parent / "pod_client"
     generate: Command = [PROGRAMS / "openapi-python-client", "generate", "--meta", "none"]
-    # It formats what it made by ruff.
+    # The generator formats its output with ruff.
     monkeypatch.setenv("PATH", str(PROGRAMS), prepend=":")
     run(*generate, "--path", document, "--output-path", target, at=document.parent)
     monkeypatch.syspath_prepend(str(document.parent))
@@ -112,7 +112,7 @@ async def test_the_generated_python_client_asks_a_pod(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A client of each language, by one Java for all: reading its classes takes the most time."""
+    """A client in each language, by one Java for all: loading its classes takes the most time."""
     directory = tmp_path_factory.mktemp("clients")
     (directory / "openapi.json").write_text(json.dumps(DOCUMENT))
     for language in LANGUAGES:

@@ -1,8 +1,8 @@
-"""What the pods of each store type answer keeps to their /openapi.json, whatever is asked.
+"""The answers of pods of each store type fit their /openapi.json, whatever the request.
 
-schemathesis makes the requests from the document: half of them keep to it, half do not.
-QSS_FUZZ_EXAMPLES is how many each operation gets, by default a few and in each run the same;
-`make fuzz` sends many, in each run other ones.
+schemathesis makes the requests from the document; half of them are valid. QSS_FUZZ_EXAMPLES is the
+number for each operation, by default a few that are the same in each run; `make fuzz` sends many,
+different ones in each run.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ NOW_MS = 1000
 
 
 def named(document: dict[str, Any]) -> dict[str, Any]:
-    """The document, with requests for the store that is there, and some for keys that are."""
+    """The document, in which requests name the existing store and some existing keys."""
     for methods in document["paths"].values():
         for operation in methods.values():
             for parameter in operation.get("parameters", ()):
@@ -76,10 +76,10 @@ def named(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def ask_all(document: dict[str, Any], label: str, url: str) -> None:
-    """Sends an operation's requests; raises for an answer that is not as the document says."""
+    """Sends an operation's requests; raises if an answer does not fit the document."""
     found: Any = schemathesis.openapi.from_dict(document).get_all_operations()
     operation = next(one for one in (each.ok() for each in found) if one.label == label)
-    # What takes nothing cannot be asked wrongly.
+    # An operation without parameters has no invalid requests.
     takes = bool(list(operation.iter_parameters()) or operation.body)
     for mode in GenerationMode if takes else [GenerationMode.POSITIVE]:
 

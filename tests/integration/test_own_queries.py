@@ -1,4 +1,4 @@
-"""Query types of a user's own, installed beside real pods: the guide's, and bad ones."""
+"""A user's query types, installed beside real pods: the example of the guide, and broken ones."""
 
 import os
 from collections.abc import Iterator
@@ -88,13 +88,13 @@ def store(cluster: PodCluster) -> Iterator[Store]:
 
 
 def failures(store: Store, **fields: Any) -> set[str]:
-    """What the partitions say."""
+    """The failures of the partitions."""
     result = store.query("Counting", **fields)
     assert len(result.failures) == PARTITIONS
     return {str(error) for error in result.failures.values()}
 
 
-# --- The guide's
+# --- The query type of the guide
 
 
 def test_the_guides_query_answers_from_all_pods(store: Store) -> None:
@@ -153,7 +153,7 @@ def test_rows_are_those_of_its_source(store: Store) -> None:
     assert sum(found) == len([n for n in range(KEYS) if "k10" <= f"k{n}" <= "k1002"])
 
 
-# --- What it does wrong
+# --- Broken query types
 
 
 @pytest.mark.parametrize("where", ["add", "result"])

@@ -1,4 +1,4 @@
-"""A store type of a user's own, as the guide has it, installed beside real pods."""
+"""A user's store type, the example of the guide, installed beside real pods."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -34,20 +34,20 @@ Entry = tuple[str, str]  # Index key and key.
 
 
 def is_served(cluster: PodCluster) -> bool:
-    """Whether every pod serves all that it should."""
+    """Whether every pod serves all its partitions."""
     reports = [pod.report() for pod in cluster.pods]
     return all(report is not None and report.ready for report in reports)
 
 
 def failed_report(pod: PodProcess) -> ReplicasReport | None:
-    """What a pod says once a replica has failed."""
+    """The report of a pod with a failed replica."""
     report = pod.report()
     has_failed = report is not None and any(one.state == "failed" for one in report.replicas)
     return report if has_failed else None
 
 
 def entries(rows: Rows, partitions: int) -> list[Entry]:
-    """The index of origins as it has to be answered: partition by partition."""
+    """The index of origins in the order of an answer: partition by partition."""
     found = [(row["origin"], key) for key, row in rows.items() if row.get("origin") is not None]
     return sorted(
         found,
@@ -60,7 +60,7 @@ def entries(rows: Rows, partitions: int) -> list[Entry]:
 
 
 def check(cluster: PodCluster, rows: Rows) -> None:
-    """Every pod answers the index from all partitions, in every way to ask."""
+    """Every pod answers the index of all partitions, for every kind of request."""
     partitions = cluster.assignment.definition.partitions
     wanted = entries(rows, partitions)
     for pod in cluster.pods:
@@ -124,7 +124,7 @@ def store(cluster: PodCluster) -> Iterator[Store]:
         yield store
 
 
-# --- Asking
+# --- Reads
 
 
 def test_limits_cursors_and_orders(store: Store, cluster: PodCluster) -> None:
@@ -238,7 +238,7 @@ def test_a_row_that_the_type_cannot_take_is_refused_before_it_is_written(
 
 
 def refusal(cluster: PodCluster) -> str:
-    """What a pod says to its assignment."""
+    """A pod's refusal of its assignment."""
     with pytest.raises(StoreError) as told:
         cluster.assign(cluster.pods[0])
     return str(told.value)
@@ -332,7 +332,7 @@ def test_another_version_makes_the_indexes_anew_also_when_it_is_killed(tmp_path:
         with Writer(pod.internal, cluster.store) as writer:
             writer.write(records(rows))
         pod.kill()
-        # Of the next version the index key is the last letter.
+        # In the next version the index key is the last letter.
         change = {
             "version = 1": "version = 2",
             "(self._index, member)": "(self._index, member[-1:])",

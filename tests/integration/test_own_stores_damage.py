@@ -1,4 +1,4 @@
-"""Damaged rows that the making of an index meets: only their partition is lost."""
+"""Building an index meets damaged rows: only their partition is lost."""
 
 import shutil
 from pathlib import Path
@@ -25,16 +25,16 @@ PUTS = [Put(b"k%06d" % number, b"%06d" % number, 1) for number in range(5000)]
 
 
 def spoil(file: Path) -> None:
-    """Turns a bit in the middle."""
+    """Flips one bit in the middle of a file."""
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0x40
     file.write_bytes(data)
 
 
 async def stopped(volume: Path) -> tuple[Cluster, Path]:
-    """A store of two partitions, and the file with the rows of one; its next start makes indexes.
+    """A store of two partitions, and the file with rows of one; its next start builds indexes.
 
-    The file is as a power cut left it: a clean stop would merge it into others.
+    The file is as a loss of power left it: a clean stop would merge it with others.
     """
     definition = by_value(format="Timestamped", partitions=2)
     cluster = Cluster(definition, volume, open_rocksdb(), extensions=BY_VALUE)
@@ -57,7 +57,7 @@ async def stopped(volume: Path) -> tuple[Cluster, Path]:
 
 
 async def assert_the_other_one_is_served(pod: Pod) -> None:
-    # What is damaged does not come by waiting: the pod is ready for the other one.
+    # Waiting does not repair damage, so the pod is ready with the other partition.
     await wait_until_async(lambda: pod.is_ready)
     assert pod.registry.replicas[WHOLE].view is not None
     assert SPOILT not in pod.registry.replicas
@@ -80,21 +80,22 @@ async def test_damage_that_is_met_later_loses_only_its_partition(tmp_path: Path)
     cluster.open_engine = lambda path: SpoiltWhenTold(open_engine(path), faults)
     try:
         pod = (await cluster.start_pod(0)).pod
-        assert not pod.is_ready  # It makes indexes.
+        assert not pod.is_ready  # The pod builds indexes.
         replica, before = pod.registry.replicas[SPOILT], pod.news.version
         assert isinstance(replica.engine, SpoiltWhenTold)
-        asked = replica.append(Barrier())  # To be applied behind the indexes.
+        asked = replica.append(Barrier())  # It has to be applied after the indexes are built.
         replica.engine.is_spoilt = True
         with pytest.raises(CorruptionError, match="a block is damaged"):
             await asked
-        await wait_until_async(lambda: pod.news.version > before)  # The operator is told.
+        # The pod has news for the operator.
+        await wait_until_async(lambda: pod.news.version > before)
         assert SPOILT not in pod.registry.replicas
         with pytest.raises(CorruptionError, match="is lost: a block is damaged"):
             pod.registry.local(SPOILT)
         with pytest.raises(CorruptionError, match="a block is damaged"):
             replica.append(Barrier())
         await assert_the_other_one_is_served(pod)
-        # It is no loss for ever: a person may accept it.
+        # A person may accept the loss.
         await accept_loss(pod)
         await wait_until_async(lambda: pod.registry.replicas[SPOILT].view is not None)
         assert pod.report().lost == ()

@@ -1,4 +1,4 @@
-"""A store of a user's own type on one machine: the guide's file, `qss up`, and what it says."""
+"""A store of a user's own type on one machine: the file of the guide, and `qss up`."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ROWS = {"N1": {"origin": "EWR"}, "N2": {"origin": "JFK"}, "N3": {"origin": "EWR"
 
 @pytest.fixture
 def qss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Qss]:
-    """Commands that find the guide's package."""
+    """Runs commands that find the package of the guide."""
     paths = [str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     made = Qss(tmp_path, POD_COMMAND)
@@ -31,7 +31,7 @@ def qss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Qss]:
 
 
 def guides_file(**custom: Any) -> str:
-    """The guide's store on two pods."""
+    """The file of the guide's store, with two pods."""
     resource = resource_of_guide()
     resource["spec"]["replicas"] = 2
     resource["spec"]["store"]["custom"] |= custom
@@ -39,7 +39,7 @@ def guides_file(**custom: Any) -> str:
 
 
 def condition(qss: Qss, kind: str) -> dict[str, Any]:
-    """A condition that is published."""
+    """A published condition."""
     status = qss.status(NAME)["status"]
     return next(one for one in status["conditions"] if one["type"] == kind)
 

@@ -1,4 +1,4 @@
-"""What the operator hears of pods that do not let it in, over real HTTP."""
+"""The operator's reports of pods that refuse its requests, over real HTTP."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ REPORT = ReplicasReport(
 
 
 class Trusting:
-    """Trusts one authority, and gives no token."""
+    """Trusts one authority, and has no token."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""`qss up`, `qss down` and `qss status` as a person runs them: output, exit codes, processes."""
+"""`qss up`, `qss down` and `qss status` as processes: output, exit codes, pods."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ def test_a_store_goes_up_is_shown_and_goes_down_without_a_trace(qss: Qss) -> Non
 
 
 def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: Qss) -> None:
-    # As on a full disk: nothing can be written in its place.
+    # Like a full disk: no file can be written in its place.
     hindrance = qss.state.pod_directory(STORE, Ordinal(0)) / "process.yaml.tmp"
     hindrance.mkdir(parents=True)
     process = qss.start_up(manifest(replicas=1))
@@ -93,7 +93,7 @@ def test_a_pod_that_cannot_be_recorded_is_told_of_and_comes_up_once_it_can(qss: 
 
 
 def test_down_stops_the_pods_also_where_it_cannot_write_that_it_did(qss: Qss) -> None:
-    # As on a full disk: nothing can be written in the status's place.
+    # Like a full disk: no file can be written in the status's place.
     assert qss.up().code == 0
     holder = qss.state.holder()
     assert holder is not None
@@ -156,7 +156,7 @@ def test_a_store_that_is_not_ready_in_time_says_why(qss: Qss) -> None:
     assert done.code == 4
     assert done.err.startswith("error: NOT_READY: word-counts: ")
     assert "`qss down` stops it" in done.err
-    # It goes on trying, and what is told is what is published.
+    # It tries again, and prints the published message.
     reason = "word-counts-0 cannot be started: No such file or directory"
     wait_until(lambda: reason in qss.run("status", "--output", "json").out)
     statuses = RunningStores(state=qss.state, names=(STORE,)).statuses
@@ -249,7 +249,7 @@ def test_pods_whose_state_directory_is_deleted_end(qss: Qss) -> None:
     holder, pods = qss.state.holder(), qss.living_pods()
     assert holder is not None
     assert len(pods) == 2
-    (qss.state.path / "lock").unlink()  # The first that `rm -r` may delete.
+    (qss.state.path / "lock").unlink()  # The first file that `rm -r` may delete.
     wait_until(lambda: not any(map(is_alive, (holder, *pods))))
 
 
@@ -260,7 +260,7 @@ def test_a_pod_whose_folder_cannot_be_used_is_told_of_in_one_line_and_others_go_
     assert qss.down().code == 0
     folder = qss.state.pod_directory(STORE, Ordinal(1))
     aside = folder.rename(qss.directory / "aside")
-    folder.symlink_to(folder)  # Not to be opened by anybody, also not by root.
+    folder.symlink_to(folder)  # Nobody can open it, not even root.
     up = qss.up(timeout_s=5)
     assert up.code == 4, up.err
     condition = next(one for one in qss.status()["status"]["conditions"] if one["type"] == "Ready")

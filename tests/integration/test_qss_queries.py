@@ -1,4 +1,4 @@
-"""`qss get` and `qss query`: what they print, and how commands end."""
+"""`qss get` and `qss query`: output and exit codes."""
 
 import io
 import json
@@ -124,7 +124,7 @@ def test_a_query_of_which_a_partition_fails_ends_with_1(terminal: Terminal, miss
     assert second["failure"].startswith("DOES_NOT_EXIST: ")
 
 
-# --- How they end
+# --- Exit codes
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_on_a_terminal_what_is_too_wide_ends_with_an_ellipsis(cluster: PodCluste
                 environment = {**os.environ, "COLUMNS": "60"}
                 process = subprocess.Popen(command, stdout=terminal, env=environment)
             text = b""
-            with suppress(OSError):  # So a terminal ends.
+            with suppress(OSError):  # A terminal ends in this way.
                 while part := output.read(65536):
                     text += part
         assert process.wait(timeout=60) == 0

@@ -1,4 +1,4 @@
-"""`qss windows` and `qss sessions`: what they print, and how they end."""
+"""`qss windows` and `qss sessions`: output and exit codes."""
 
 import asyncio
 import json

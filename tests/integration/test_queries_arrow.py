@@ -1,4 +1,4 @@
-"""Scans as Arrow streams: the rows of the NDJSON answer, in columns, with the same marks."""
+"""Scans as Arrow streams have the rows and marks of the NDJSON answer."""
 
 import asyncio
 import base64

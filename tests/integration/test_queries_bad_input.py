@@ -1,4 +1,4 @@
-"""What a client may get wrong, each by its own code, and nothing of it in the log."""
+"""Each error of a client has its own code, and the log quotes nothing of the request."""
 
 import asyncio
 import logging

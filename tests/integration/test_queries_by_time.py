@@ -1,4 +1,4 @@
-"""Windows and sessions over all partitions by time: pages that are merged, whole or not at all."""
+"""Windows and sessions of all partitions by time: merged pages, complete or refused."""
 
 import random  # noqa: TID251 seeded: the same rows at every run.
 from collections.abc import Callable
@@ -245,7 +245,7 @@ async def test_a_cursor_goes_on_in_no_older_state(
 ) -> None:
     cluster = await filled(start_cluster, pods=2, partitions=2)
     first = (await api(cluster).get(f"{WINDOWS}&limit=10")).json()
-    # A row behind the last one is seen, one before it is not asked for again.
+    # The next page has rows after the last one, and none before it.
     await cluster.put([Put(b"b", b"9", 0, start=0), Put(b"b", b"9", 0, start=STARTS[-1] + 5)])
     rest = (await api(cluster, 1).get(f"{WINDOWS}&limit=100&cursor={first['cursor']}")).json()
     everything = windows_of([*first["rows"], *rest["rows"]])

@@ -1,4 +1,4 @@
-"""Counts: RocksDB's estimate, and exactly what a reader is given."""
+"""Counts: RocksDB's estimate, and the exact number of rows that a reader gets."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ MakeApi = Callable[..., Api]
 
 HOUR_MS = 3_600_000
 KEYS = [f"k{number}".encode() for number in range(30)]
-# Their windows, sessions and versions are older than what a store keeps of them.
+# The retention of the store ended for these windows, sessions and versions.
 EXPIRED_MS, NOW_MS = HOUR_MS, 100 * HOUR_MS
 STORES: dict[str, dict[str, Any]] = {
     "KeyValue": {},
@@ -37,7 +37,7 @@ STORES: dict[str, dict[str, Any]] = {
 
 
 async def rewritten(start_cluster: StartCluster, kind: str, **members: Any) -> Cluster:
-    """A store whose rows were written often, of which some are deleted and some have expired."""
+    """A store whose rows were written often; some are deleted and some expired."""
     cluster = await start_cluster(2, **{**STORES[kind], **members})
     for turn in range(5):
         value = b'"%d"' % turn
@@ -48,7 +48,7 @@ async def rewritten(start_cluster: StartCluster, kind: str, **members: Any) -> C
 
 
 def left(kind: str) -> int:
-    """How many of these rows a reader is given."""
+    """The number of these rows that a reader gets."""
     return len(KEYS) - 7 + (0 if kind in ("Window", "Session", "Versioned") else 1)
 
 

@@ -1,4 +1,4 @@
-"""Discovery over HTTP: KIP-67's paths and KIP-535's lags."""
+"""Discovery over HTTP: the paths of KIP-67 and the lags of KIP-535."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Three pods and what goes wrong between them: each failure by its own reason."""
+"""Three pods and failures between them: each failure has its own reason."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ MakeApi = Callable[..., Api]
 SCAN = "/state/stores/words"
 PROBLEM = "application/problem+json"
 VALUES = {f"k{number:02}": number for number in range(30)}
-# In pod 0's eyes: partition p is active on pod p.
+# By pod 0's assignment partition p is active on pod p.
 SPREAD = [configuration(number, number) for number in range(3)]
 
 
@@ -40,14 +40,14 @@ async def replicated(start_cluster: StartCluster) -> Cluster:
     await cluster.put_values(VALUES, {"in": {"0": 41}})
     cluster.batch = 0
     await cluster.assign([configuration(0, 0, learners=[1], epoch=2)])
-    # Pod 0 starts empty: the same batch, written again.
+    # Pod 0 starts empty: the batch is written again.
     await cluster.put_values(VALUES, {"in": {"0": 41}})
     await cluster.assign([configuration(0, 0, standbys=[1], epoch=3)])
     return cluster
 
 
 async def move_address(cluster: Cluster, ordinal: int, port: int, epoch: int = 9) -> None:
-    """Tells pod 0 that another pod listens elsewhere."""
+    """Tells pod 0 another address of a pod."""
     cluster.ports[ordinal] = port
     pod = cluster.nodes[0].pod
     assert pod.registry.assignment is not None
@@ -186,7 +186,7 @@ async def test_a_stream_that_breaks_off_goes_on_after_its_last_whole_row(
     assert lines[-1]["failure"]["reason"] == "UNREACHABLE"
     rest = await api(cluster).rows(f"{SCAN}?cursor={lines[-1]['cursor']}")
     assert [row["key"] for row in rest] == keys[2:]
-    # A document does not show rows that no position is true of, and starts again.
+    # A document shows no rows without their position: the read starts again.
     assert document["rows"] == []
     again = await api(cluster).rows(f"{SCAN}?cursor={document['cursor']}")
     assert [row["key"] for row in again] == keys
@@ -249,7 +249,8 @@ async def test_a_standby_that_is_behind_leaves_the_answer_to_the_active(
     assert (await standby.get(f"{SCAN}/k01?{bound}")).json()["value"] == 1
     assert len(await standby.rows(f"{SCAN}?{bound}")) == 30
     assert (await standby.get(f"{SCAN}/k01?{bound}&scope=local")).problem(503, "NOT_UP_TO_BOUND")
-    # Neither has got that far: that the active is behind tells more than that it is down.
+    # Neither replica has reached the bound: that the active is behind says more than that it is
+    # down.
     beyond = f"positionBound={encode_token(Position.of({'in': {0: 42}}))}"
     (await standby.get(f"{SCAN}/k01?{beyond}")).problem(503, "NOT_UP_TO_BOUND")
     await cluster.stop_pod(0)
@@ -294,7 +295,7 @@ async def test_a_replica_that_is_being_opened_is_not_ready(
     opening.current_view.view = view
 
 
-# --- Routes that have changed
+# --- Changed routes
 
 
 async def test_the_active_that_a_pod_names_is_asked_once(
@@ -330,7 +331,7 @@ async def test_two_pods_that_take_each_other_for_the_active_do_not_loop(
     cluster = await start_cluster(
         2, partitions=1, engine="memory", configurations=[configuration(0, 0)]
     )
-    # Each has nothing and believes that the other one does.
+    # Neither pod has the partition, and each believes that the other one has it.
     await cluster.nodes[0].pod.assign(cluster.assignment([configuration(0, 1, epoch=2)]))
     for ordinal in (0, 1):
         (await api(cluster, ordinal).get(f"{SCAN}/k01?requireActive=true")).problem(
@@ -338,7 +339,7 @@ async def test_two_pods_that_take_each_other_for_the_active_do_not_loop(
         )
 
 
-# --- What goes along
+# --- Forwarded parameters
 
 
 async def test_the_callers_authorization_goes_along_and_nothing_else_of_his(

@@ -1,4 +1,4 @@
-"""Cursors that somebody made: what they give stays inside of the query's bounds."""
+"""A forged cursor gives no rows outside of the query's bounds."""
 
 import struct
 import zlib
@@ -22,7 +22,7 @@ SCAN = "/state/stores/words"
 
 
 def forged(cursor: str, last_key: bytes) -> str:
-    """The cursor with another place in all partitions that it has."""
+    """The cursor with another place in all its partitions."""
     content = decode_base64url(cursor)[5:]
     head_end = 9 + content[8]
     head, pieces = content[:head_end], content[head_end:]

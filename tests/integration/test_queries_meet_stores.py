@@ -1,6 +1,6 @@
-"""Every query type meets every store type and format: rows with exactly these members, or why not.
+"""Every query type on every store type and format: rows with exactly these members, or a reason.
 
-On both engines, on one pod and on three.
+The tests run on both engines, on one pod and on three.
 """
 
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ WINDOW = "key windowStart windowEnd value"
 SESSION = "key sessionStart sessionEnd value"
 VERSION = "key validFrom validTo value"
 COUNT = "a number"
-# What each store answers; whatever is not named is UNKNOWN_QUERY_TYPE.
+# The query types of each store; every other one is UNKNOWN_QUERY_TYPE.
 STORES: dict[tuple[str, str], dict[str, str]] = {
     ("KeyValue", "Plain"): {
         "KeyQuery": KEY_VALUE,
@@ -74,7 +74,7 @@ STORES: dict[tuple[str, str], dict[str, str]] = {
         "WindowRangeQuery": WINDOW,
         "CountQuery": COUNT,
     },
-    # On windows Kafka gives the timestamp too (KIP-992 left them alone).
+    # Kafka gives windows a timestamp, too (KIP-992 did not change them).
     ("Window", "Timestamped"): {
         "WindowKeyQuery": f"{WINDOW} timestamp",
         "WindowRangeQuery": f"{WINDOW} timestamp",
@@ -87,7 +87,7 @@ STORES: dict[tuple[str, str], dict[str, str]] = {
         "TimestampedWindowRangeWithHeadersQuery": f"{WINDOW} timestamp headers",
         "CountQuery": COUNT,
     },
-    # The timestamp of such a window is its start (KIP-1300), as a session's is its end.
+    # The timestamp of such a window is its start (KIP-1300); a session's is its end.
     ("Window", "PlainWithHeaders"): {
         "WindowKeyQuery": WINDOW,
         "WindowRangeQuery": WINDOW,
@@ -112,7 +112,7 @@ STORES: dict[tuple[str, str], dict[str, str]] = {
         "CountQuery": COUNT,
     },
 }
-# A store of a user's own type is a KeyValue store that has indexes.
+# A store of type Custom is a KeyValue store with indexes.
 STORES |= {
     ("Custom", store_format): {**STORES["KeyValue", store_format], "IndexQuery": of_index}
     for store_format, of_index in (
@@ -130,7 +130,7 @@ PLACES = [("memory", 1), ("rocksdb", 1), ("rocksdb", 3)]
 
 
 def members_of(result: Any) -> str:
-    """The members of a result's rows, or that it is a number."""
+    """The members of the rows of a result; a number has none."""
     if isinstance(result, int):
         return COUNT
     row = result[0] if isinstance(result, list) else result

@@ -1,4 +1,4 @@
-"""Point queries over HTTP, on one pod and from another."""
+"""Point queries over HTTP, at the pod that has the key and at another pod."""
 
 import base64
 import re

@@ -26,7 +26,7 @@ async def filled(start_cluster: StartCluster, pods: int = 3, **members: Any) -> 
 
 
 def in_order(cluster: Cluster, keys: list[str], *, reverse: bool = False) -> list[str]:
-    """Keys as a scan gives them: partition by partition, each in order."""
+    """Keys in the order of a scan: partition by partition, each in order."""
     return [
         key
         for partition in range(cluster.partitions)
@@ -155,7 +155,7 @@ async def test_a_partition_that_there_is_not_is_told_in_the_first_page_of_any_qu
 async def pages(
     pods: Callable[[], Api], path: str, accept: str = "*/*"
 ) -> list[tuple[list[Any], str | None]]:
-    """All pages of a scan, each asked of the next pod."""
+    """All pages of a scan; each request goes to the next pod."""
     found: list[tuple[list[Any], str | None]] = []
     cursor: str | None = ""
     while cursor is not None:

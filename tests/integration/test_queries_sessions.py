@@ -22,7 +22,7 @@ from qss_testing.pods.timed_stores import (
 
 MakeApi = Callable[..., Api]
 SESSIONS = "/state/sessions/words"
-# In two segments by their ends; one of a single moment, one that begins in the first segment.
+# Two segments by their ends; one session is a single moment, one begins in the first segment.
 BOUNDS = [(0, 0), (1000, 2000), (2500, 1_800_000), (1_810_000, 1_820_000), (1_900_000, 1_900_000)]
 ROWS = session_puts(KEYS, BOUNDS)
 

@@ -1,4 +1,4 @@
-"""Streams: slow readers, readers that go away, and the loop that serves everyone."""
+"""Streams: slow readers, readers that disconnect, and other requests meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ def open_iterators(cluster: Cluster, ordinal: int = 0) -> float:
 
 
 async def large(start_cluster: StartCluster, pods: int = 1, **settings: Any) -> Cluster:
-    """More rows than sockets hold."""
+    """More rows than the buffers of sockets hold."""
     cluster = await start_cluster(pods, partitions=1, settings=Settings(**settings))
     values = {f"{number:04}": "x" * 20_000 for number in range(2000)}
     await cluster.put_values(values)
@@ -37,7 +37,7 @@ async def large(start_cluster: StartCluster, pods: int = 1, **settings: Any) -> 
 async def test_a_reader_that_always_takes_a_little_gets_all(
     start_cluster: StartCluster, api: MakeApi, media: str
 ) -> None:
-    stall_s = 1.0  # A busy machine holds up a reader for tenths of a second.
+    stall_s = 1.0  # A busy machine may delay a reader by tenths of a second.
     cluster = await large(start_cluster, write_stall_max_s=stall_s)
     whole = (await api(cluster).get(f"{SCAN}?limit=99999", Accept=media)).body
     async with open_stream(cluster, 0, media) as (reader, _):
@@ -60,7 +60,7 @@ async def test_a_reader_of_large_rows_that_always_takes_a_little_gets_all(
         end_s = asyncio.get_running_loop().time() + 1.5 * stall_s
         body = b""
         while asyncio.get_running_loop().time() < end_s:
-            body += await reader.read(8192)  # A row takes longer than the stall.
+            body += await reader.read(8192)  # One row takes longer than the allowed stall.
             await asyncio.sleep(0.01)
         body += await reader.read()
     assert body.count(b'"value":"xxx') == 6

@@ -1,4 +1,4 @@
-"""Windows while pods break off, answer nonsense, fall behind or are gone."""
+"""Windows while pods disconnect, answer nonsense, are behind or are down."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ WINDOWS = "/state/windows/words"
 BY_TIME = f"{WINDOWS}?orderBy=time"
 KEYS = [b"k%02d" % number for number in range(12)]
 ROWS = [Put(key, b"1", 7, start=start) for key in KEYS for start in (0, 1000, 2_000_000)]
-# In pod 0's eyes: partition p is active on pod p.
+# By pod 0's assignment partition p is active on pod p.
 SPREAD = [configuration(number, number) for number in range(3)]
 
 
@@ -38,7 +38,7 @@ async def spread(start_cluster: StartCluster) -> Cluster:
 
 
 async def alone(start_cluster: StartCluster) -> Cluster:
-    """One partition, active on pod 0; pod 1 is a standby that has nothing yet."""
+    """One partition, active on pod 0; pod 1 is a standby without data."""
     members = {**WINDOW, "partitions": 1, "engine": "memory"}
     cluster = await start_cluster(2, configurations=[configuration(0, 0)], **members)
     await cluster.put(ROWS, {"in": {"0": 41}})
@@ -47,7 +47,7 @@ async def alone(start_cluster: StartCluster) -> Cluster:
 
 
 async def move_address(cluster: Cluster, ordinal: int, port: int) -> None:
-    """Tells pod 0 that another pod listens elsewhere."""
+    """Tells pod 0 another address of a pod."""
     cluster.ports[ordinal] = port
     pod = cluster.nodes[0].pod
     assert pod.registry.assignment is not None
@@ -123,7 +123,7 @@ async def test_a_page_ends_where_a_pod_ended_its_own(
 ) -> None:
     cluster = await spread(start_cluster)
     real_port = cluster.ports[1]
-    # What a pod says whose limits are smaller than those of the one that asks.
+    # The answer of a pod with smaller limits than the pod that asks it.
     short = await api(cluster, 1).get(f"{BY_TIME}&partitions=1&limit=2&scope=local", Accept=NDJSON)
     async with strange_pod(http_answer(200, NDJSON, short.body)) as cautious:
         await move_address(cluster, 1, cautious.port)
@@ -146,7 +146,7 @@ async def test_a_page_never_goes_on_in_an_older_state(
     cluster = await alone(start_cluster)
     for path in (f"{WINDOWS}?limit=5", f"{BY_TIME}&limit=5"):
         first = (await api(cluster, 0).get(path)).json()
-        # The standby has nothing: it leaves the answer to the active.
+        # The standby has no data: the active answers.
         rest = (await api(cluster, 1).get(f"{path}0&cursor={first['cursor']}")).json()
         assert rest["partitions"]["0"]["servedBy"] == "words-0"
         assert len(first["rows"]) + len(rest["rows"]) == len(ROWS)

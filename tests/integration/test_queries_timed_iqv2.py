@@ -1,4 +1,4 @@
-"""Kafka's window queries, and ours of sessions, on `POST /state/query`."""
+"""Kafka's window queries, and our session queries, on `POST /state/query`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -118,7 +118,7 @@ async def test_each_format_gives_what_kafkas_queries_show(
             row = rows_of(answer.json())[0]
             assert row.keys() == always | full
             assert row["headers"] == SHOWN
-            # Where the format keeps no timestamp, the window's start is one.
+            # If the format has no timestamps, the window's start is the timestamp.
             assert row["timestamp"] == (1001 if "timestamp" in plain else 1000)
 
 
@@ -239,7 +239,7 @@ async def test_what_a_store_does_not_answer_is_refused(
     code: str,
 ) -> None:
     cluster = await start_cluster(engine="memory", **members)
-    bound = {"in": {"0": 999}}  # An unknown type wins over an unmet bound.
+    bound = {"in": {"0": 999}}  # An unknown type is reported before an unmet bound.
     answer = await api(cluster).post(QUERY, {"query": query, "positionBound": bound})
     detail = answer.problem(400, code)["detail"]
     assert code != "UNKNOWN_QUERY_TYPE" or query["type"] in detail

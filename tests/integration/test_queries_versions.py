@@ -1,4 +1,4 @@
-"""Versions over HTTP: as of a time, as a history, in pages, on one pod and on three."""
+"""Versions over HTTP: at a time, as a history, in pages, on one pod and on three."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ QUERY = "/state/query/words"
 
 
 def puts_of(key: str) -> list[Put]:
-    """Versions from 1000 on, a gap from 3000 to 4000, one that comes late."""
+    """Versions from 1000 on, a gap from 3000 to 4000, and one version that comes late."""
     times = [(1000, b"1"), (2000, b"2"), (3000, None), (4000, b"4"), (2500, b'"late"')]
     return [Put(key.encode(), value, time) for time, value in times]
 
@@ -157,7 +157,7 @@ async def test_kafkas_queries_answer_rows(start_cluster: StartCluster, api: Make
         assert seen([part["result"]]) == [HISTORY[1]]
         assert part["position"]["in"] == {"0": 41}
         assert any(line.endswith("1 rows scanned, 1 returned") for line in part["executionInfo"])
-        for ordinal in range(3):  # The pod that has the key, and those that pass the query on.
+        for ordinal in range(3):  # The pod that has the key, and pods that forward the query.
             shown = await api(cluster, ordinal).query(one, times="rfc3339")
             assert str(shown["partitionResults"][partition]["result"]["validFrom"]).endswith("Z")
         gap = await api(cluster).query({**one, "asOfTimestamp": 3500}, partitions=[0, 1, 2, 3])
@@ -308,7 +308,7 @@ async def test_a_long_history_with_many_tombstones_is_whole_in_pages(
 ) -> None:
     cluster = await filled(start_cluster, 1, engine="rocksdb", partitions=1)
     rows = [Put(b"k1", None if time % 3 else b"%d" % time, 5000 + time) for time in range(9000)]
-    # Keys whose rows lie between those of the long one.
+    # Keys whose rows lie between the rows of the long key.
     beside = [Put(b"k1" + bytes(zeros), b"0", 5000 + zeros) for zeros in range(1, 8)]
     await cluster.put([*rows, *beside, *(Put(put.key, None, 20_000) for put in beside)])
     found = await pages(lambda: api(cluster), f"{PATH}/k1?order={order}&limit=700&from=5000")

@@ -293,7 +293,7 @@ async def test_execution_info_tells_rows_passed_over_from_rows_given(
 async def test_hidden_rows_are_counted_where_they_are_passed_over(
     start_cluster: StartCluster, api: MakeApi
 ) -> None:
-    # So that a scan of many of them gives way to others.
+    # A scan of many windows then yields to other requests.
     cluster = await start_cluster(engine="memory", partitions=1, **WINDOW)
     await cluster.put(window_puts(starts=[RETENTION_MS + 5]))
     await cluster.put([Put(b"b", b"1", 0, start=2 * RETENTION_MS)])

@@ -1,4 +1,4 @@
-"""What windows cannot be asked, and what their store says instead."""
+"""Requests that a store of windows refuses, and its messages."""
 
 from collections.abc import Callable
 

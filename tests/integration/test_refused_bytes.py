@@ -1,4 +1,4 @@
-"""What is no request, or too large a one, is refused alone, and in whatever pieces it comes."""
+"""Bytes that are no request, or too large a request, are refused, in whatever pieces they come."""
 
 import asyncio
 import json

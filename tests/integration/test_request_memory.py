@@ -1,4 +1,4 @@
-"""What all answers together may take of a pod's memory."""
+"""The memory that all answers of a pod may take together."""
 
 import asyncio
 import gc
@@ -80,11 +80,11 @@ async def test_keys_that_have_no_room_in_an_answer_keep_no_rows_alive(
     cluster = await large(start_cluster, 2 * MIB, 3)
     gc.collect()
     of_other_tests = refusals()
-    gc.disable()  # A failure that keeps its frames, and with them rows, is a cycle.
+    gc.disable()  # A failure that keeps its frames, and with them rows, is a reference cycle.
     try:
         answer = await api(cluster).post(MANY, {"keys": ["0001"] * 900 + ["0002"]})
         assert b"ask for it apart" in answer.body
-        # The handler may end a little after its answer.
+        # The handler may end shortly after its answer.
         await wait_until_async(lambda: len(refusals()) <= len(of_other_tests), 5)
     finally:
         gc.enable()
@@ -158,7 +158,7 @@ async def test_a_row_that_is_known_as_large_is_refused_before_it_is_read(
     assert (await api(cluster).get(path, Accept=accept)).status == 200
     others = pod.request_memory.share()
     others.take(pod.request_memory.bytes_max)
-    # Whoever looks at the state finds that it is behind the bound.
+    # A reader of the state finds it older than the bound.
     bound = encode_token(Position.of({"in": {0: 50}}))
     ahead = f"{path}?positionBound={bound}&scope=local"
     (await api(cluster).get(ahead, Accept=accept)).problem(429, "LIMIT_EXCEEDED")
