@@ -2,7 +2,7 @@
 
 Layout of a stored entry, integers big-endian: version (1) | kind (1) | epoch (8) | wall time in
 milliseconds (8) | bytes before (8) | digest before (16) | bytes of the payload (4) | CRC-32 of the
-payload (4) | body. Version 1 ends its head after `bytes before`; it is read, and no longer written.
+payload (4) | body. Version 1 ends its head after `bytes before`. A log may have entries of both.
 An entry's key is its offset (8). Its payload lies under the same key in a family of its own.
 """
 
@@ -14,7 +14,7 @@ from qss_core.errors import CorruptionError
 from qss_core.model import Epoch, Offset
 from qss_store.replication.digest import NO_DIGEST, Digest
 
-VERSIONS = (1, 2)  # That this program reads; it writes the last one.
+VERSIONS = (1, 2)  # That this program reads.
 _HEAD_1 = struct.Struct(">BBQQQ")
 _HEAD_2 = struct.Struct(">BBQQQ16sII")
 _HEADS = {1: _HEAD_1, 2: _HEAD_2}
@@ -56,18 +56,12 @@ def decode_offset(key: bytes) -> Offset:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The entry's bytes, in the version that this program writes."""
-    payload = entry.payload or Payload()
-    head = _HEAD_2.pack(
-        VERSIONS[-1],
-        entry.kind,
-        entry.epoch,
-        entry.wall_time_ms,
-        entry.bytes_before,
-        entry.digest_before,
-        payload.size,
-        payload.checksum,
-    )
+    """The entry's bytes: in version 1 where it says nothing of its payload."""
+    members = (entry.kind, entry.epoch, entry.wall_time_ms, entry.bytes_before)
+    payload = entry.payload
+    if payload is None:
+        return _HEAD_1.pack(1, *members) + entry.body
+    head = _HEAD_2.pack(2, *members, entry.digest_before, payload.size, payload.checksum)
     return head + entry.body
 
 

@@ -17,6 +17,7 @@ from qss_core.model import (
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replicas.views.decoded_rows import DecodedEntries, DecodedRows
+from qss_store.replication.digest import digest_after
 from qss_store.replication.entries import EntryHead, decode_head, encode_offset
 from qss_store.storage import database_files as files
 from qss_store.storage.commit_rows.commit_writer import APPLIED
@@ -66,6 +67,26 @@ async def test_an_empty_log_knows_its_end_its_bytes_and_the_epoch_of_its_last_en
     bytes_before = head_of(engine, offset).bytes_before
     assert bytes_before > 0
     assert bytes_before == head_of(engine, before.append(ABORT, b"")[0]).bytes_before
+
+
+@pytest.mark.parametrize(("replicas", "version"), [((POD,), 1), ((POD, Ordinal(1)), 2)])
+def test_entries_have_a_digest_where_another_replica_compares_it(
+    replicas: tuple[Ordinal, ...], version: int
+) -> None:
+    """A program of the version before reads the entries of a sole replica."""
+    engine = MemoryEngine()
+    configuration = PartitionConfiguration(
+        partition=PartitionId(0), epoch=Epoch(1), active=POD, in_sync=(POD,), replicas=replicas
+    )
+    log = Changelog(engine, POD, configuration, {}, SetClock(), GroupSync())
+    for _ in range(2):
+        log.append(ABORT, b"")
+    first, last = (data for _, data in engine.scan(CHANGELOG))
+    assert (first[0], last[0]) == (version, version)
+    assert decode_head(last).digest_before == (digest_after(first) if version == 2 else None)
+    found = log.point_at(Offset(2))
+    assert found is not None
+    assert found.digest == digest_after(last)
 
 
 def head_of(engine: MemoryEngine, offset: Offset) -> EntryHead:

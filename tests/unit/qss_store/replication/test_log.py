@@ -212,13 +212,16 @@ def test_an_entry_of_the_first_version_is_read() -> None:
     assert (entry.bytes_before, entry.digest_before, entry.payload) == (77, NO_DIGEST, None)
 
 
+@pytest.mark.parametrize("payload", [None, Payload(9, 7)])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_damaged_entry_is_refused_and_never_misread(command: Barrier | Abort | Stage) -> None:
-    data = encode_entry(entry_of(LoggedCommand(Epoch(5), 1, command), 2))
+def test_a_damaged_entry_is_refused_and_never_misread(
+    command: Barrier | Abort | Stage, payload: Payload | None
+) -> None:
+    data = encode_entry(entry_of(LoggedCommand(Epoch(5), 1, command), 2, NO_DIGEST, payload))
     for end in range(len(data)):
         with pytest.raises(CorruptionError):
             command_of(decode_entry(data[:end]))
-    for version in (0, 1, 3, 255):
+    for version in {0, 1, 2, 3, 255} - {data[0]}:
         with pytest.raises(CorruptionError):
             command_of(decode_entry(bytes([version]) + data[1:]))
     with pytest.raises(CorruptionError):
