@@ -38,8 +38,8 @@ from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100
-_READ_AT_ONCE = 16  # Rows of at most 8 MiB each.
-_READ_FIRST, _READ_BYTES = 1, 1024 * 1024  # If there are many keys.
+_READ_FIRST = 16  # Rows of unknown sizes, of at most 8 MiB each.
+_READ_NEXT, _READ_BYTES = 128, 1024 * 1024  # Rows that are as large as those before.
 _COPIES = 3  # Of each row: as stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
 _Rows = list[bytes | StoreError | None]
@@ -199,7 +199,7 @@ class BatchGet:
 
     def _rows(self, keys: list[bytes], reading: Reading) -> _Rows:
         """The rows of keys, each read once; few at a time, while the answer has room."""
-        if len(keys) <= _READ_AT_ONCE and len({*keys}) == len(keys):
+        if len(keys) <= _READ_FIRST and len({*keys}) == len(keys):
             return self._some(reading, keys)
         unread = [*dict.fromkeys(keys)]
         rows: _Rows = []
@@ -209,7 +209,7 @@ class BatchGet:
             rows += some
             # Assume that the next rows are as large, so that few are read beyond the memory.
             largest = max(len(row) for row in (*some, b"") if isinstance(row, bytes))
-            count = max(1, min(_READ_AT_ONCE, _READ_BYTES // (largest + 1)))
+            count = max(1, min(_READ_NEXT, _READ_BYTES // (largest + 1)))
         if len(unread) == len(keys):
             return rows
         found, seen = dict(zip(unread, rows, strict=True)), set[bytes]()
