@@ -37,6 +37,7 @@ TOP_LEVEL = {
     "requirements.lock",
     "README.md",
     "Makefile",
+    "CHANGELOG.md",
     "LICENSE",
 }
 

@@ -2,15 +2,17 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import aiohttp
+from msgspec.structs import replace
 
 from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import PodAddress, PodName, StoreAssignment
 from qss_core.wire.losses import AcceptLossRequest
-from qss_core.wire.messages import encode
+from qss_core.wire.messages import RESOURCE_UID, encode
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.pod_answers import (
     AnswerSizes,
@@ -119,12 +121,15 @@ class HttpPods:
 
     async def assign(self, pod: PodAddress, assignment: StoreAssignment) -> ReplicasReport:
         """Give a pod its assignment; raises a StoreError if it refuses or does not answer."""
-        body = encode(assignment)
-        return await self.call(pod, "PUT", "/control/assignment", _ASSIGN_TIMEOUT_S, body)
+        body, told = _split(assignment)
+        path = "/control/assignment"
+        return await self.call(pod, "PUT", path, _ASSIGN_TIMEOUT_S, body, told)
 
     async def accept_loss(self, pod: PodAddress, request: AcceptLossRequest) -> ReplicasReport:
         """Have a partition go on without what it lost; raises a StoreError as `assign` does."""
         path = "/control/accept-data-loss"
+        if request.assignment is not None:
+            request = replace(request, assignment=replace(request.assignment, resource_uid=""))
         return await self.call(pod, "POST", path, _ASSIGN_TIMEOUT_S, encode(request))
 
     async def call(
@@ -134,8 +139,9 @@ class HttpPods:
         path: str,
         timeout_s: float,
         body: bytes | None = None,
+        more: Mapping[str, str] = MappingProxyType({}),
     ) -> ReplicasReport:
-        headers = {**self._access.headers(pod), "Accept-Encoding": "identity"}
+        headers = {**self._access.headers(pod), "Accept-Encoding": "identity", **more}
         if body is not None:
             headers["Content-Type"] = "application/json"
         options: dict[str, Any] = {
@@ -171,3 +177,8 @@ class HttpPods:
         except PodAnswerError:
             response.close()  # The rest is not read: no other request can use this connection.
             raise
+
+
+def _split(assignment: StoreAssignment) -> tuple[bytes, dict[str, str]]:
+    """The body of an assignment that every version of a pod reads, and a header for the rest."""
+    return encode(replace(assignment, resource_uid="")), {RESOURCE_UID: assignment.resource_uid}

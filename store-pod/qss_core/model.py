@@ -150,10 +150,12 @@ class PodAddress(Wire, frozen=True, kw_only=True):
     changelog: str
 
 
-class StoreAssignment(Wire, frozen=True, kw_only=True):
+class StoreAssignment(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The placement of a store, which the operator sends to every pod.
 
-    `resource_uid` is the uid of the resource; a store that adopted volumes has another store id.
+    `resource_uid` is the uid of the resource; a store that adopted volumes has another store id. A
+    program of the version before knows no such member: over HTTP it is a header, and no pod keeps
+    it.
     """
 
     definition: StoreDefinition

@@ -7,15 +7,39 @@ import pyarrow as pa
 import pytest
 
 from qss_client.chunks.chunk import Slice, encode_slice
-from qss_core.errors import CorruptionError, NotActiveError, StaleEpochError
-from qss_core.model import Epoch, Offset, PartitionConfiguration, Sequence, WriterEpoch
+from qss_core.errors import (
+    CorruptionError,
+    DiskFullError,
+    MalformedRequestError,
+    NotActiveError,
+    StaleEpochError,
+    WrongStoreError,
+)
+from qss_core.model import (
+    Epoch,
+    Offset,
+    PartitionConfiguration,
+    Sequence,
+    StoreSettings,
+    WriterEpoch,
+)
 from qss_core.wire.messages import ChunkReference, PartitionCommit
 from qss_store.replicas.replica import Replica
 from qss_store.replication.digest import BEGINNING, LogPoint, digest_after
-from qss_store.replication.entries import Payload, encode_entry
+from qss_store.replication.entries import Payload, decode_entry, encode_entry
 from qss_store.replication.follower import Append, SentEntry, StepBack
+from qss_store.storage.commit_rows.commit_writer import APPLYING
+from qss_store.storage.engine import META, Batch, PassingError
 from qss_store.storage.memory_engine import MemoryEngine
-from qss_store.transactions.commands import Abort, Command, Commit, LoggedCommand, Stage, entry_of
+from qss_store.transactions.commands import (
+    Abort,
+    Command,
+    Commit,
+    LoggedCommand,
+    Stage,
+    command_of,
+    entry_of,
+)
 from qss_testing.pods.one_replica import started_replica
 from qss_testing.pods.stores import configuration
 from qss_testing.waiting import wait_until_async
@@ -186,3 +210,111 @@ async def test_an_acknowledgement_is_not_given_in_an_epoch_that_ended_meanwhile(
         with pytest.raises(StaleEpochError):
             await older
         assert replica.log.configuration.epoch == Epoch(3)
+
+
+class Volume(MemoryEngine):
+    """Refuses writes with an error, and copies itself in the middle of a commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: Exception | None = None
+        self.in_a_commit: list[MemoryEngine] = []
+
+    def write(self, batch: Batch, *, makes_room: bool = False) -> None:
+        if self.error is not None:
+            raise self.error
+        super().write(batch, makes_room=makes_room)
+        if self.get(META, APPLYING) is not None:
+            self.in_a_commit.append(self.copy())
+
+    def copy(self) -> MemoryEngine:
+        """What a crash of the process leaves."""
+        made = MemoryEngine()
+        for family in self.families():
+            made.create_family(family)
+            batch = made.batch()
+            for key, value in self.scan(family):
+                batch.put(family, key, value)
+            made.write(batch)
+        return made
+
+
+async def test_a_sync_that_began_before_a_cut_makes_no_entry_durable_that_was_cut() -> None:
+    """Else a follower that becomes the sole active takes entries that it lacks for applied."""
+    log, newer = Log(), Log(configuration(0, 0, standbys=[1], epoch=2))
+    for batch in range(5):
+        log.add(abort(batch))
+    newer.add(abort(100))
+    async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
+        assert await replica.receive(log.append()) == 5
+        assert await replica.receive(newer.append()) == 1
+        assert await replica.receive(newer.append(1)) == 1  # The apply loop has synced, too.
+        assert replica.durable_end == 1
+        sole = configuration(0, 1, learners=[0], epoch=3)
+        replica.reconfigure(sole, StoreSettings())
+        await wait_until_async(lambda: replica.log.applied == 2)  # The entry, and the Barrier.
+        assert replica.failure is None
+
+
+async def test_no_entry_is_acknowledged_in_an_epoch_that_a_full_disk_did_not_take() -> None:
+    engine, log = Volume(), Log(configuration(0, 0, standbys=[1], epoch=2))
+    log.add(abort(1))
+    async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
+        engine.error = DiskFullError("the volume is full")
+        with pytest.raises(DiskFullError):
+            await replica.receive(log.append())
+        engine.error = None
+        assert await replica.receive(log.append()) == 1
+        left = engine.copy()
+    deposed = Log()
+    deposed.add(abort(50))
+    async with started_replica(left, pod=1, held=FOLLOWS) as replica:
+        with pytest.raises(StaleEpochError):
+            await replica.receive(deposed.append())
+
+
+async def test_a_commit_that_a_crash_cut_short_is_finished_before_it_is_shown() -> None:
+    engine, log = Volume(), Log()
+    with_batch(log, {b"%06d" % number: b"1" for number in range(2000)}, 1)
+    async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
+        await replica.receive(log.append(watermark=2))
+        await wait_until_async(lambda: replica.view and replica.view.sequence == 1)
+    assert len(engine.in_a_commit) > 2
+    for left in engine.in_a_commit:
+        async with started_replica(left, pod=1, held=FOLLOWS) as replica:
+            assert len(rows_of(replica)) == 2000
+
+
+async def test_a_database_that_takes_no_writes_any_more_is_opened_again() -> None:
+    engine, log = Volume(), Log()
+    log.add(abort(1))
+    taken_out: list[int] = []
+    async with started_replica(engine, take_out=taken_out.append, pod=1, held=FOLLOWS) as replica:
+        engine.error = PassingError("an earlier write failed")
+        with pytest.raises(PassingError):
+            await replica.receive(log.append())
+        assert taken_out == [0]
+        engine.error = None
+
+
+async def test_entries_of_another_partition_are_refused() -> None:
+    engine = MemoryEngine()
+    async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
+        with pytest.raises(WrongStoreError):
+            await replica.receive(Log(configuration(3, 0, standbys=[1], epoch=2)).append())
+        assert replica.log.configuration == FOLLOWS
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+async def test_rows_of_an_older_entry_that_are_not_whole_are_refused(is_missing: bool) -> None:
+    """Entries of version 1 have no checksum in their head: the chunk has one."""
+    log = Log()
+    with_batch(log, {b"a": b"1"}, 1)
+    staged = command_of(decode_entry(log.entries[0].data))
+    payload = b"" if is_missing else log.entries[0].payload[:-1] + b"?"
+    sent = SentEntry(encode_entry(entry_of(staged, 0)), payload)
+    append = Append(configuration=FOLLOWS, previous=BEGINNING, entries=(sent,))
+    async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
+        with pytest.raises(MalformedRequestError, match="missing or damaged"):
+            await replica.receive(append)
+        assert replica.failure is None, "another copy of the message may be whole"

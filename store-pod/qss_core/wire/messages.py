@@ -26,6 +26,7 @@ from qss_core.text import allowed_members
 Message = TypeVar("Message")
 # The length is limited because the coordinator keeps the ids of each writer.
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+RESOURCE_UID = "Qss-Resource-Uid"  # The header of an assignment.
 
 
 def encode(message: Any) -> bytes:

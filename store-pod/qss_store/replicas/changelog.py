@@ -2,18 +2,20 @@
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import islice
 
 from msgspec.structs import replace
 
-from qss_core.errors import CorruptionError
+from qss_core.errors import CorruptionError, MalformedRequestError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, StoreSettings, Wire
 from qss_core.wire.messages import decode, encode
 from qss_store.replicas.group_sync import GroupSync
 from qss_store.replication import active
 from qss_store.replication import log as logs
-from qss_store.replication.digest import BEGINNING, NO_DIGEST, Digest, LogPoint, digest_after
+from qss_store.replication.digest import NO_DIGEST, Digest, LogPoint, digest_after
 from qss_store.replication.entries import (
+    Entry,
     Payload,
     decode_entry,
     decode_head,
@@ -23,11 +25,12 @@ from qss_store.replication.entries import (
 )
 from qss_store.replication.follower import SentEntry, Take
 from qss_store.runtime.clock import Clock
-from qss_store.storage.commit_rows.commit_writer import APPLIED
+from qss_store.storage.commit_rows.commit_writer import APPLIED, APPLYING
 from qss_store.storage.engine import CHANGELOG, META, PAYLOAD, Batch, Engine
 from qss_store.transactions.commands import (
     Command,
     LoggedCommand,
+    Stage,
     command_of,
     entry_of,
     payload_bytes_of,
@@ -37,6 +40,7 @@ from qss_store.transactions.commands import (
 _CUT_AFTER_BYTES = 16 * 1024 * 1024
 _CUT_AT_ONCE_MAX = 500
 _CUT = b"changelog-cut"
+_CUT_DIGEST = b"changelog-cut-digest"  # A key of its own: an older program does not know it.
 _ASKED = b"learners-asked-for"
 
 
@@ -46,12 +50,6 @@ class _Cut(Wire, frozen=True, kw_only=True):
     offset: Offset
     epoch: Epoch
     bytes_after: int  # All bytes that were appended up to the end of that entry.
-    digest: bytes = NO_DIGEST  # Of all entries up to that one.
-
-    @property
-    def point(self) -> LogPoint:
-        """The place behind the entry."""
-        return LogPoint(Offset(self.offset + 1), self.epoch, Digest(self.digest))
 
 
 class _Asked(Wire, frozen=True, kw_only=True):
@@ -59,6 +57,13 @@ class _Asked(Wire, frozen=True, kw_only=True):
 
     epoch: Epoch
     learners: tuple[Ordinal, ...]
+
+
+@dataclass(eq=False, slots=True)
+class _Syncing:
+    """A sync that has begun: entries below `end` are durable when it ends, unless they are cut."""
+
+    end: Offset
 
 
 class Changelog:
@@ -92,7 +97,7 @@ class Changelog:
             configuration=configuration,
             start=decode_offset(first[0]) if first else behind_cut,
             end=Offset(decode_offset(last[0]) + 1) if last else behind_cut,
-            watermark=applied,
+            watermark=_watermark_of(meta, applied),
             applied=applied,
             counted=_asked_for(meta, configuration.epoch),
         )
@@ -101,11 +106,13 @@ class Changelog:
                 f"the changelog holds the entries {self.log.start} to {self.log.end - 1} and "
                 f"{applied} is the next one to apply: entries are missing"
             )
-        self._before_start = cut.point if cut else BEGINNING
+        digest = Digest(meta.get(_CUT_DIGEST, NO_DIGEST))
+        self._before_start = LogPoint(self.log.start, cut.epoch if cut else Epoch(0), digest)
         self._bytes_total = cut.bytes_after if cut else 0
-        self._end = replace(self._before_start, offset=self.log.end)
+        self._last: bytes | None = None  # The last entry; None where the log has none.
         if last is not None:
-            self._continue_behind(decode_offset(last[0]), last[1])
+            self._continue_behind(last[1])
+        self._syncing: list[_Syncing] = []
         self._bytes_when_cut = 0
         self.is_cut_owed = False
         self._due_below = self.log.start  # Entries below are deleted, some at a time.
@@ -115,22 +122,35 @@ class Changelog:
     @property
     def owes_barrier(self) -> bool:
         """Whether the next entry has to be a Barrier."""
-        return logs.owes_barrier(self.log, self._end.epoch)
+        return logs.owes_barrier(self.log, self._end_epoch)
+
+    @property
+    def _end_epoch(self) -> Epoch:
+        last = self._last
+        return self._before_start.epoch if last is None else Epoch(decode_head(last).epoch)
+
+    @property
+    def end(self) -> LogPoint:
+        """The place behind the last entry."""
+        digest = self._before_start.digest if self._last is None else digest_after(self._last)
+        return LogPoint(self.log.end, self._end_epoch, digest)
 
     def append(self, command: Command, payload: bytes | memoryview) -> tuple[Offset, LoggedCommand]:
         """Writes an entry, not durably. Raises DiskFullError; then no entry was written."""
         logged = LoggedCommand(self.log.configuration.epoch, self._clock.wall_ms(), command)
         log, offset = logs.append(self.log)
-        held = None
         if len(log.configuration.replicas) > 1:  # Only other replicas compare digests.
             held = Payload(len(payload), payload_checksum_of(command, payload))
-        data = encode_entry(entry_of(logged, self._bytes_total, self._end.digest, held))
+            entry = entry_of(logged, self._bytes_total, self.end.digest, held)
+        else:
+            entry = entry_of(logged, self._bytes_total)
+        data = encode_entry(entry)
         batch = self.engine.batch()
         _put(batch, offset, data, payload)
         self.engine.write(batch)
         self.log = log
         self._bytes_total += len(data) + len(payload)
-        self._end = LogPoint(Offset(offset + 1), logged.epoch, digest_after(data))
+        self._last = data
         return offset, logged
 
     async def ask_for(self, learner: Ordinal) -> None:
@@ -150,33 +170,44 @@ class Changelog:
     def take(self, taken: Take) -> None:
         """Writes entries of the active as they are, in place of own ones; not durably.
 
-        Raises DiskFullError; then nothing was written. Raises CorruptionError where an entry under
-        the watermark would be cut.
+        Raises DiskFullError and MalformedRequestError for damaged rows; then nothing was written.
+        Raises CorruptionError where an entry under the watermark would be cut.
         """
-        log, first = self.log, taken.first
-        batch = self.engine.batch()
+        if not all(map(is_whole, taken.entries)):
+            raise MalformedRequestError("the payload of an entry is missing or damaged")
+        log, batch = self.log, self.engine.batch()
         if taken.cut_from is not None:
             log = logs.cut_tail(log, taken.cut_from)
-            for offset in range(taken.cut_from, self.log.end):
-                batch.delete(CHANGELOG, encode_offset(offset))
-                batch.delete(PAYLOAD, encode_offset(offset))
-        for offset, entry in enumerate(taken.entries, start=first):
+            self._delete_from(batch, taken.cut_from)
+        for offset, entry in enumerate(taken.entries, start=taken.first):
             _put(batch, offset, entry.data, entry.payload)
             log, _ = logs.append(log)
-        if taken.cut_from is not None or taken.entries:
+        if taken.cut_from is not None:
+            self._cut_from(taken.cut_from, batch)
+        elif taken.entries:
             self.engine.write(batch)
-        if taken.cut_from is not None and not taken.entries:
-            point = self.point_at(taken.cut_from)
-            assert point is not None, "the log reaches there"
-            self._end = point
         self.log = logs.learn_watermark(log, taken.watermark)
         if taken.entries:
-            self._continue_behind(Offset(self.log.end - 1), taken.entries[-1].data)
+            self._continue_behind(taken.entries[-1].data)
+
+    def _delete_from(self, batch: Batch, offset: Offset) -> None:
+        for number in range(offset, self.log.end):
+            batch.delete(CHANGELOG, encode_offset(number))
+            batch.delete(PAYLOAD, encode_offset(number))
+
+    def _cut_from(self, offset: Offset, batch: Batch) -> None:
+        """Writes a batch that cuts the entries from `offset` on; the log ends there."""
+        bytes_before = decode_head(self._data(offset)).bytes_before
+        last = self._data(Offset(offset - 1)) if offset > self.log.start else None
+        self.engine.write(batch)
+        self._bytes_total, self._last = bytes_before, last
+        for one in self._syncing:
+            one.end = min(one.end, offset)
 
     def point_at(self, offset: Offset) -> LogPoint | None:
         """The place before an entry; None where the log does not reach there."""
         if offset == self.log.end:
-            return self._end
+            return self.end
         if offset == self.log.start:
             return self._before_start
         if not self.log.start < offset < self.log.end:
@@ -193,20 +224,20 @@ class Changelog:
         size = 0
         for number in range(first, end):
             data = self._data(Offset(number))
-            payload = self.engine.get(PAYLOAD, encode_offset(number)) or b""
-            size += len(data) + len(payload)
+            size += len(data) + payload_size_of(decode_entry(data))
             if found and size > bytes_max:
                 break
+            payload = self.engine.get(PAYLOAD, encode_offset(number)) or b""
             found.append(SentEntry(data, payload))
+            if not is_whole(found[-1]):
+                raise CorruptionError(f"the rows of entry {number} are missing or damaged")
         return tuple(found)
 
-    def _continue_behind(self, offset: Offset, data: bytes) -> None:
+    def _continue_behind(self, data: bytes) -> None:
         """Notes the log's end: the entry with these bytes is the last one."""
         entry = decode_entry(data)
-        payload = entry.payload
-        size = payload_bytes_of(command_of(entry).command) if payload is None else payload.size
-        self._bytes_total = entry.bytes_before + len(data) + size
-        self._end = LogPoint(Offset(offset + 1), entry.epoch, digest_after(data))
+        self._bytes_total = entry.bytes_before + len(data) + payload_size_of(entry)
+        self._last = data
 
     def _data(self, offset: Offset) -> bytes:
         data = self.engine.get(CHANGELOG, encode_offset(offset))
@@ -230,9 +261,13 @@ class Changelog:
 
     async def sync(self) -> None:
         """Makes all earlier writes durable, entries among them."""
-        end = self.log.end
-        await self._syncs.sync(self.engine)
-        self.log = logs.acknowledge(self.log, self.log.pod, end)
+        syncing = _Syncing(self.log.end)
+        self._syncing.append(syncing)
+        try:
+            await self._syncs.sync(self.engine)
+        finally:
+            self._syncing.remove(syncing)
+        self.log = logs.acknowledge(self.log, self.log.pod, syncing.end)
 
     def apply_unsynced(self, end: Offset) -> None:
         """Allows to apply entries below `end` before a sync: their apply ends with one."""
@@ -295,22 +330,49 @@ class Changelog:
             offset=Offset(point - 1),
             epoch=Epoch(decode_head(last).epoch),
             bytes_after=decode_head(behind).bytes_before if behind else self._bytes_total,
-            digest=digest_after(last),
         )
+        digest = digest_after(last)
         batch = self.engine.batch()
         for offset in range(self.log.start, point):
             batch.delete(CHANGELOG, encode_offset(offset))
             batch.delete(PAYLOAD, encode_offset(offset))
         batch.put(META, _CUT, encode(cut))
+        batch.put(META, _CUT_DIGEST, digest)
         self.engine.write(batch, makes_room=True)
         self.log = replace(self.log, start=point)
-        self._before_start = cut.point
+        self._before_start = LogPoint(point, cut.epoch, digest)
+        if self.log.start == self.log.end:
+            self._last = None
 
 
 def _asked_for(meta: Mapping[bytes, bytes], epoch: Epoch) -> frozenset[Ordinal]:
     """The learners that this replica asked for in this epoch, before it started."""
     asked = decode(meta[_ASKED], _Asked) if _ASKED in meta else None
     return frozenset(asked.learners if asked is not None and asked.epoch == epoch else ())
+
+
+def _watermark_of(meta: Mapping[bytes, bytes], applied: Offset) -> Offset:
+    """Where the watermark is known to be at a start: a commit that had begun was under it."""
+    applying = decode_offset(meta[APPLYING]) if APPLYING in meta else None
+    return applied if applying is None else Offset(max(applied, applying + 1))
+
+
+def payload_size_of(entry: Entry) -> int:
+    """The bytes of an entry's payload; in version 1 the command tells it."""
+    payload = entry.payload
+    return payload_bytes_of(command_of(entry).command) if payload is None else payload.size
+
+
+def is_whole(sent: SentEntry) -> bool:
+    """Whether an entry has the payload that it was appended with."""
+    entry = decode_entry(sent.data)
+    command, payload = command_of(entry).command, entry.payload
+    if len(sent.payload) != payload_size_of(entry):
+        return False
+    if payload is not None:
+        return zlib.crc32(sent.payload) == payload.checksum
+    has_checksum = isinstance(command, Stage) and bool(command.checksum)
+    return not has_checksum or zlib.crc32(sent.payload) == payload_checksum_of(command, b"")
 
 
 def _put(batch: Batch, offset: int, data: bytes, payload: bytes | memoryview) -> None:

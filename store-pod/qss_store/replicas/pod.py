@@ -8,6 +8,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from qss_core.errors import NotReadyError, StoreError, StoreTypeRefusedError
 from qss_core.model import (
     PartitionConfiguration,
@@ -166,6 +168,7 @@ class Pod:
                 raise self._file.unreadable
             held = self.registry.assignment
             check_assignment(assignment, self.store, self._config.resource_uid, held)
+            assignment = replace(assignment, resource_uid="")
             if held is None:
                 self._remember_marks(assignment.definition.store_id)
                 self.registry.is_compared = not is_emptied

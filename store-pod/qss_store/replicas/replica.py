@@ -7,8 +7,9 @@ which a commit replaces only after its rows are durable.
 
 import asyncio
 
-from qss_core.errors import CorruptionError, StoreError
+from qss_core.errors import CorruptionError, StoreError, WrongStoreError
 from qss_core.model import (
+    Epoch,
     Offset,
     PartitionConfiguration,
     PartitionId,
@@ -57,6 +58,7 @@ class Replica:
         self.engine = engine
         self._context = context
         self._task: asyncio.Task[None] | None = None
+        self._kept_epoch = Epoch(0)  # The database has the configuration of this epoch durably.
         meta = dict(engine.scan(META))
         configuration = newest_configuration(meta, definition, configuration, context.pod)
         self.machine = Machine.load(configuration.partition, meta)
@@ -77,6 +79,7 @@ class Replica:
         self._changelog = Changelog(
             engine, context.pod, configuration, meta, context.clock, context.syncs
         )
+        self._end_at_start = self._changelog.log.end
         self.format_change = FormatChange(
             engine, self.migration, self._views, changing, self._changelog.sync
         )
@@ -158,8 +161,9 @@ class Replica:
 
     @property
     def is_recovered(self) -> bool:
-        """Whether the tail of the log at the start is applied."""
-        return self._apply_loop.is_recovered
+        """Whether the tail of the log at the start is applied, as far as it was not cut."""
+        tail = min(self._end_at_start, self.log.end)
+        return self._apply_loop.is_recovered and self.log.applied >= tail
 
     @property
     def log(self) -> logs.Log:
@@ -241,25 +245,42 @@ class Replica:
         """
         if self.failure:
             raise self.failure
-        configuration = append.configuration
-        if configuration.epoch > self.log.configuration.epoch:
-            self.reconfigure(configuration, self._apply_loop.settings)
-            await self._changelog.sync()  # No answer in an epoch that a crash would forget.
         try:
+            await self._take_epoch(append.configuration)
             found = receive(self.log, self._changelog.point_at, append)
             if isinstance(found, StepBack):
                 return found
             self._changelog.take(found)
-        except CorruptionError as error:
+            if found.cut_from is not None:
+                self._parts.recent.cut(found.cut_from)
+                self.pending.cut(found.cut_from, logs.not_active(self.log))
+            self._parts.wake.set()
+            await self._changelog.sync()
+        except (CorruptionError, PassingError) as error:
             self.fail(error)
             raise
-        if found.cut_from is not None:
-            self._parts.recent.cut(found.cut_from)
-            self.pending.cut(found.cut_from, logs.not_active(self.log))
-        self._parts.wake.set()
-        await self._changelog.sync()
         check_epoch(self.log, append)
+        if self.failure:
+            raise self.failure
         return found.matched
+
+    async def _take_epoch(self, configuration: PartitionConfiguration) -> None:
+        """Takes a newer configuration; the held one is durable when this returns.
+
+        Nothing is answered in an epoch that a crash would forget.
+        """
+        held = self.log.configuration
+        if configuration.partition != held.partition:
+            raise WrongStoreError(
+                f"this is partition {held.partition}, and the entries are of partition "
+                f"{configuration.partition}"
+            )
+        if configuration.epoch > held.epoch:
+            self.reconfigure(configuration, self._apply_loop.settings)
+        epoch = self.log.configuration.epoch
+        if self._kept_epoch < epoch:
+            await self._changelog.sync()
+            self._kept_epoch = max(self._kept_epoch, epoch)
 
     def reconfigure(self, configuration: PartitionConfiguration, settings: StoreSettings) -> bool:
         """Takes settings and a configuration; returns whether the configuration is a new one.
@@ -270,8 +291,8 @@ class Replica:
         log = logs.reconfigure(self.log, configuration)
         if log is self.log:
             return False
+        self._parts.write_configuration(configuration)
         self._changelog.log = log
-        self._parts.write_configuration()
         self._parts.wake.set()  # A Barrier may have to be appended.
         return True
 

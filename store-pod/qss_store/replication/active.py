@@ -84,6 +84,19 @@ def step_back(peers: Peers, log: Log, replica: Ordinal, epoch: Epoch, back: Step
     return sent(peers, replica, Offset(end))
 
 
+def lacks_acknowledged(log: Log, replica: Ordinal, epoch: Epoch, back: StepBack) -> bool:
+    """Whether a replica asks for entries that it must have: its volume went back.
+
+    It acknowledged them in this epoch, or is in sync and has nothing at the start of a log that
+    was cut. It has to leave the in-sync set, and to be made anew.
+    """
+    if epoch != log.configuration.epoch:
+        return False
+    is_in_sync = replica in log.configuration.in_sync
+    lacks_start = is_in_sync and back.end < log.start and back.refused <= log.start
+    return lacks_start or back.end < log.durable.get(replica, Offset(0))
+
+
 def holds_all(log: Log, replica: Ordinal) -> bool:
     """Whether a replica acknowledged the whole log in this epoch."""
     return log.durable.get(replica) == log.end

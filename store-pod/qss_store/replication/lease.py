@@ -38,26 +38,37 @@ def may_act(
     return all(one in lease.sent_s and now_s < lease.sent_s[one] + duration_s for one in followers)
 
 
-class Support(msgspec.Struct, frozen=True, kw_only=True):
-    """A follower's promise: until `until_s` it takes part in no other active's term."""
+class Support(msgspec.Struct, frozen=True):
+    """A follower's promises: by epoch, until when it takes part in no other active's term."""
 
-    epoch: Epoch = Epoch(0)
-    until_s: float = 0.0
+    until_s: Mapping[Epoch, float]
+
+
+_BEFORE = Epoch(0)  # Of promises that an earlier process may have given.
+
+
+def started(now_s: float, duration_s: float = DURATION_S) -> Support:
+    """At the start of a process: it does not know what an earlier one promised a moment ago."""
+    return Support({_BEFORE: now_s + duration_s * _MARGIN})
 
 
 def answered(
     support: Support, epoch: Epoch, now_s: float, duration_s: float = DURATION_S
 ) -> Support:
     """The follower acknowledges an active of this epoch at `now_s`."""
-    until_s = now_s + duration_s * _MARGIN
-    return Support(epoch=epoch, until_s=max(until_s, support.until_s))
+    until_s = max(now_s + duration_s * _MARGIN, support.until_s.get(epoch, now_s))
+    held = {one: until for one, until in support.until_s.items() if until > now_s}
+    return Support({**held, epoch: until_s})
 
 
 def released(support: Support, epoch: Epoch) -> Support:
-    """The active of this epoch said that it no longer acts, and never will in this epoch."""
-    return support if epoch != support.epoch else Support(epoch=epoch)
+    """The active of this epoch said that it no longer acts, and never will in this epoch.
+
+    Promises to the actives of other epochs stay: each of them may still act.
+    """
+    return Support({one: until for one, until in support.until_s.items() if one != epoch})
 
 
 def may_begin(support: Support, now_s: float) -> bool:
-    """Whether a promoted follower may act: the old active has stopped by then."""
-    return now_s >= support.until_s
+    """Whether a promoted follower may act: every older active has stopped by then."""
+    return all(now_s >= until for until in support.until_s.values())

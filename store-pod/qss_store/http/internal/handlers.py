@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from qss_client.chunks.carried_batch import BATCH_MEDIA, CARRIED_BYTES_MAX, decode_batch
 from qss_core.errors import (
@@ -19,6 +20,7 @@ from qss_core.queries.parameters import parse_parameters
 from qss_core.wire.chunk_ids import decode_chunk_id
 from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
 from qss_core.wire.messages import (
+    RESOURCE_UID,
     AbortPartitionsRequest,
     AbortRequest,
     CommitAnswer,
@@ -211,7 +213,9 @@ class InternalApi:
 
     async def assign(self, request: web.Request) -> web.Response:
         """Takes an assignment; a coordinator then continues its decided batches."""
-        report = await self._pod.assign(await self._read(request, StoreAssignment))
+        assignment = await self._read(request, StoreAssignment)
+        uid = request.headers.get(RESOURCE_UID, assignment.resource_uid)
+        report = await self._pod.assign(replace(assignment, resource_uid=uid))
         self._coordination.go_on()
         return _json(report)
 

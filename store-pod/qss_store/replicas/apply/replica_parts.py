@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from qss_core.model import Offset
+from qss_core.model import Offset, PartitionConfiguration
 from qss_store.replicas.apply.dropped_rows import DroppedRows
 from qss_store.replicas.apply.pending_entries import PendingEntries
 from qss_store.replicas.apply.replica_health import ReplicaHealth
@@ -65,10 +65,10 @@ class ReplicaParts:
         log = self.changelog.log
         return is_kept(self.engine, self.views.definition, log.configuration, log.pod)
 
-    def write_configuration(self) -> None:
+    def write_configuration(self, configuration: PartitionConfiguration) -> None:
         """Writes the configuration and the definition into the database, not durably."""
         batch = self.engine.batch()
-        put_configuration(batch, self.changelog.log.configuration, self.changelog.log.pod)
+        put_configuration(batch, configuration, self.changelog.log.pod)
         put_definition(batch, self.views.definition)
         put_database_id(batch, self.engine)
         self.migration.keep_only(batch, self.views.families)

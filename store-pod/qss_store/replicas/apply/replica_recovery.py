@@ -85,7 +85,7 @@ class Recovery:
             case Step.BEGIN_INDEX:
                 parts.index_build.begin(parts.families())
             case Step.KEEP_CONFIGURATION:
-                parts.write_configuration()
+                parts.write_configuration(parts.changelog.log.configuration)
             case Step.SYNC:
                 await parts.changelog.sync()
             case Step.OPEN_FAMILIES:

@@ -58,6 +58,19 @@ def test_an_in_sync_replica_is_asked_at_the_start_of_a_log_that_was_cut_meanwhil
     assert active.send_from(peers, log, B) == 4, "what it acknowledged is not sent again"
 
 
+def test_a_replica_whose_volume_went_back_is_noticed() -> None:
+    log = log_of(20)
+    _, log = active.acknowledged(active.peers_of(log), log, B, Epoch(2), Offset(20))
+    back = StepBack(Offset(15), Offset(20))
+    assert active.lacks_acknowledged(log, B, Epoch(2), back)
+    assert not active.lacks_acknowledged(log, B, Epoch(1), back), "of another epoch"
+    assert not active.lacks_acknowledged(log, C, Epoch(2), back), "it acknowledged nothing"
+    cut = replace(log_of(20), start=Offset(10))
+    assert active.lacks_acknowledged(cut, B, Epoch(2), StepBack(Offset(5), Offset(10)))
+    assert not active.lacks_acknowledged(cut, B, Epoch(2), StepBack(Offset(5), Offset(20)))
+    assert not active.lacks_acknowledged(cut, C, Epoch(2), StepBack(Offset(5), Offset(10)))
+
+
 def test_a_learner_gets_synced_entries_alone_until_it_counts() -> None:
     log, _ = logs.append(log_of(5, in_sync=(A,)))
     assert (log.end, active.send_until(log, C)) == (6, 5)

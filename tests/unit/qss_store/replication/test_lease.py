@@ -31,16 +31,24 @@ def test_a_late_answer_takes_no_support_back_and_one_of_another_epoch_says_nothi
 
 
 def test_a_follower_waits_longer_than_the_active_acts() -> None:
-    given = lease.answered(Support(), FIRST, 100.0)
+    given = lease.answered(lease.started(0.0), FIRST, 100.0)
     assert not lease.may_begin(given, 105.4)
     assert lease.may_begin(given, 105.5)
     assert not lease.may_begin(lease.answered(given, FIRST, 99.0), 105.4), "an older answer"
 
 
 def test_an_active_that_released_its_epoch_is_not_waited_for() -> None:
-    given = lease.answered(Support(), FIRST, 100.0)
+    given = lease.answered(lease.started(0.0), FIRST, 100.0)
     assert lease.may_begin(lease.released(given, FIRST), 100.0)
     assert not lease.may_begin(lease.released(given, SECOND), 100.0), "another epoch"
+    later = lease.answered(given, SECOND, 101.0)
+    assert not lease.may_begin(lease.released(later, SECOND), 105.0), "the first one still acts"
+    assert lease.may_begin(lease.released(later, SECOND), 105.5)
+
+
+def test_a_process_that_starts_keeps_the_promises_that_an_earlier_one_may_have_given() -> None:
+    assert not lease.may_begin(lease.started(100.0), 105.4)
+    assert lease.may_begin(lease.started(100.0), 105.5)
 
 
 def test_no_two_actives_act_at_once_whatever_the_clocks_and_delays_are() -> None:
@@ -48,12 +56,12 @@ def test_no_two_actives_act_at_once_whatever_the_clocks_and_delays_are() -> None
     drawn = random.Random(7)
     for _ in range(2000):
         rates = [drawn.uniform(0.95, 1.0), drawn.uniform(0.95, 1.0)]
-        held, given, now_s = Lease(epoch=FIRST), Support(), 0.0
+        held, given, now_s = Lease(epoch=FIRST), Support({}), 0.0
         for _ in range(4):
             sent_s = now_s
             now_s += drawn.expovariate(1)
             given = lease.answered(given, FIRST, now_s * rates[1])
             held = lease.supported(held, B, FIRST, sent_s * rates[0])
-        begins_s = given.until_s / rates[1]
+        begins_s = given.until_s[FIRST] / rates[1]
         assert lease.may_begin(given, begins_s * rates[1] + 1e-9)
         assert not lease.may_act(held, (B,), begins_s * rates[0])
