@@ -1,6 +1,6 @@
 """The machines of a replicated log, its messages, and the rules that can be taken out."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,7 @@ class Node:
     may_act: bool = True
     durable_end: int = 0
     waiting: list["Message"] = field(default_factory=list)  # Acknowledgements until a sync.
+    syncing: "Syncing | None" = None
 
     @property
     def log(self) -> Changelog:
@@ -66,13 +67,16 @@ class Message:
     content: Any
 
 
-class InstantDisk:
-    """What a SimulatedEngine asks of its machine: a sync takes no time here."""
+class Disk:
+    """What a SimulatedEngine asks of its machine; `ended` is what a sync does when it ends."""
 
     is_full = False
 
+    def __init__(self) -> None:
+        self.ended: Callable[[], None] = lambda: None
+
     @property
-    def trace(self) -> "InstantDisk":
+    def trace(self) -> "Disk":
         return self
 
     loop = trace
@@ -80,12 +84,36 @@ class InstantDisk:
     def note(self, *_: object) -> None: ...
 
     def at_end(self, effect: Callable[[], None]) -> None:
-        effect()
+        self.ended = effect
 
 
-class InstantSyncs:
+class _Rest:
+    """Ends a turn of a coroutine."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+class HalfSyncs:
+    """A sync covers what was written before it began, and ends a turn later."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
     async def sync(self, engine: SimulatedEngine) -> None:
         engine.sync()
+        ended = self._disk.ended
+        await _Rest()
+        ended()
+
+
+@dataclass(slots=True)
+class Syncing:
+    """A sync that has begun, and the acknowledgements that it allows."""
+
+    work: Coroutine[Any, Any, None]
+    end: int
+    acknowledgements: list["Message"]
 
 
 def engine_of(log: Changelog) -> SimulatedEngine:
@@ -95,13 +123,19 @@ def engine_of(log: Changelog) -> SimulatedEngine:
     return engine
 
 
-def run_now(work: Coroutine[Any, Any, None]) -> None:
-    """Runs a coroutine that waits for nothing."""
+def is_done(work: Coroutine[Any, Any, None]) -> bool:
+    """Runs a turn of a coroutine; returns whether it has ended."""
     try:
         work.send(None)
     except StopIteration:
-        return
-    raise AssertionError("it waits")
+        return True
+    return False
+
+
+def run_now(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a coroutine that syncs, to its end."""
+    while not is_done(work):
+        pass
 
 
 def cut_all(log: Changelog) -> None:

@@ -22,14 +22,16 @@ from qss_core.model import (
 )
 from qss_simulation.parts.disk import DatabaseFiles, SimulatedEngine
 from qss_simulation.replicated_log.nodes import (
+    Disk,
     Guards,
-    InstantDisk,
-    InstantSyncs,
+    HalfSyncs,
     LogError,
     Message,
     Node,
+    Syncing,
     cut_all,
     engine_of,
+    is_done,
     run_now,
 )
 from qss_store.replicas.changelog import Changelog
@@ -98,7 +100,14 @@ class ReplicatedLog:
             self._start(node)
         self._publish(replace(self.configuration, epoch=Epoch(self.configuration.epoch + 1)))
         for _ in range(60):
-            for work in (self._read_configuration, self._send, self._sync, self._apply, self._ask):
+            for work in (
+                self._read_configuration,
+                self._send,
+                self._sync,
+                self._sync,
+                self._apply,
+                self._ask,
+            ):
                 for node in self.nodes:
                     work(node)
             while self.messages:
@@ -201,6 +210,8 @@ class ReplicatedLog:
             return
         if found.cut_from is not None:
             node.durable_end = min(node.durable_end, found.cut_from)
+            if node.syncing is not None:
+                node.syncing.end = min(node.syncing.end, found.cut_from)
         node.log.take(found)
         answer = Message("acknowledged", node.pod, message.sender, (epoch, found.matched))
         waiting = self.messages if self._guards.acks_before_sync else node.waiting
@@ -212,11 +223,17 @@ class ReplicatedLog:
     def _sync(self, node: Node) -> None:
         if node.changelog is None:
             return
-        run_now(node.log.sync())
-        node.durable_end = node.log.log.end
+        if node.syncing is None:
+            node.syncing = Syncing(node.log.sync(), node.log.log.end, node.waiting)
+            node.waiting = []
+            assert not is_done(node.syncing.work), "a sync takes a turn"
+            return
+        syncing, node.syncing = node.syncing, None
+        assert is_done(syncing.work), "a sync takes one turn"
+        node.durable_end = max(node.durable_end, syncing.end)
         node.log.log = self._guards.watermark(node.log.log)
-        self.messages += [one for one in node.waiting if one.content[0] == node.configuration.epoch]
-        node.waiting.clear()
+        epoch = node.configuration.epoch
+        self.messages += [one for one in syncing.acknowledgements if one.content[0] == epoch]
 
     def _apply(self, node: Node) -> None:
         if node.changelog is None:
@@ -242,14 +259,15 @@ class ReplicatedLog:
     def _start(self, node: Node) -> None:
         if node.changelog is not None:
             return
-        engine = SimulatedEngine(InstantDisk(), node.files)  # type: ignore[arg-type]
+        disk = Disk()
+        engine = SimulatedEngine(disk, node.files)  # type: ignore[arg-type]
         meta = dict(engine.scan(META))
-        syncs: Any = InstantSyncs()
+        syncs: Any = HalfSyncs(disk)
         node.changelog = Changelog(engine, node.pod, node.configuration, meta, self._clock, syncs)
         if not self._guards.remembers_learners:
             node.log.log = replace(node.log.log, counted=frozenset())
         node.durable_end = len(node.files.log) and node.log.log.end
-        node.peers = None
+        node.peers, node.syncing = None, None
         node.may_act = self._guards.acts_after_restart or logs.is_sole(node.log.log)
 
     def _crash(self, node: Node) -> None:
@@ -261,8 +279,9 @@ class ReplicatedLog:
     def _configure(self, node: Node, configuration: PartitionConfiguration) -> None:
         if node.changelog is None or configuration.epoch <= node.configuration.epoch:
             return
-        if self._guards.drops_tail and configuration.active == node.pod:
-            log = node.log.log
+        log = node.log.log
+        is_next = configuration.active == node.pod and log.watermark < log.end
+        if self._guards.drops_tail and is_next:
             node.log.take(
                 Take(
                     cut_from=log.watermark,
@@ -273,6 +292,8 @@ class ReplicatedLog:
                 )
             )
             node.durable_end = min(node.durable_end, log.watermark)
+            if node.syncing is not None:
+                node.syncing.end = min(node.syncing.end, log.watermark)
         node.log.log = self._guards.reconfigure(node.log.log, configuration)
         node.configuration = configuration
         node.may_act = True
@@ -332,7 +353,10 @@ class ReplicatedLog:
     # --- Checks
 
     def _check(self) -> None:
-        """Every in-sync replica holds durably what was acknowledged."""
+        """In-sync replicas hold durably what was acknowledged; none takes more for durable."""
+        for node in self.nodes:
+            if node.changelog is not None and node.log.durable_end > node.durable_end:
+                raise LogError(f"pod {node.pod} takes entries for durable that no sync covered")
         for pod in self.configuration.in_sync:
             node = self.nodes[pod]
             if node.changelog is None:
