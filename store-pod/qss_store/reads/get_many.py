@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -205,11 +204,13 @@ class BatchGet:
         rows: _Rows = []
         count = _READ_FIRST
         while len(rows) < len(unread):
+            left = self._bytes_left
             some = self._some(reading, unread[len(rows) : len(rows) + count])
             rows += some
-            # Assume that the next rows are as large, so that few are read beyond the memory.
-            largest = max(len(row) for row in (*some, b"") if isinstance(row, bytes))
-            count = max(1, min(_READ_NEXT, _READ_BYTES // (largest + 1)))
+            # Assume that the next rows are up to four times as large as these, so that few are read
+            # beyond the memory.
+            expected = 4 * (left - self._bytes_left) // len(some)
+            count = max(1, min(_READ_NEXT, _READ_BYTES // (expected + 1)))
         if len(unread) == len(keys):
             return rows
         found, seen = dict(zip(unread, rows, strict=True)), set[bytes]()
@@ -221,9 +222,11 @@ class BatchGet:
 
     def _some(self, reading: Reading, keys: list[bytes]) -> _Rows:
         values: list[bytes | None] | None = None
-        with suppress(StoreError):  # Single reads find out which key has the error.
+        try:
             self._check_room()
             values = reading.view.snapshot.get_many(keys)
+        except StoreError:
+            pass  # Single reads find out which key has the error.
         if values is not None and (size := sum(map(len, filter(None, values)))) <= self._bytes_left:
             self._takes(size)
             return [*values]
