@@ -18,7 +18,7 @@ def wait_until(condition: Callable[[], Value | None], timeout_s: float = 30.0) -
         if value:
             return value
         assert time.monotonic() < deadline_s, f"not true within {timeout_s} s: {value!r}"
-        time.sleep(_POLL_S)  # noqa: TID251
+        time.sleep(_POLL_S)  # noqa: TID251 a process is asked again; it does not tell.
 
 
 async def wait_until_async(condition: Callable[[], Value | None], timeout_s: float = 30.0) -> Value:

@@ -37,8 +37,8 @@ from qss_store.reads.scans.replica_reads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from qss_store.runtime.request_memory import MemoryShare
 
 _AT_ONCE_MAX = 100
-_READ_FIRST = 16  # Rows of unknown sizes, of at most 8 MiB each.
-_READ_NEXT, _READ_BYTES = 128, 1024 * 1024  # Rows that are as large as those before.
+_READ_AT_ONCE = 16  # Rows of at most 8 MiB each: only what was read is counted.
+_READ_BYTES = 1024 * 1024
 _COPIES = 3  # Of each row: as stored, as JSON, and in the answer.
 _PlacedRow = tuple[int, bytes | StoreError | None]
 _Rows = list[bytes | StoreError | None]
@@ -198,19 +198,19 @@ class BatchGet:
 
     def _rows(self, keys: list[bytes], reading: Reading) -> _Rows:
         """The rows of keys, each read once; few at a time, while the answer has room."""
-        if len(keys) <= _READ_FIRST and len({*keys}) == len(keys):
+        if len(keys) <= _READ_AT_ONCE and len({*keys}) == len(keys):
             return self._some(reading, keys)
         unread = [*dict.fromkeys(keys)]
         rows: _Rows = []
-        count = _READ_FIRST
+        count = _READ_AT_ONCE
         while len(rows) < len(unread):
             left = self._bytes_left
             some = self._some(reading, unread[len(rows) : len(rows) + count])
             rows += some
-            # Assume that the next rows are up to four times as large as these, so that few are read
+            # Assume that each of the next rows is as large as these together, so that few are read
             # beyond the memory.
-            expected = 4 * (left - self._bytes_left) // len(some)
-            count = max(1, min(_READ_NEXT, _READ_BYTES // (expected + 1)))
+            together = left - self._bytes_left
+            count = max(1, min(_READ_AT_ONCE, _READ_BYTES // (together + 1)))
         if len(unread) == len(keys):
             return rows
         found, seen = dict(zip(unread, rows, strict=True)), set[bytes]()
