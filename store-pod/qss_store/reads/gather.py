@@ -130,7 +130,7 @@ class Gather:
         clock, request = self._reader.pod.clock, self._request
         if isinstance(plan, CountPlan):
             options = replace(request.options, isolation=Isolation.READ_COMMITTED)
-            request = request._replace(options=options)
+            request = msgspec.structs.replace(request, options=options)
         opening = clock.monotonic()
 
         def produce(reading: Reading) -> msgspec.Raw:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import msgspec
 from aiohttp import web
 
 from qss_core.errors import UnknownQueryTypeError
@@ -109,7 +110,8 @@ class TimedApi:
         if kind.exact & parameters.keys():
             return await self._points.answer(_point(request, kind, codec, parameters, options))
         read, partition = _rows_of_key(kind, codec, key_text(request), parameters, options)
-        read = read._replace(options=replace(options, partition=None, partitions=(partition,)))
+        here = replace(options, partition=None, partitions=(partition,))
+        read = msgspec.structs.replace(read, options=here)
         make_peer_request = peer_requests(request, parameters, is_of_key=True)
         return await self._scans.answer(request, read, make_peer_request)
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
+import msgspec
+
 from qss_client.chunks.chunk import KEY_BYTES_MAX
 from qss_client.chunks.partitioning import partitions_of_list
 from qss_core.errors import (
@@ -59,8 +61,7 @@ _SHAPE_OF: dict[type[KeyValueQuery], Shape] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PointPlan:
+class PointPlan(msgspec.Struct, frozen=True):  # Each point read makes one.
     key: bytes
     shape: Shape
 

@@ -6,7 +6,9 @@ state is open, the staleness, the position bound. The bound is checked with `req
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from qss_core.errors import (
     NotActiveError,
@@ -30,7 +32,7 @@ _ANY = Sequence(0)
 Produced = TypeVar("Produced")
 
 
-class Reading(NamedTuple):
+class Reading(msgspec.Struct, frozen=True):  # Each read makes one.
     """A replica that may answer, and one state of it."""
 
     partition: PartitionId
