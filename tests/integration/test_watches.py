@@ -1,4 +1,4 @@
-"""The watches of an operator: a namespace that is gone or forbidden stops nothing but itself."""
+"""The watches of an operator: a forbidden or silent watch does not stop the others."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ Told = list[tuple[str, str]]
 
 
 class HeardStores(Stores):
-    """Stores that tell the test what they see; nothing is done for them."""
+    """Stores that record the events that they get, and start no loops."""
 
     def __init__(self, cluster: ToyCluster, told: Told) -> None:
         super().__init__(cluster.shared)
@@ -92,7 +92,7 @@ def make_store(server: WatchedApiServer, namespace: str) -> Object:
     return server.objects.create(place, store_in(namespace))
 
 
-async def test_a_forbidden_namespace_stops_nothing_but_itself(
+async def test_a_forbidden_namespace_stops_only_its_own_watch(
     server: WatchedApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.forbidden.add("gone")
@@ -104,7 +104,7 @@ async def test_a_forbidden_namespace_stops_nothing_but_itself(
         server.announce("ADDED", STORES, made)
         await until(lambda: ("shop", "ADDED") in told)
         lines = [one.message for one in caplog.records if "namespace gone" in one.message]
-        assert len(lines) == 1, "one line a minute"
+        assert len(lines) == 1, "the failure is logged once a minute"
         assert lines[0].startswith("the stores of the namespace gone are not watched: ")
         assert pauses[:3] == [5.0, 10.0, 20.0]
         make_store(server, "gone")
@@ -113,7 +113,7 @@ async def test_a_forbidden_namespace_stops_nothing_but_itself(
         await until(lambda: server.is_watched(STORES, "gone"))
 
 
-async def test_a_watch_that_ends_is_begun_again_and_the_others_go_on(
+async def test_an_ended_watch_begins_again_and_the_others_continue(
     server: WatchedApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "qss_operator")
@@ -132,10 +132,10 @@ async def test_a_watch_that_ends_is_begun_again_and_the_others_go_on(
         await until(lambda: ("other", "ADDED") in told)
 
 
-async def test_a_store_that_its_watch_does_not_tell_of_is_found_by_a_list(
+async def test_a_store_that_a_silent_watch_misses_is_found_by_a_list(
     server: WatchedApiServer, tmp_path: Path
 ) -> None:
-    """A silent watch: it neither tells nor ends. `/livez` hears of it."""
+    """A silent watch neither reports nor ends; `/livez` reports that."""
     told: Told = []
 
     class SilentWatch:
@@ -169,7 +169,7 @@ async def test_a_store_that_its_watch_does_not_tell_of_is_found_by_a_list(
     assert "the watch of queryablestatestores did not report" in health.problems()[0]
 
 
-async def test_a_keeper_owes_a_round_until_its_store_is_gone(tmp_path: Path) -> None:
+async def test_health_reports_the_overdue_round_of_a_store(tmp_path: Path) -> None:
     async with toy_cluster(tmp_path) as cluster:
         cluster.make_store()
         stores = Stores(cluster.shared)
@@ -177,8 +177,16 @@ async def test_a_keeper_owes_a_round_until_its_store_is_gone(tmp_path: Path) -> 
         assert stores.found(found)
         assert not stores.found(found)
         health, clock = cluster.shared.health, cluster.clock
-        await until(lambda: "status" in cluster.get(STORES, STORE))
-        await stores.stop()  # As where its task ends: nobody does the round that is due.
-        clock.ahead_s += 400.0
         said = f"a round of {NAMESPACE}/{STORE} should have begun"
-        assert any(problem.startswith(said) for problem in health.problems())
+
+        def is_reported_later() -> bool:
+            clock.ahead_s += 400.0
+            found = any(problem.startswith(said) for problem in health.problems())
+            clock.ahead_s -= 400.0
+            return found
+
+        # A round that is stopped in its middle would leave nothing due.
+        await until(is_reported_later)
+        await stores.stop()  # As if its task had ended: the due round does not begin.
+        assert not health.problems()
+        assert is_reported_later()

@@ -100,7 +100,7 @@ class ToyObjects:
             raise RefusalError(409, "AlreadyExists", message, name=name, kind=place.plural)
         self.made += 1
         metadata = {"uid": f"uid-{self.made}", "creationTimestamp": TIME}
-        new = {**body, "metadata": {**body["metadata"], **metadata}}
+        new = {**body, "metadata": {"generation": 1, **body["metadata"], **metadata}}
         if place.namespace is not None:
             new["metadata"]["namespace"] = place.namespace
         return self._store(place, new)
