@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -126,6 +127,28 @@ async def test_many_batch_gets_at_once_stay_within_their_share(
     assert statuses <= {200, 429}
     assert most <= 100 * MIB
     await wait_until_async(lambda: memory.used == 0)
+
+
+async def test_a_batch_get_reads_few_large_rows_at_once_also_after_small_ones(
+    start_cluster: StartCluster, api: MakeApi
+) -> None:
+    cluster = await start_cluster(1, partitions=1, settings=Settings(write_stall_max_s=60.0))
+    small = {f"a{number:04}": "x" for number in range(400)}
+    await cluster.put_values(small | {f"b{number:04}": "x" * MIB for number in range(100)})
+    memory = cluster.nodes[0].pod.request_memory
+    memory.bytes_max = 8 * MIB
+    other = memory.share()
+    other.hold(7 * MIB)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        keys = [*small, *(f"b{number:04}" for number in range(100))]
+        (await api(cluster).post(MANY, {"keys": keys})).problem(429, "LIMIT_EXCEEDED")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        other.close()
+    assert peak - before < 20 * MIB, "at most 16 rows of unknown size are read before they count"
 
 
 async def test_what_a_refused_request_had_read_is_free_at_once(
