@@ -1,6 +1,6 @@
-"""Series on which each alert must fire and must not, and what each panel shows of others.
+"""Series for which each alert must fire or stay silent, and samples that each panel must show.
 
-The values are Prometheus' own short form: `1+2x3` is 1, 3, 5, 7, one a minute.
+The values are in the short form of Prometheus: `1+2x3` is 1, 3, 5, 7, one value a minute.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _LONG = 200  # Minutes.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertCase:
-    """What is recorded, and what the alert then says."""
+    """The series, and the summary and labels of the alert that fires."""
 
     fires: Series
     silent: Series
@@ -87,7 +87,7 @@ ALERTS = {
     ),
     "QueryableStateStoreDegraded": AlertCase(
         fires={f'qss_operator_store_degraded{{{_NAMES},reason="VolumeDeleted"}}': steady(1)},
-        # It was degraded for a while, and is not any more.
+        # The store was degraded for some time.
         silent={f'qss_operator_store_degraded{{{_NAMES},reason="VolumeDeleted"}}': "1+0x20 stale"},
         summary="The store shop/words needs attention: VolumeDeleted.",
         labels={**_NAMED, "reason": "VolumeDeleted"},
@@ -152,7 +152,7 @@ ALERTS = {
     ),
 }
 
-# By title: the series, and the samples of the panel's expression.
+# By title of the panel: the series, and the samples of its expression.
 PANELS: dict[str, tuple[Series, dict[str, float]]] = {
     "Requests by status": (
         {f'qss_requests_total{{{POD},listener="query",status="200"}}': rising(60)},

@@ -1,4 +1,4 @@
-"""Certificates of a store, by `openssl`: an authority, and what it signs."""
+"""Makes an authority and certificates of stores with `openssl`."""
 
 import base64
 import subprocess
@@ -8,7 +8,7 @@ from e2e.kubectl import Object
 
 
 def authority(directory: Path) -> Path:
-    """A new authority; its certificate."""
+    """Makes an authority; returns the path of its certificate."""
     _openssl(
         *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
         *(

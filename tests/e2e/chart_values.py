@@ -1,4 +1,4 @@
-"""Every value of the chart: what to set, and what must then be in what it makes."""
+"""A case for each value of the chart: settings, and a check of the rendered objects."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ _PODS = "metrics.podMonitor"
 _RULES = "metrics.prometheusRule"
 _BOARD = "metrics.dashboard"
 
-# Of each value: what to set, and what has to be true then.
+# By value: the settings, and the check of the objects that they render.
 CASES: dict[str, tuple[list[str], Check]] = {
     "nameOverride": (["nameOverride=short"], lambda made: ("Deployment", "demo-short") in made),
     "fullnameOverride": (["fullnameOverride=own"], lambda made: ("Deployment", "own") in made),

@@ -1,4 +1,4 @@
-"""A pod that asks and writes stores as any program of a user does, and what it says."""
+"""A pod that reads and writes stores like any program of a user."""
 
 import json
 from collections.abc import Iterator
@@ -23,22 +23,22 @@ class PodClient:
     here: Cluster
 
     def write(self, store: str, count: int, number: int, *authority: str) -> None:
-        """Writes so many keys with this number as their value.
+        """Writes `count` keys with `number` as their value.
 
-        By https where an authority is named, as PEM.
+        Requests go over https if an authority is given as PEM.
         """
         self._ask("write", store, str(count), str(number), *authority)
 
     def read(self, store: str, *authority: str) -> dict[str, Any]:
-        """All rows."""
+        """All rows of a store."""
         rows: dict[str, Any] = self._ask("read", store, *authority)
         return rows
 
     @contextmanager
     def keeping(self, store: str) -> Iterator["Kept"]:
-        """Writes and reads without a pause while the block runs; then the story is complete.
+        """Writes and reads without a pause while the block runs, then fills `Kept.story`.
 
-        The program runs by itself in its pod: no stream to it can break.
+        The program is detached from its stream, so a broken stream does not end it.
         """
         kept = Kept()
         self._show_token(store)
@@ -55,7 +55,7 @@ class PodClient:
         return self._exec("sh", "-c", f"cat {file} 2> /dev/null || true")
 
     def _show_token(self, store: str) -> None:
-        """Puts a token for this store alone where the program looks for it."""
+        """Writes a token for this store into the file that the program reads."""
         audience = f"queryablestate.dev/{self.here.namespace}/{store}"
         token = self.here.kubectl("create", "token", _NAME, f"--audience={audience}")
         self._exec("sh", "-c", f"cat > /tmp/token-{store}", stdin=token)
@@ -75,18 +75,18 @@ class PodClient:
 
 
 class Kept:
-    """What a client that kept asking has met; empty until it has ended."""
+    """The counts and failures of a client; `story` is None until the client has ended."""
 
     story: dict[str, Any] | None = None
 
     def told(self) -> dict[str, Any]:
-        """The story; every read was right and nothing failed for good."""
+        """The story of a client that has ended."""
         assert self.story is not None, "the client has not ended"
         return self.story
 
 
 def start_client(here: Cluster, image: str) -> PodClient:
-    """A pod of the store's image, with the rights to ask and to write all stores beside it."""
+    """Starts a client pod with the rights to read and write all stores of its namespace."""
     here.apply(*_client_objects(here.namespace, image))
     here.wait(f"pod/{_NAME}", "condition=Ready")
     return PodClient(here)

@@ -1,4 +1,4 @@
-"""One cluster for all tests, without what an earlier run left; each module has a namespace."""
+"""One cluster for all tests, cleaned of earlier runs; each module has a namespace."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What breaks nodes or the API server is only for the test bed: elsewhere it is not a test."""
+    """Deselects tests that break nodes or the API server, unless the cluster is the test bed."""
     mine = [item for item in items if _HERE in item.path.parents]
     for item in mine:
         item.add_marker(pytest.mark.e2e)
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster, without what an earlier run left."""
+    """The cluster, cleaned of earlier runs."""
     with alone():
         found = find_cluster()
         clean(found)
@@ -42,19 +42,19 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def images(cluster: Cluster) -> Images:
-    """The images, which the nodes can start."""
+    """The images, which are on the nodes."""
     return find_images()
 
 
 @pytest.fixture(scope="session")
 def next_store_image(images: Images) -> str:
-    """Another image of the store's programs, which the nodes can start too."""
+    """Another image of the store, which is on the nodes, too."""
     return find_next_store_image()
 
 
 @pytest.fixture(scope="session")
 def own_bed() -> None:
-    """Asked for by tests that break the cluster itself."""
+    """Marks the tests that break the cluster itself."""
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +66,7 @@ def crd(cluster: Cluster) -> None:
 
 @pytest.fixture(scope="module")
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """The cluster, in a namespace of this module's own."""
+    """The cluster, in a namespace for this module only."""
     name = request.module.__name__.rpartition(".")[2].removeprefix("test_").replace("_", "-")
     with fresh_namespace(cluster, f"qss-e2e-{name}") as made:
         yield made

@@ -1,4 +1,4 @@
-"""Pods and processes that are killed, at moments that are counted by what happens to a store."""
+"""Kills pods and processes after a number of changes of a store."""
 
 import os
 import signal
@@ -17,16 +17,16 @@ _NEXT_LEADER_S = 90.0
 
 
 def kill(here: Cluster, pod: str) -> None:
-    """At once, without a farewell: to a forced deletion alone a kubelet gives two seconds.
+    """Kills the processes of a pod, and deletes the pod by force.
 
-    Where nodes are not of this machine it must do.
+    With a forced deletion alone, processes may run for two seconds more, as on other machines.
     """
     signal_processes(pod, signal.SIGKILL)
     here.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
 
 
 def let_happen(here: Cluster, store: str, changes: int) -> None:
-    """Returns after so many changes of the store, or when nothing happens any more."""
+    """Returns after `changes` changes of the store, or when the store stops changing."""
     for _ in range(changes):
         before = _state_of(here, store)
         with suppress(AssertionError):
@@ -34,7 +34,7 @@ def let_happen(here: Cluster, store: str, changes: int) -> None:
 
 
 def signal_processes(pod: str, number: signal.Signals) -> None:
-    """To a pod's processes on the test bed; there are none where its node has lost its power."""
+    """Signals the processes of a pod on the test bed; a node without power has none."""
     for process in _processes_of(pod):
         with suppress(ProcessLookupError):
             os.kill(process, number)
@@ -43,9 +43,9 @@ def signal_processes(pod: str, number: signal.Signals) -> None:
 def without_its_operator(
     act: Callable[[], object], moment: int, system: Cluster, here: Cluster, store: str
 ) -> None:
-    """Does it while the leader is killed, after so many changes; returns when another leads.
+    """Runs `act`, kills the leader after `moment` changes, and waits until another pod leads.
 
-    The leader has no time to give its Lease back: until that runs out nobody leads.
+    The leader cannot release its Lease, so no pod leads until the Lease expires.
     """
     first = leader(system)
     identity = holder(system)
@@ -58,7 +58,7 @@ def without_its_operator(
 
 
 def _processes_of(pod: str) -> Iterator[int]:
-    """As this machine numbers them."""
+    """The process ids on this machine."""
     name = f"HOSTNAME={pod}".encode()
     for directory in Path("/proc").iterdir():
         with suppress(OSError):
@@ -69,7 +69,7 @@ def _processes_of(pod: str) -> Iterator[int]:
 
 
 def _state_of(here: Cluster, store: str) -> str:
-    """Changes whenever the operator, or whoever follows it, does something to the store."""
+    """The resource versions of the store and its objects, which change with every write."""
     kinds = "qss,statefulset,pods,services,pvc"
     selector = ("--selector", f"queryablestate.dev/store={store}")
     found = here.kubectl("get", kinds, *selector, "--output", "jsonpath={..resourceVersion}")

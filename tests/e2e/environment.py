@@ -1,4 +1,4 @@
-"""The cluster and the images of a run: those that were given, or the test bed's."""
+"""The cluster and the images of a run: from the environment, or of the test bed."""
 
 import fcntl
 import os
@@ -31,12 +31,12 @@ class Images:
 
 
 def is_own_bed(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the tests run on the test bed of this machine, which they may break and mend."""
+    """Whether the tests run on the test bed of this machine, which they may break."""
     return "E2E_KUBECONFIG" not in environment
 
 
 def find_cluster(environment: Mapping[str, str] = os.environ) -> Cluster:
-    """The cluster of E2E_KUBECONFIG, or the test bed, which is started where it does not run."""
+    """The cluster of E2E_KUBECONFIG, or the test bed; starts the test bed if it does not run."""
     if not is_own_bed(environment):
         return Cluster(kubeconfig=environment["E2E_KUBECONFIG"], path=environment["PATH"])
     last = _output(str(TESTBED), "up", "2").splitlines()[-1]
@@ -46,13 +46,15 @@ def find_cluster(environment: Mapping[str, str] = os.environ) -> Cluster:
 
 
 def find_images(environment: Mapping[str, str] = os.environ) -> Images:
-    """Those of E2E_IMAGE_PREFIX (and E2E_IMAGE_TAG), or new ones in the nodes of the test bed."""
+    """The images of E2E_IMAGE_PREFIX (and E2E_IMAGE_TAG), or new images of the test bed."""
     prefix = environment.get("E2E_IMAGE_PREFIX")
     if prefix is not None:
         tag = environment.get("E2E_IMAGE_TAG", _DEFAULT_TAG)
         names = {name: f"{prefix}/{name}:{tag}" for name in ("store", "operator", "spark")}
         return Images(**names)
-    assert is_own_bed(environment), "E2E_KUBECONFIG needs E2E_IMAGE_PREFIX: where its images are"
+    assert is_own_bed(environment), (
+        "E2E_KUBECONFIG needs E2E_IMAGE_PREFIX, the prefix of the images"
+    )
     lines = dict(
         line.partition("=")[::2] for line in _output(str(_IMAGES), "load").strip().splitlines()
     )
@@ -62,18 +64,18 @@ def find_images(environment: Mapping[str, str] = os.environ) -> Images:
 
 
 def find_next_store_image() -> str:
-    """The store's image with one more layer, in the nodes of the test bed."""
+    """The store's image with one more layer, on the nodes of the test bed."""
     return _output(str(_IMAGES), "load-next").strip().partition("=")[2]
 
 
 def on_testbed(*arguments: str) -> str:
-    """A command of the test bed."""
+    """Runs a command of the test bed."""
     return _output(str(TESTBED), *arguments)
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One run at a time on the test bed: each begins by deleting what the one before left."""
+    """Lets one run at a time use the test bed: a run deletes the objects of earlier runs."""
     with _LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

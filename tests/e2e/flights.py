@@ -1,4 +1,4 @@
-"""The flights' job on Kubernetes: its manifests, how far it is, and whether the store is right."""
+"""The flights' job on Kubernetes: its manifests, its progress, and a check of its store."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -25,33 +25,33 @@ _BEGIN_TIMEOUT_S = 300.0
 
 
 def start(here: Cluster, images: Images) -> None:
-    """The store, and the job once that is ready."""
+    """Starts the store, and the job when the store is ready."""
     start_store(here, images)
     here.wait(f"qss/{STORE}", "condition=Ready")
     start_job(here, images)
 
 
 def start_store(here: Cluster, images: Images, **storage: str) -> None:
-    """The store, and the job's right to write it; `storage` is added to the store's."""
+    """Applies the store and the job's right to write it; `storage` is added to its spec."""
     store, *others = documents(here, _MANIFESTS / "aircraft-stats-store.yaml", images)
     store["spec"]["storage"] |= storage
     here.apply(store, *others)
 
 
 def start_job(here: Cluster, images: Images) -> None:
-    """The job alone."""
+    """Applies the job."""
     here.apply(*documents(here, _MANIFESTS / "aircraft-stats-job.yaml", images))
 
 
 def documents(here: Cluster, file: Path, images: Images) -> list[Object]:
-    """A manifest with this run's image and namespace."""
+    """The objects of a manifest, with the image and the namespace of this run."""
     text = file.read_text().replace("queryable-state/spark:0.1.0", images.spark)
     text = text.replace(_AUDIENCE.format("flights"), _AUDIENCE.format(here.namespace))
     return list(yaml.safe_load_all(text))
 
 
 def running_pods(here: Cluster, selector: tuple[str, ...]) -> list[str]:
-    """The pods that run, by name."""
+    """The names of the running pods."""
     return sorted(
         one["metadata"]["name"]
         for one in here.items(*selector)
@@ -60,7 +60,7 @@ def running_pods(here: Cluster, selector: tuple[str, ...]) -> list[str]:
 
 
 def wait_for_batches(here: Cluster, count: int) -> None:
-    """Returns when the driver that runs now has committed so many batches."""
+    """Returns when the running driver has committed `count` batches."""
 
     def committed() -> bool:
         drivers = running_pods(here, DRIVERS)
@@ -69,7 +69,7 @@ def wait_for_batches(here: Cluster, count: int) -> None:
         try:
             said = here.kubectl("logs", drivers[0])
         except CommandError:
-            return False  # It ends just now.
+            return False  # The driver ends now.
         return said.count('{"batch"') >= count
 
     wait_until(committed, _BEGIN_TIMEOUT_S)
@@ -95,13 +95,13 @@ def wait_for_end(here: Cluster) -> None:
 
 
 def compare(here: Cluster, client: PodClient) -> None:
-    """The job ends, and the store holds what a computation without Spark says, key by key."""
+    """Waits for the end of the job, and compares all rows with a computation without Spark."""
     wait_for_end(here)
     check_rows(client.read(STORE))
 
 
 def check_rows(held: Mapping[str, Any]) -> None:
-    """Whether every key has the value that a computation without Spark says, and no other is."""
+    """Asserts that the rows equal the rows of a computation without Spark."""
     assert differences(_expected(), list(held.items())) == []
     assert len(held) == len(_expected()) == KEYS
 

@@ -1,4 +1,4 @@
-"""kubectl and helm as a person uses them: every command has a deadline."""
+"""Runs kubectl and helm; every command has a deadline."""
 
 import json
 import os
@@ -17,25 +17,25 @@ _POLL_REQUEST_TIMEOUT_S = 10.0
 
 
 class CommandError(Exception):
-    """A command failed; what it said is the message."""
+    """A command failed; its output is the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One cluster, and the namespace that commands without one are about."""
+    """A cluster, and the namespace of the commands."""
 
     kubeconfig: str
     path: str
     namespace: str = "default"
 
     def within(self, namespace: str) -> "Cluster":
-        """The same, of another namespace."""
+        """The same cluster with another namespace."""
         return replace(self, namespace=namespace)
 
     def run(
         self, *command: str, stdin: str | None = None, timeout_s: float = _COMMAND_TIMEOUT_S
     ) -> str:
-        """A program with this cluster's kubeconfig; raises CommandError."""
+        """Runs a program with this cluster's kubeconfig; raises CommandError."""
         ended = subprocess.run(
             command,
             input=stdin,
@@ -52,13 +52,13 @@ class Cluster:
     def kubectl(
         self, *arguments: str, stdin: str | None = None, timeout_s: float = _COMMAND_TIMEOUT_S
     ) -> str:
-        """In the cluster's namespace."""
+        """Runs kubectl in the namespace."""
         return self.run(
             "kubectl", "--namespace", self.namespace, *arguments, stdin=stdin, timeout_s=timeout_s
         )
 
     def helm(self, *arguments: str, timeout_s: float = 240.0) -> str:
-        """In the cluster's namespace."""
+        """Runs helm in the namespace."""
         return self.run("helm", "--namespace", self.namespace, *arguments, timeout_s=timeout_s)
 
     def apply(self, *documents: Object, options: Sequence[str] = ()) -> str:
@@ -66,12 +66,12 @@ class Cluster:
         return self.kubectl("apply", "-f", "-", *options, stdin=yaml.safe_dump_all(documents))
 
     def refusal(self, document: Object, *options: str, verb: str = "apply") -> str:
-        """What the API server says to a resource that it must not take."""
+        """The message of the API server for a resource that it must refuse."""
         try:
             said = self.kubectl(verb, "-f", "-", *options, stdin=yaml.safe_dump(document))
         except CommandError as error:
             return str(error)
-        raise AssertionError(f"taken: {said}")
+        raise AssertionError(f"the API server took it: {said}")
 
     def get(self, *arguments: str) -> Object:
         """An object, or a list of them."""
@@ -84,16 +84,16 @@ class Cluster:
         return found
 
     def find(self, *arguments: str) -> Object | None:
-        """An object, or None where the API server says that there is none."""
+        """An object, or None if it does not exist."""
         text = self.kubectl("get", *arguments, "--ignore-not-found", "--output", "json")
         return json.loads(text) if text.strip() else None
 
     def patch(self, what: str, patch: Mapping[str, Any], *options: str) -> None:
-        """A merge patch."""
+        """Applies a merge patch."""
         self.kubectl("patch", what, "--type=merge", "--patch", json.dumps(patch), *options)
 
     def wait(self, what: str, condition: str, timeout_s: float = 120.0) -> None:
-        """As `kubectl wait --for`; says what there is instead, where it does not come."""
+        """As `kubectl wait --for`; the error shows the object."""
         try:
             self.kubectl(
                 "wait",
@@ -109,7 +109,7 @@ class Cluster:
     def until(
         self, what: str, holds: Callable[[Object], object], timeout_s: float = 120.0
     ) -> Object:
-        """Waits until an object is as it should be; the object."""
+        """Waits until `holds` is true of an object; returns the object."""
         last: list[Object | None] = [None]
 
         def found() -> Object | None:
@@ -123,5 +123,5 @@ class Cluster:
             raise AssertionError(f"{what} after {timeout_s} s:\n{shown}") from error
 
     def until_gone(self, what: str, timeout_s: float = 120.0) -> None:
-        """Waits until there is no such object."""
+        """Waits until the object does not exist."""
         self.wait(what, "delete", timeout_s)

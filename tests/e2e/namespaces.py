@@ -1,4 +1,4 @@
-"""Namespaces of the tests: known by a label, so that a later run finds what this one leaves."""
+"""Namespaces of the tests, with a label by which a later run finds and deletes them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,7 +10,7 @@ _POD_SECURITY = "pod-security.kubernetes.io/enforce"
 
 
 def clean(cluster: Cluster) -> None:
-    """Deletes what earlier runs left: releases, stores, namespaces."""
+    """Deletes releases, stores and namespaces of earlier runs."""
     found = [
         cluster.within(one["metadata"]["name"])
         for one in cluster.items("namespaces", "--selector", LABEL)
@@ -40,12 +40,12 @@ def fresh_namespace(cluster: Cluster, name: str) -> Iterator[Cluster]:
 
 
 def _delete(here: Cluster) -> None:
-    """Also where the operator that the stores' finalizers wait for is gone."""
+    """Deletes a namespace, even if no operator removes the finalizers of its stores."""
     if here.find("crd", "queryablestatestores.queryablestate.dev") is not None:
         with suppress(CommandError):
             here.kubectl("delete", "qss", "--all", "--timeout=20s")
         for store in here.items("qss"):
-            with suppress(CommandError):  # It may be gone by now.
+            with suppress(CommandError):  # The store may be deleted by now.
                 here.patch(f"qss/{store['metadata']['name']}", {"metadata": {"finalizers": None}})
     here.kubectl(
         "delete", "namespace", here.namespace, "--ignore-not-found", "--timeout=120s", timeout_s=150

@@ -1,10 +1,10 @@
-"""Runs inside a pod with the store's image, read from standard input: writes and reads a store.
+"""Writes and reads a store inside a pod; Python reads this program from standard input.
 
-python - write STORE COUNT ROUND [PEM] writes COUNT keys, their value says the round
+python - write STORE COUNT ROUND [PEM] writes COUNT keys with ROUND as their value
 python - read STORE [PEM]              prints all rows as one JSON object
 python - keep STORE                    writes and reads until /tmp/stop appears, then ten times more
 
-A store whose authority is named, as PEM, is asked by https. /tmp/token-STORE has a token for it.
+With an authority as PEM, requests go over https. /tmp/token-STORE has the token for a store.
 """
 
 import json
@@ -26,7 +26,7 @@ from qss_client.writes.batch import commit, discover, open_writer, stage
 from qss_core.errors import StoreError
 
 BEGUN, STOP = Path("/tmp/begun"), Path("/tmp/stop")
-# The nodes follow a Service that was mended, or a pod that is a new one, some seconds later.
+# Nodes route to a repaired Service or a new pod some seconds later.
 _LIMITS = RetryLimits(deadline_s=300.0, first_contact_s=60.0)
 _KEYS_KEPT = 50
 _ROUNDS_AFTER = 10
@@ -51,15 +51,14 @@ def slices_of(rows: dict[str, Any], partitions: int) -> list[Slice]:
 
 
 def token_file(store: str) -> Path:
-    """Where the token is that this store takes."""
+    """The file with the token for a store."""
     return Path(f"/tmp/token-{store}")
 
 
 class Writer:
-    """A job without Spark; a new run of the same query each time."""
+    """A job without Spark; each instance is a new run of the same query."""
 
     def __init__(self, url: str, store: str, ca_file: Path | None = None) -> None:
-        """Opens the writer."""
         self._http = SyncHttp(token_file=token_file(store), ca_file=ca_file)
         self._metadata = discover(self._http, url, store, _LIMITS)
         run = uuid.uuid4().hex
@@ -70,7 +69,7 @@ class Writer:
         self.batch = 0 if last is None else last + 1
 
     def write(self, rows: dict[str, Any]) -> None:
-        """One batch."""
+        """Writes one batch."""
         slices = slices_of(rows, self._metadata.definition.partitions)
         staged = stage(self._http, self._run, self.batch, f"b{self.batch}", slices, _LIMITS)
         position = {"e2e": {"0": self.batch}}
@@ -88,7 +87,7 @@ class Writer:
 
 
 def keep(url: str, name: str) -> dict[str, Any]:
-    """Writes and reads; every answer must be the last round that was committed, or the next one."""
+    """Writes and reads in turn; each read must return the last written round."""
     writer = Writer(url, name)
     met: dict[str, Any] = {"writes": 0, "reads": 0, "wrong": [], "failures": [], "slowest_s": 0.0}
 
@@ -112,7 +111,7 @@ def keep(url: str, name: str) -> dict[str, Any]:
             if row is None or row.value != met["writes"] - 1:
                 met["wrong"].append(f"{row and row.value} after {met['writes']} writes")
 
-        left = _ROUNDS_AFTER  # A store that has got over its fault takes these too.
+        left = _ROUNDS_AFTER  # The store must take these after its fault.
         while left > 0:
             left -= STOP.exists()
             timed(write)
@@ -124,7 +123,7 @@ def keep(url: str, name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """One command; what it found as JSON."""
+    """Runs one command, and prints its result as JSON."""
     command, name, *rest = sys.argv[1:]
     ca_file = None
     if rest and "CERTIFICATE" in rest[-1]:

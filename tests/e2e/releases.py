@@ -1,4 +1,4 @@
-"""The chart as the tests install it."""
+"""Installs the chart, and reads the state of the release."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +38,7 @@ def install(
         "--install",
         RELEASE,
         str(chart),
-        # An earlier run, or a hand, may have made the CRD.
+        # An earlier run or a person may have made the CRD.
         "--take-ownership",
         "--wait",
         "--timeout=120s",
@@ -48,7 +48,7 @@ def install(
 
 
 def _check_no_other_release(system: Cluster) -> None:
-    """Two releases would take the stores from each other, and this one is deleted in the end."""
+    """Two releases would change the same stores, and the tests delete their release."""
     crd = system.find("crd", "queryablestatestores.queryablestate.dev") or {"metadata": {}}
     owner = crd["metadata"].get("annotations", {})
     name = owner.get("meta.helm.sh/release-name", "")
@@ -63,14 +63,14 @@ def _check_no_other_release(system: Cluster) -> None:
 
 
 def holder(system: Cluster) -> str:
-    """The identity in the Lease: of one process alone, also after a restart; empty for nobody."""
+    """The identity in the Lease, which is new for each process; empty if no process leads."""
     lease = system.get("lease", f"{RELEASE}-queryable-state")
     identity: str = lease.get("spec", {}).get("holderIdentity", "")
     return identity
 
 
 def leader(system: Cluster) -> str:
-    """The pod that holds the Lease, as soon as there is one."""
+    """Waits until a pod holds the Lease; returns the name of the pod."""
 
     def pod() -> str | None:
         name = holder(system).partition("_")[0]
@@ -80,7 +80,7 @@ def leader(system: Cluster) -> str:
 
 
 def running(system: Cluster) -> list[str]:
-    """The operator's pods that are to stay."""
+    """The operator's pods that are not being deleted."""
     return [
         one["metadata"]["name"]
         for one in system.items(*OPERATOR_PODS)
@@ -89,18 +89,18 @@ def running(system: Cluster) -> list[str]:
 
 
 def metrics(system: Cluster) -> list[str]:
-    """The lines that the leader shows to Prometheus."""
+    """The lines of the metrics of the leader."""
     path = f"/api/v1/namespaces/{system.namespace}/pods/{leader(system)}:8082/proxy/metrics"
     return system.kubectl("get", "--raw", path).splitlines()
 
 
 def own_objects(system: Cluster) -> set[str]:
-    """What is in the release's namespace, without what every namespace has."""
+    """The objects in the release's namespace, without those that every namespace has."""
     return set(system.kubectl("get", _OWN_KINDS, "--output", "name").split()) - _USUAL
 
 
 def kept_objects(system: Cluster) -> set[str]:
-    """What callers and stores need while there is no release."""
+    """The objects that stay without a release, since callers and stores need them."""
     pods = f"{system.namespace}-qss-queryable-state-store-pods"
     rights = "rbac.authorization.k8s.io"
     roles = ("view", "edit", "scale", "reader", "writer")
@@ -112,7 +112,7 @@ def kept_objects(system: Cluster) -> set[str]:
 
 
 def cluster_objects(cluster: Cluster) -> set[str]:
-    """What any release has made beside namespaces."""
+    """The objects of any release outside of namespaces."""
     found = cluster.kubectl("get", _CLUSTER_KINDS, "--output", "name").split()
     return {one for one in found if "quer" in one or "qss" in one}
 

@@ -1,4 +1,4 @@
-"""Stores of the tests: small, and what they say of themselves."""
+"""Small stores for the tests, and checks of their status."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ _RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}}
 
 
 def small_store(name: str, *, replicas: int = 1, partitions: int = 4, **spec: Any) -> Object:
-    """A store that does not need much; every member of the spec can be given."""
+    """A store with small requests; keyword arguments are members of its spec."""
     return {
         "apiVersion": "queryablestate.dev/v1alpha1",
         "kind": "QueryableStateStore",
@@ -27,7 +27,7 @@ def small_store(name: str, *, replicas: int = 1, partitions: int = 4, **spec: An
 
 
 def condition(store: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """A condition, as it was seen for the newest spec; empty where it was not."""
+    """A condition for the newest spec; empty if there is none."""
     for one in (store.get("status") or {}).get("conditions") or ():
         if one["type"] == kind and one["observedGeneration"] == store["metadata"]["generation"]:
             found: Mapping[str, Any] = one
@@ -36,7 +36,7 @@ def condition(store: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 
 def says(kind: str, reason: str, *fragments: str) -> Any:
-    """A question: whether a condition has this reason, and its message these texts."""
+    """A check that a condition has this reason, and its message these texts."""
 
     def holds(store: Object) -> bool:
         found = condition(store, kind)
@@ -58,7 +58,7 @@ def pods_of(here: Cluster, store: str) -> list[Object]:
 
 
 def is_up(pod: Object) -> bool:
-    """Whether the pod is ready, and to stay."""
+    """Whether the pod is ready and is not being deleted."""
     return "deletionTimestamp" not in pod["metadata"] and any(
         one["type"] == "Ready" and one["status"] == "True"
         for one in pod["status"].get("conditions", ())
@@ -66,17 +66,17 @@ def is_up(pod: Object) -> bool:
 
 
 def uids_of(here: Cluster, store: str) -> dict[str, str]:
-    """Which pod, by name."""
+    """The uids of the pods by name."""
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in pods_of(here, store)}
 
 
 def claims_of(here: Cluster, store: str) -> list[Object]:
-    """The store's volumes, as it has claimed them."""
+    """The claims of the store."""
     return here.items("pvc", "--selector", f"queryablestate.dev/store={store}")
 
 
 def has_grown(here: Cluster, store: str, size: str) -> bool:
-    """Whether all volumes have this size, and those of later pods will."""
+    """Whether all volumes have this size, and the template has it for later pods."""
     sizes = {one["status"].get("capacity", {}).get("storage") for one in claims_of(here, store)}
     made = here.find(f"statefulset/{store}")
     return (
@@ -88,7 +88,7 @@ def has_grown(here: Cluster, store: str, size: str) -> bool:
 
 
 def settled(here: Cluster, store: str) -> None:
-    """All pods are of the newest template, and serve."""
+    """Waits until all pods have the newest template and serve."""
 
     def is_settled() -> bool:
         found = here.find(f"statefulset/{store}")

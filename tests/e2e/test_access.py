@@ -1,4 +1,4 @@
-"""Who may ask a store and who may write it: real tokens, real reviews, a real certificate."""
+"""The rights to read and write a store, with real tokens, reviews and certificates."""
 
 import json
 import socket
@@ -22,14 +22,14 @@ from qss_client.http.sync_http import SyncHttp
 from qss_core.errors import StoreError
 from qss_testing.waiting import wait_until
 
-GROUP = "queryablestate.dev"  # And the audience that all stores have in common.
+GROUP = "queryablestate.dev"  # Also the common audience of all stores.
 KEYS = 20
 TLS_SECRET = "words-tls"
 
 
 @pytest.fixture(scope="module")
 def system(cluster: Cluster, images: Images) -> Iterator[Cluster]:
-    """The operator of all namespaces, which may read the certificate."""
+    """The operator of all namespaces, which may read the Secret with the certificate."""
     with fresh_namespace(cluster, "qss-e2e-access-system") as made:
         install(made, images, values={"tls.secretNames": f"{{{TLS_SECRET}}}"})
         yield made
@@ -38,7 +38,7 @@ def system(cluster: Cluster, images: Images) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
-    """A store with rows, and a client that may ask and write all stores."""
+    """Two stores, one with rows, and a client that may read and write all stores."""
     namespace.apply(small_store("words", replicas=2), small_store("other"))
     for store in ("words", "other"):
         namespace.wait(f"qss/{store}", "condition=Ready")
@@ -48,7 +48,7 @@ def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
 
 
 def account(here: Cluster, name: str, *rules: Object) -> str:
-    """A service account with these rights."""
+    """Makes a service account with these rights; returns its name."""
     subject = {"kind": "ServiceAccount", "name": name, "namespace": here.namespace}
     here.apply(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
@@ -79,18 +79,18 @@ def right(what: str, verb: str, *stores: str) -> Object:
 
 
 def token(here: Cluster, name: str, audience: str | None = None, store: str = "words") -> str:
-    """One for `store`, unless it is told an audience."""
+    """A token of an account for `audience`, by default the audience of `store`."""
     audience = audience or f"{GROUP}/{here.namespace}/{store}"
     return here.kubectl("create", "token", name, f"--audience={audience}").strip()
 
 
 def address(here: Cluster, store: str) -> str:
-    """The Service's own address, which the test bed routes to."""
+    """The address of the Service, to which the test bed has a route."""
     return str(here.get("service", store)["spec"]["clusterIP"])
 
 
 def refusal(here: Cluster, store: str, shown: str | None) -> StoreError:
-    """What a get says that must not be answered."""
+    """The error of a get that the store must refuse."""
     url = f"http://{address(here, store)}:8080"
     limits = RetryLimits(deadline_s=10.0)
     with (
@@ -112,14 +112,14 @@ def answer(here: Cluster, method: str, path: str, shown: str) -> StoreError:
     return caught.value
 
 
-def test_who_shows_nothing_is_told_to_show_a_token(
+def test_a_request_without_a_token_is_refused(
     client: PodClient, namespace: Cluster, own_bed: None
 ) -> None:
     said = refusal(namespace, "words", None)
     assert said.code == "UNAUTHENTICATED"
 
 
-def test_a_token_for_somebody_else_is_none(
+def test_a_token_for_another_audience_is_refused(
     client: PodClient, namespace: Cluster, own_bed: None
 ) -> None:
     account(namespace, "elsewhere", right("query", "get"))
@@ -145,7 +145,7 @@ def test_the_common_audience_opens_only_stores_that_allow_it(
     namespace.kubectl("delete", "qss/common", "--wait=false")
 
 
-def test_an_account_without_the_right_is_told_which(
+def test_an_account_without_a_right_gets_the_name_of_the_right(
     client: PodClient, namespace: Cluster, own_bed: None
 ) -> None:
     account(namespace, "writer-only", right("write", "update"))
@@ -155,12 +155,12 @@ def test_an_account_without_the_right_is_told_which(
     assert f"system:serviceaccount:{namespace.namespace}:writer-only" in said.message
 
 
-def test_a_right_may_be_of_one_store_alone(
+def test_a_right_may_cover_one_store_only(
     client: PodClient, namespace: Cluster, own_bed: None
 ) -> None:
     account(namespace, "words-only", right("query", "get", "words"))
     shown = token(namespace, "words-only")
-    assert refusal(namespace, "other", shown).code == "UNAUTHENTICATED", "it is for words"
+    assert refusal(namespace, "other", shown).code == "UNAUTHENTICATED", "the token is for words"
     other = token(namespace, "words-only", store="other")
     assert refusal(namespace, "other", other).code == "FORBIDDEN"
     url = f"http://{address(namespace, 'words')}:8080"
@@ -168,10 +168,10 @@ def test_a_right_may_be_of_one_store_alone(
         row = store.get("key-1")
         assert row is not None
         assert row.value == 1
-        assert len(list(store.range())) == KEYS, "also what the other pod has"
+        assert len(list(store.range())) == KEYS, "with the rows of the other pod"
 
 
-def test_who_may_only_ask_may_not_write(
+def test_an_account_that_may_only_read_may_not_write(
     client: PodClient, namespace: Cluster, own_bed: None
 ) -> None:
     account(namespace, "reader-only", right("query", "get"))
@@ -189,7 +189,7 @@ def test_only_the_operator_and_the_pods_may_assign(
     assert said.code == "FORBIDDEN"
 
 
-def test_qss_asks_a_store_by_its_name_from_outside(client: PodClient, namespace: Cluster) -> None:
+def test_qss_reads_a_store_by_its_name_from_outside(client: PodClient, namespace: Cluster) -> None:
     account(namespace, "laptop", right("query", "get", "words"))
     name = f"{namespace.namespace}/words"
     command = (sys.executable, "-m", "qss_client", "get", "--kube", name, "key-3")
@@ -197,7 +197,9 @@ def test_qss_asks_a_store_by_its_name_from_outside(client: PodClient, namespace:
     assert [row["value"] for row in json.loads(said)] == [1]
 
 
-def test_who_may_write_sees_from_outside_who_writes(client: PodClient, namespace: Cluster) -> None:
+def test_an_account_that_may_write_lists_the_writers_from_outside(
+    client: PodClient, namespace: Cluster
+) -> None:
     account(namespace, "keeper", right("write", "update", "words"))
     account(namespace, "looker", right("query", "get", "words"))
     name = f"{namespace.namespace}/words"
@@ -210,7 +212,7 @@ def test_who_may_write_sees_from_outside_who_writes(client: PodClient, namespace
 
 @pytest.fixture
 def closed(system: Cluster, namespace: Cluster, tmp_path: Path) -> Iterator[tuple[Cluster, Path]]:
-    """A store with a certificate, before its Secret is there; and the authority's directory."""
+    """A store whose Secret does not exist yet, and the directory of an authority."""
     authority(tmp_path)
     namespace.apply(small_store("closed", replicas=2, access={"tlsSecretName": TLS_SECRET}))
     yield namespace, tmp_path
@@ -219,9 +221,9 @@ def closed(system: Cluster, namespace: Cluster, tmp_path: Path) -> Iterator[tupl
 
 
 def serial_of(here: Cluster, certificate: Path) -> str | None:
-    """The certificate that the store shows now, in hexadecimal.
+    """The serial number of the certificate of the store, in hexadecimal.
 
-    None while the node has not heard that a pod is ready, and refuses what is for the Service.
+    None while the node knows no ready pod of the Service, and refuses connections.
     """
     context = ssl.create_default_context(cafile=str(certificate))
     host = f"closed.{here.namespace}.svc"
@@ -243,13 +245,13 @@ def test_a_store_with_a_certificate_waits_for_it_and_takes_a_new_one(
         "qss/closed", says("Degraded", "TlsSecret", f"the Secret {TLS_SECRET} does not exist")
     )
     here.apply(secret(directory, TLS_SECRET, "closed", here.namespace))
-    # The kubelet tries to mount it again after a while.
+    # The kubelet tries to mount the Secret again after a while.
     here.until("qss/closed", is_ready, timeout_s=180.0)
     assert here.get("qss/closed")["status"]["endpoints"]["query"].startswith("https://")
     first = wait_until(lambda: serial_of(here, directory / "ca.crt"))
     trust = (directory / "ca.crt").read_text()
     client.write("closed", KEYS, 1, trust)
-    assert len(client.read("closed", trust)) == KEYS, "the pods show each other token and name"
+    assert len(client.read("closed", trust)) == KEYS, "the pods take token and name of each other"
     place = ("--kube", f"{here.namespace}/closed", "--service-account", "client")
     command = (sys.executable, "-m", "qss_client", "get", *place, "key-1")
     assert "key-1" in here.run(*command, "--ca-file", str(directory / "ca.crt"))

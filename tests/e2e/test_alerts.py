@@ -1,4 +1,4 @@
-"""Every alert and every panel of the dashboard, by promtool over series that were written down."""
+"""promtool checks each alert and each panel of the dashboard on given series."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ _LONG_AFTER = "3h"
 
 @pytest.fixture(scope="module")
 def rules(cluster: Cluster) -> list[Object]:
-    """The groups that the chart gives Prometheus."""
+    """The groups of rules that the chart makes."""
     text = cluster.within("system").helm(
         "template", RELEASE, str(CHART), "--set=metrics.prometheusRule.create=true"
     )
@@ -52,7 +52,7 @@ def test_every_alert_and_every_panel_has_a_case(rules: list[Object]) -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_fires_where_it_must_and_not_before(
+def test_an_alert_fires_on_its_series_and_not_before(
     alert: str, cluster: Cluster, rules: list[Object], tmp_path: Path
 ) -> None:
     case = ALERTS[alert]
@@ -74,7 +74,7 @@ def test_an_alert_fires_where_it_must_and_not_before(
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_is_silent_where_all_is_well(
+def test_an_alert_is_silent_on_healthy_series(
     alert: str, cluster: Cluster, rules: list[Object], tmp_path: Path
 ) -> None:
     expected = [{"eval_time": _LONG_AFTER, "alertname": alert, "exp_alerts": []}]
@@ -83,7 +83,9 @@ def test_an_alert_is_silent_where_all_is_well(
 
 
 @pytest.mark.parametrize("title", PANELS)
-def test_a_panel_shows_what_its_series_say(title: str, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_panel_shows_the_samples_of_its_series(
+    title: str, cluster: Cluster, tmp_path: Path
+) -> None:
     panels = json.loads((CHART / "files" / "dashboard.json").read_text())["panels"]
     targets = next(panel["targets"] for panel in panels if panel["title"] == title)
     series, samples = PANELS[title]
@@ -100,7 +102,7 @@ def test_a_panel_shows_what_its_series_say(title: str, cluster: Cluster, tmp_pat
 
 
 def test_monitors_keep_the_namespace_of_the_store(cluster: Cluster) -> None:
-    """Else it becomes `exported_namespace`, and an alert names the operator's namespace."""
+    """Else it becomes `exported_namespace`, and alerts name the operator's namespace."""
     sets = [f"--set=metrics.{one}.create=true" for one in ("serviceMonitor", "podMonitor")]
     text = cluster.within("system").helm("template", RELEASE, str(CHART), *sets)
     made = {one["kind"]: one.get("spec") for one in yaml.safe_load_all(text) if one}
@@ -108,7 +110,7 @@ def test_monitors_keep_the_namespace_of_the_store(cluster: Cluster) -> None:
     assert [one["honorLabels"] for one in endpoints] == [True, True]
 
 
-def test_the_store_job_is_the_one_that_the_pod_monitor_makes(cluster: Cluster) -> None:
+def test_the_store_job_of_the_alerts_is_the_job_of_the_pod_monitor(cluster: Cluster) -> None:
     text = cluster.within("system").helm(
         "template", RELEASE, str(CHART), "--set=metrics.podMonitor.create=true"
     )

@@ -1,4 +1,4 @@
-"""The chart: every value, and a release's life with the roles that it makes and no others."""
+"""The chart: every value, and the life of a release that has only the roles of the chart."""
 
 import shutil
 from collections.abc import Iterator
@@ -52,11 +52,11 @@ def test_every_value_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("value", CASES)
-def test_a_value_does_what_it_says(value: str, cluster: Cluster) -> None:
+def test_a_value_changes_the_rendered_objects(value: str, cluster: Cluster) -> None:
     settings, holds = CASES[value]
     assert holds(templated(cluster, *settings))
     with suppress(KeyError):
-        assert not holds(templated(cluster)), "it says what the default does"
+        assert not holds(templated(cluster)), "the check also holds for the default"
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_no_role_has_a_wildcard_or_a_right_over_secrets_or_over_more_than_one_bi
 
 
 @pytest.mark.usefixtures("own_bed")
-def test_an_upgrade_brings_the_newer_crd_and_image_to_stores_that_exist(
+def test_an_upgrade_brings_the_newer_crd_and_image_to_existing_stores(
     cluster: Cluster, namespace: Cluster, images: Images, next_store_image: str, tmp_path: Path
 ) -> None:
     limited = small_store("older", replicas=2, stagedBytesMax="64Mi")
     with fresh_namespace(cluster, "qss-e2e-chart-older") as system:
-        # A hand (or another test) may have applied the CRD, and so own what is taken away here.
+        # A person or another test may own the fields of the CRD that are removed here.
         install(system, images, "--force-conflicts", chart=older_chart(tmp_path))
         assert 'unknown field "spec.stagedBytesMax"' in namespace.refusal(limited)
         namespace.apply(small_store("older", replicas=2))
@@ -136,7 +136,7 @@ def test_an_upgrade_brings_the_newer_crd_and_image_to_stores_that_exist(
 
 
 def older_chart(directory: Path) -> Path:
-    """The chart with a CRD that has no columns to print, and lacks a field."""
+    """The chart with a CRD without printer columns, and without one field."""
     chart = directory / "older"
     shutil.copytree(CHART, chart)
     file = chart / "files" / "queryablestatestores.yaml"
@@ -158,7 +158,7 @@ def columns_of(crd: Object) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["cluster", "namespaced"])
-def test_a_release_lives_and_leaves_nothing(
+def test_a_release_is_installed_upgraded_and_removed_completely(
     mode: str, cluster: Cluster, namespace: Cluster, images: Images
 ) -> None:
     before = cluster_objects(cluster)
@@ -174,7 +174,7 @@ def test_a_release_lives_and_leaves_nothing(
         client.write(name, 100, 1)
         uids = pod_uids(namespace, name)
         reviewers = [f"{namespace.namespace}/{name}-pods"]
-        assert reviewers_of(system) == reviewers, "the store's pods, and no other account"
+        assert reviewers_of(system) == reviewers, "only the account of the pods of the store"
 
         install(system, images, values={**values, "operator.logLevel": "debug"})
         system.wait(OPERATOR, "condition=Available")
@@ -185,7 +185,7 @@ def test_a_release_lives_and_leaves_nothing(
         assert_all_work_was_permitted(system)
 
         system.helm("uninstall", "qss", "--wait", "--timeout=60s")
-        # Stores serve on, also callers whose tokens they have not seen before.
+        # Stores still serve, also callers with tokens that the pods have not seen before.
         namespace.kubectl("delete", "pod", "client", "--wait", timeout_s=100)
         assert len(start_client(namespace, images.store).read(name)) == 100
 
@@ -204,7 +204,7 @@ def test_a_release_lives_and_leaves_nothing(
 
 
 def reviewers_of(system: Cluster) -> list[str]:
-    """Who may ask for reviews by this release."""
+    """The accounts that may ask for reviews by this release."""
     name = f"{system.namespace}-qss-queryable-state-store-pods"
     subjects = system.get("clusterrolebinding", name).get("subjects") or []
     return [f"{one.get('namespace')}/{one['name']}" for one in subjects]

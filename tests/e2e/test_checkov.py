@@ -1,6 +1,6 @@
 """checkov over the rendered chart, over the objects of a store, and over the Dockerfiles.
 
-What it finds and is left so stands here with its reason, and nothing else may be found.
+Each accepted finding is listed here with its reason; any other finding fails a test.
 """
 
 import json
@@ -26,10 +26,10 @@ CHECKOV = ROOT / ".checkov" / "bin" / "checkov"
 IMAGES = ("operator", "store-pod", "spark-jobs")
 
 _NO_CPU_LIMIT = "a limit of CPU stalls the event loop while cores are idle; requests are set"
-_TAG = "images are named by whoever installs, by digest too; the default is the release's tag"
-_PULL = "a tag of a release never changes: asking the registry at each start only adds a failure"
-_TOKEN = "it talks to the API server; a pod of a store asks it for reviews of its callers"
-_TEST_POD = "the pod of `helm test` asks once and ends"
+_TAG = "an installation may name images by digest; the default is the tag of the release"
+_PULL = "a tag of a release never changes: a pull at each start only adds a cause of failure"
+_TOKEN = "the pod sends requests to the API server: a store pod asks for reviews of its callers"
+_TEST_POD = "the pod of `helm test` sends one request and ends"
 
 IN_CLUSTER = {
     ("CKV_K8S_11", "Deployment"): _NO_CPU_LIMIT,
@@ -49,7 +49,7 @@ IN_CLUSTER = {
     ("CKV_K8S_43", "StatefulSet"): _TAG,
 }
 IN_IMAGES = {
-    "CKV_DOCKER_2": "kubelets ask by probes; they do not know HEALTHCHECK",
+    "CKV_DOCKER_2": "kubelets use probes, and ignore HEALTHCHECK",
     "CKV_DOCKER_7": "the base is the argument BASE, whose default has a digest",
 }
 
@@ -69,7 +69,7 @@ def failed(cluster: Cluster, framework: str, *files: Path) -> list[Object]:
 
 
 def objects_of_a_store() -> list[Object]:
-    """As the operator applies them."""
+    """The objects that the operator applies for a store."""
     resource, problems = check_resource(small_store("words", replicas=3))
     assert problems == []
     names = StoreNames(namespace="shop", store=StoreName("words"))
@@ -84,7 +84,7 @@ def objects_of_a_store() -> list[Object]:
     return [*made, {"apiVersion": "apps/v1", "kind": "StatefulSet", **set_}]
 
 
-def test_what_runs_in_a_cluster_fails_no_check_without_a_reason(
+def test_objects_of_a_cluster_fail_no_check_without_a_reason(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     kinds = ("serviceMonitor", "podMonitor", "prometheusRule", "dashboard")
@@ -100,6 +100,6 @@ def test_what_runs_in_a_cluster_fails_no_check_without_a_reason(
     }
 
 
-def test_what_images_are_made_of_fails_no_check_without_a_reason(cluster: Cluster) -> None:
+def test_dockerfiles_fail_no_check_without_a_reason(cluster: Cluster) -> None:
     found = failed(cluster, "dockerfile", *(ROOT / name / "Dockerfile" for name in IMAGES))
     assert {one["check_id"] for one in found} == set(IN_IMAGES)

@@ -1,4 +1,4 @@
-"""The CRD at a real API server: the corpus, defaults, ratcheting, both ways to apply, explain."""
+"""The CRD at a real API server: the corpus, defaults, ratcheting, both kinds of apply, explain."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from qss_operator.resources.validation import check_resource
 CORPUS = ROOT / "tests" / "contract"
 BAD = sorted((CORPUS / "bad_resources").glob("*.yaml"))
 GOOD = sorted((CORPUS / "good_resources").glob("*.yaml"))
-# The API server refuses it before any rule is asked.
+# With this text, the API server refuses a resource before it checks a rule.
 _BY_FIELD_VALIDATION = "strict decoding error"
 
 pytestmark = pytest.mark.usefixtures("crd")
@@ -43,7 +43,7 @@ def refusals(file: Path, here: Cluster, *options: str) -> str:
 
 
 def store_old(case: dict[str, Any], here: Cluster, *options: str) -> None:
-    """The resource as it was, with its status."""
+    """Applies the old state of the resource, with its status."""
     if "old" not in case:
         return
     here.apply(case["old"], options=list(options))
@@ -53,9 +53,7 @@ def store_old(case: dict[str, Any], here: Cluster, *options: str) -> None:
 
 
 @pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
-def test_a_bad_resource_is_refused_with_the_words_that_qss_up_has(
-    file: Path, here: Cluster
-) -> None:
+def test_a_bad_resource_is_refused_with_the_words_of_qss_up(file: Path, here: Cluster) -> None:
     case = load(file)
     said = refusals(file, here)
     expected = case["expect"]
@@ -63,7 +61,7 @@ def test_a_bad_resource_is_refused_with_the_words_that_qss_up_has(
         assert expected["rule"] in said
     old = check_resource(case["old"])[0] if "old" in case else None
     for problem in check_resource(case["resource"], old)[1]:
-        # An unknown field is said by its path; list items as `env[0]` in both places.
+        # A message names an unknown field by its path, and a list item as `env[0]`.
         assert problem.path in said or _BY_FIELD_VALIDATION in said
     assert expected["field"].split(".")[-1] in said
     server_side = here.refusal(case["resource"], "--server-side", "--force-conflicts")
@@ -72,7 +70,7 @@ def test_a_bad_resource_is_refused_with_the_words_that_qss_up_has(
 
 
 @pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
-def test_a_good_resource_is_taken_and_gets_the_defaults_that_qss_up_gives(
+def test_a_good_resource_is_taken_and_gets_the_defaults_of_qss_up(
     file: Path, here: Cluster
 ) -> None:
     case = load(file)
@@ -85,7 +83,7 @@ def test_a_good_resource_is_taken_and_gets_the_defaults_that_qss_up_gives(
 
 
 @pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
-def test_server_side_apply_takes_what_client_side_apply_takes(file: Path, here: Cluster) -> None:
+def test_server_side_apply_takes_the_good_resources_too(file: Path, here: Cluster) -> None:
     case = load(file)
     store_old(case, here, "--server-side")
     here.apply(case["resource"], options=["--server-side"])
@@ -100,7 +98,7 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def test_what_was_stored_before_a_rule_is_left_alone_until_it_is_edited(
+def test_a_value_that_was_stored_before_a_rule_stays_valid_until_it_is_edited(
     here: Cluster, cluster: Cluster
 ) -> None:
     minimal = load(CORPUS / "good_resources" / "minimal.yaml")["resource"]
@@ -114,7 +112,7 @@ def test_what_was_stored_before_a_rule_is_left_alone_until_it_is_edited(
         here.apply(minimal)
         serde["x-kubernetes-validations"] = strict
         cluster.apply(crd, options=["--server-side", "--force-conflicts"])
-        # Ratcheting: an edit elsewhere is taken although the old value breaks the new rule.
+        # Ratcheting: another field may be edited although the old value breaks the new rule.
         here.patch(f"qss/{name}", {"spec": {"replicas": 4}})
         assert here.get("qss", name)["spec"]["replicas"] == 4
         with pytest.raises(CommandError, match="serde"):
@@ -124,7 +122,7 @@ def test_what_was_stored_before_a_rule_is_left_alone_until_it_is_edited(
 
 
 def test_client_side_apply_can_hold_the_crd(cluster: Cluster) -> None:
-    # Its annotation with the last content may have at most 256 KiB.
+    # The annotation with the last applied content may have at most 256 KiB.
     assert CRD.stat().st_size < 200 * 1024
     cluster.kubectl("apply", "-f", str(CRD), "--dry-run=server")
 
@@ -154,7 +152,7 @@ def test_status_and_scale_are_subresources(here: Cluster) -> None:
         here.kubectl("scale", f"qss/{name}", "--replicas=100000")
 
 
-def test_columns_are_those_that_a_person_asks_for(here: Cluster) -> None:
+def test_kubectl_get_has_the_columns_of_a_store(here: Cluster) -> None:
     here.apply(load(CORPUS / "good_resources" / "minimal.yaml")["resource"])
     columns = here.kubectl("get", "qss").splitlines()[0].split()
     assert " ".join(columns) == "NAME TYPE PARTITIONS READY ASSIGNED STATUS DEGRADED ENDPOINT AGE"
@@ -178,7 +176,7 @@ def _property(crd: dict[str, Any], *path: str) -> dict[str, Any]:
 
 
 def _described_paths() -> Iterator[str]:
-    """The blocks: each shows its own description, and those of the fields in it."""
+    """The paths of blocks; a block shows its own description, and those of its fields."""
     for name in ("spec", "status"):
         yield from _blocks(name, _schema()["properties"][name])
 

@@ -1,6 +1,6 @@
-"""The subjects of the binding of reviews are the operator's: what charts do to them.
+"""Upgrades and rollbacks of the chart keep the subjects that the operator wrote.
 
-No operator runs here: a hand writes what it would.
+No operator runs here: the tests write the subjects in its place.
 """
 
 import shutil
@@ -77,7 +77,7 @@ def release(cluster: Cluster, name: str) -> Iterator[Release]:
 
 
 @pytest.mark.parametrize("server_side", ["true", "false"])
-def test_what_the_operator_wrote_outlives_upgrades_and_rollbacks(
+def test_subjects_of_the_operator_outlive_upgrades_and_rollbacks(
     cluster: Cluster, server_side: str
 ) -> None:
     with release(cluster, f"kept-{server_side}") as made:
@@ -91,7 +91,7 @@ def test_what_the_operator_wrote_outlives_upgrades_and_rollbacks(
 
 
 @pytest.mark.parametrize("server_side", ["true", "false"])
-def test_groups_of_an_older_chart_stay_until_the_operator_has_put_accounts_there(
+def test_groups_of_an_older_chart_stay_until_the_operator_writes_accounts(
     cluster: Cluster, tmp_path: Path, server_side: str
 ) -> None:
     with release(cluster, f"older-{server_side}") as made:
@@ -99,10 +99,10 @@ def test_groups_of_an_older_chart_stay_until_the_operator_has_put_accounts_there
         assert made.subjects() == [GROUP]
         for _ in range(2):
             made.upgrade(CHART)
-            assert made.subjects() == [GROUP], "nobody has written accounts yet"
+            assert made.subjects() == [GROUP], "the operator has not written accounts yet"
         made.operator_writes()
         made.upgrade(CHART)
-        # Helm's own patch takes out once more what an earlier manifest named; the operator sees it.
+        # Helm's client-side patch removes the subjects of an older manifest once more.
         assert made.subjects() == ([ACCOUNT] if server_side == "true" else [])
         made.operator_writes()
         made.upgrade(CHART)

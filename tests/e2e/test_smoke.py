@@ -1,4 +1,4 @@
-"""The whole story at its shortest: helm install, a store, a Spark job, every key compared."""
+"""The shortest test of a release: helm install, a store, a Spark job, every key compared."""
 
 from collections.abc import Iterator
 

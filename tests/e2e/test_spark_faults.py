@@ -1,4 +1,4 @@
-"""What the flights' job leaves in the store when a pod of Spark is killed: the same."""
+"""The flights' job writes the same rows when a pod of Spark is killed."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def system(cluster: Cluster, images: Images) -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("victim", ["executor", "driver"])
-def test_a_pod_that_is_killed_changes_nothing_in_the_end(
+def test_a_killed_pod_of_spark_does_not_change_the_result(
     victim: str, system: Cluster, cluster: Cluster, images: Images
 ) -> None:
     with fresh_namespace(cluster, f"qss-e2e-spark-{victim}") as here:
@@ -36,6 +36,6 @@ def test_a_pod_that_is_killed_changes_nothing_in_the_end(
         flights.compare(here, client)
         ran = {one["metadata"]["name"] for one in here.items(*flights.DRIVERS)}
         if victim == "driver":
-            assert not ran & set(before), "another driver has done the rest"
+            assert not ran & set(before), "another driver has finished the job"
         else:
-            assert ran == set(before), "the same driver went on"
+            assert ran == set(before), "the same driver has finished the job"

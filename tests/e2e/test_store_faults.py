@@ -1,4 +1,4 @@
-"""The operator and the API server go away under a store of three pods; its data does not."""
+"""A store of three pods keeps its data while the operator or the API server is away."""
 
 import signal
 import time
@@ -39,7 +39,7 @@ def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
 
 @pytest.fixture
 def words(namespace: Cluster, client: PodClient) -> str:
-    """A store that serves, whatever the test before left; it has 300 rows."""
+    """A store that serves and has 300 rows, also after an earlier test."""
     namespace.apply(small_store("words", replicas=3, partitions=12))
     namespace.until("qss/words", is_ready, 180.0)
     client.write("words", 300, 1)
@@ -84,7 +84,7 @@ def wipe_the_status(here: Cluster) -> None:
     "act",
     [delete_a_child, delete_a_pod, change_the_pods, hibernate_and_wake, wipe_the_status],
 )
-def test_an_operator_killed_in_the_middle_is_no_matter(
+def test_a_store_settles_after_its_operator_is_killed(
     act: Callable[[Cluster], None],
     moment: int,
     namespace: Cluster,
@@ -115,7 +115,7 @@ def sleep_over_the_lease(system: Cluster, pod: str) -> None:
 
 
 def endings(system: Cluster, pod: str) -> tuple[int, int | None]:
-    """How often the operator's process has ended there, and how the last time."""
+    """The number of restarts of the operator's process, and its last exit code."""
     (container,) = system.get("pod", pod)["status"]["containerStatuses"]
     return container["restartCount"], container["lastState"].get("terminated", {}).get("exitCode")
 
@@ -145,7 +145,7 @@ def answers(here: Cluster) -> bool:
     return False
 
 
-def test_reads_and_writes_go_on_without_the_api_server(
+def test_reads_and_writes_continue_without_the_api_server(
     namespace: Cluster, system: Cluster, words: str, client: PodClient
 ) -> None:
     with client.keeping(words) as story:

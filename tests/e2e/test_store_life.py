@@ -1,4 +1,4 @@
-"""A store's life under an operator that the chart installed: status, drift, restarts, scaling."""
+"""A store under an operator that the chart installed: status, drift, restarts, scaling."""
 
 import signal
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ CHILDREN = (
 
 @pytest.fixture(scope="module")
 def here(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Cluster]:
-    """A namespace that an operator with rights in just this one looks after."""
+    """A namespace whose operator has rights in this namespace only."""
     with fresh_namespace(cluster, "qss-e2e-life-system") as system:
         install(system, images, values={"watch.namespaces": f"{{{namespace.namespace}}}"})
         yield namespace
@@ -39,7 +39,7 @@ def client(here: Cluster, images: Images) -> PodClient:
 
 @pytest.fixture(scope="module")
 def words(here: Cluster, client: PodClient) -> str:
-    """A store of three pods that the tests of this module hand on, ready and with 300 rows."""
+    """A store of three pods, ready and with 300 rows, which all tests of this module use."""
     here.apply(small_store("words", replicas=3, partitions=12))
     here.wait("qss/words", "condition=Ready")
     client.write("words", 300, 1)
@@ -47,12 +47,12 @@ def words(here: Cluster, client: PodClient) -> str:
 
 
 def kept(client: PodClient, store: str, number: int = 1) -> bool:
-    """Whether the rows that the fixture wrote are there; other tests write others."""
+    """Whether the store has the rows of the fixture; other tests write other keys."""
     rows = {key: value for key, value in client.read(store).items() if key.startswith("key-")}
     return rows == {f"key-{one}": number for one in range(300)}
 
 
-def test_status_and_columns_say_what_a_client_needs(here: Cluster, words: str) -> None:
+def test_status_and_columns_have_the_values_that_a_client_needs(here: Cluster, words: str) -> None:
     row = here.kubectl("get", "qss", words).splitlines()[1].split()
     endpoint = f"http://{words}.{here.namespace}.svc:8080"
     assert row[:8] == [words, "KeyValue", "12", "3/3", "12/12", "Serving", "Healthy", endpoint]
@@ -81,7 +81,7 @@ def test_an_account_that_was_deleted_is_made_again(
     before, uids = here.get(what)["metadata"]["uid"], uids_of(here, words)
     here.kubectl("delete", what, "--wait=false")
     here.until(what, lambda found: found["metadata"]["uid"] != before)
-    # Tokens are of one account and end with it: the operator restarts the pods, one at a time.
+    # Tokens end with their account: the operator restarts the pods one at a time.
     wait_until(
         lambda: len(set(uids_of(here, words).values()) - set(uids.values())) == 3, timeout_s=120.0
     )
@@ -117,7 +117,7 @@ def test_a_child_that_was_edited_is_repaired(
 
 
 @pytest.mark.usefixtures("own_bed")
-def test_a_process_that_is_killed_comes_back_with_its_rows(
+def test_a_killed_process_restarts_with_its_rows(
     here: Cluster, words: str, client: PodClient
 ) -> None:
     before = restarts(here, words)
@@ -171,7 +171,7 @@ def test_a_change_of_the_pods_restarts_them_one_at_a_time(
         assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "25m"
 
 
-def test_a_wrong_image_stops_at_the_first_pod_and_says_so(
+def test_a_wrong_image_stops_at_the_first_pod_and_is_reported(
     here: Cluster, words: str, client: PodClient
 ) -> None:
     wait_until(lambda: all(is_up(pod) for pod in pods_of(here, words)), 60.0)
@@ -185,7 +185,7 @@ def test_a_wrong_image_stops_at_the_first_pod_and_says_so(
     assert kept(client, words)
 
 
-def test_a_number_of_pods_that_needs_moves_is_answered_by_a_condition(
+def test_a_number_of_pods_that_needs_moves_is_refused_by_a_condition(
     here: Cluster, words: str
 ) -> None:
     here.kubectl("scale", f"qss/{words}", "--replicas=5")

@@ -1,4 +1,4 @@
-"""Stores in trouble, and stores that end: each says why nothing happens and what to do."""
+"""Stores in trouble and deleted stores: the status says why nothing happens and what to do."""
 
 from collections.abc import Iterator
 
@@ -26,10 +26,10 @@ def system(cluster: Cluster, namespace: Cluster, images: Images) -> Iterator[Clu
 
 @pytest.fixture
 def here(system: Cluster, namespace: Cluster) -> Iterator[Cluster]:
-    """Without the stores and volumes of the test before."""
+    """The namespace; its stores and volumes are deleted after each test."""
     yield namespace
     namespace.kubectl("delete", "qss", "--all", "--timeout=120s", timeout_s=130)
-    # Pods stop after their store is gone, and volumes go after their pods.
+    # Pods stop after their store is deleted, and claims are deleted after their pods.
     namespace.kubectl("delete", "pvc", "--all", "--timeout=240s", timeout_s=250)
 
 
@@ -38,21 +38,21 @@ def client(system: Cluster, namespace: Cluster, images: Images) -> PodClient:
     return start_client(namespace, images.store)
 
 
-def test_a_pod_that_no_node_takes_says_why(here: Cluster) -> None:
+def test_the_status_says_why_no_node_takes_a_pod(here: Cluster) -> None:
     here.apply(small_store("big", pod={"resources": {"requests": {"cpu": "900"}}}))
     here.until("qss/big", says("Ready", "PodsFailing", "big-0", "Insufficient cpu"))
     here.patch("qss/big", {"spec": {"pod": {"resources": {"requests": {"cpu": "20m"}}}}})
     here.until("qss/big", is_ready)
 
 
-def test_a_volume_that_nobody_makes_says_why(here: Cluster) -> None:
+def test_the_status_names_a_volume_that_is_not_made(here: Cluster) -> None:
     here.apply(small_store("lost", storage={"size": "1Gi", "storageClassName": "nosuch"}))
     found = here.until("qss/lost", says("Ready", "PodsFailing", "lost-0"))
     message = condition(found, "Ready")["message"]
     assert "volume" in message.lower() or "claim" in message.lower(), message
 
 
-def test_a_field_without_machinery_is_refused_by_name(here: Cluster) -> None:
+def test_an_unsupported_field_is_refused_by_name(here: Cluster) -> None:
     store = small_store("early", replicas=2, standbys=1)
     here.apply(store)
     here.until("qss/early", says("Ready", "Unsupported", "spec.standbys"))
@@ -67,7 +67,7 @@ def test_a_store_type_that_no_package_has_is_named(here: Cluster) -> None:
     here.until("qss/early", says("Degraded", "StoreTypeRefused", "'top'"))
 
 
-def test_a_name_of_forty_characters_works_whole(here: Cluster, client: PodClient) -> None:
+def test_a_name_of_forty_characters_works(here: Cluster, client: PodClient) -> None:
     name = "a" * 40
     here.apply(small_store(name))
     here.until(f"qss/{name}", is_ready)
@@ -89,7 +89,7 @@ def test_volumes_grow_under_a_running_store(here: Cluster, client: PodClient) ->
     assert len(client.read("growing")) == 300
 
 
-def test_a_class_that_cannot_grow_is_named(here: Cluster) -> None:
+def test_a_refused_growth_names_the_claim(here: Cluster) -> None:
     here.apply(small_store("fixed", storage={"size": "1Gi", "storageClassName": "standard"}))
     here.until("qss/fixed", is_ready)
     here.patch("qss/fixed", {"spec": {"storage": {"size": "2Gi"}}})
@@ -99,7 +99,7 @@ def test_a_class_that_cannot_grow_is_named(here: Cluster) -> None:
     here.until("qss/fixed", is_ready)
 
 
-def test_pods_over_a_quota_say_so_in_its_words(here: Cluster) -> None:
+def test_the_status_quotes_the_quota_that_refuses_pods(here: Cluster) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
     here.apply({**quota, "spec": {"hard": {"pods": "1"}}})
     try:
@@ -115,7 +115,7 @@ def test_pods_over_a_quota_say_so_in_its_words(here: Cluster) -> None:
 def test_pods_run_as_any_user_and_services_have_annotations(
     here: Cluster, client: PodClient
 ) -> None:
-    """As on OpenShift: a user and a group that no image knows."""
+    """As on OpenShift, pods get a user and a group that the image does not define."""
     number = 1000710000
     store = small_store("platform", access={"serviceAnnotations": {"example.com/zone": "internal"}})
     store["spec"]["pod"] |= {
@@ -134,13 +134,13 @@ def test_pods_run_as_any_user_and_services_have_annotations(
     assert spec["terminationGracePeriodSeconds"] == 30
     annotations = here.get("service", "platform")["metadata"]["annotations"]
     assert annotations == {"example.com/zone": "internal"}
-    # Nothing of a normal start is a warning.
+    # A normal start makes no event of type Warning.
     about = "involvedObject.kind=QueryableStateStore,involvedObject.name=platform"
     told = here.items("events", "--field-selector", about)
     assert {one["type"] for one in told} == {"Normal"}, [one["message"] for one in told]
 
 
-def test_a_volume_deleted_by_hand_is_not_filled_with_nothing(
+def test_a_deleted_volume_is_not_replaced_by_an_empty_volume(
     here: Cluster, client: PodClient
 ) -> None:
     here.apply(small_store("robbed", replicas=2))
@@ -158,7 +158,9 @@ def test_a_volume_deleted_by_hand_is_not_filled_with_nothing(
     here.until("qss/robbed", says("Degraded", "NoInSyncReplica", "robbed-1"))
 
 
-def test_retained_volumes_are_asked_about_and_taken_over(here: Cluster, client: PodClient) -> None:
+def test_retained_volumes_are_adopted_only_with_the_annotation(
+    here: Cluster, client: PodClient
+) -> None:
     here.apply(small_store("again", replicas=2))
     here.until("qss/again", is_ready)
     client.write("again", 300, 7)
@@ -174,7 +176,7 @@ def test_retained_volumes_are_asked_about_and_taken_over(here: Cluster, client: 
     assert client.read("again") == {f"key-{one}": 7 for one in range(300)}
 
 
-def test_volumes_go_with_the_store_where_it_says_delete(here: Cluster) -> None:
+def test_volumes_are_deleted_with_the_store_if_its_spec_says_so(here: Cluster) -> None:
     here.apply(small_store("gone", storage={"size": "1Gi", "whenDeleted": "Delete"}))
     here.until("qss/gone", is_ready)
     here.kubectl("delete", "qss", "gone", "--timeout=90s", timeout_s=100)
@@ -184,7 +186,9 @@ def test_volumes_go_with_the_store_where_it_says_delete(here: Cluster) -> None:
     wait_until(lambda: not here.items(kinds, *selector))
 
 
-def test_an_operator_without_a_permission_says_which(here: Cluster, system: Cluster) -> None:
+def test_the_status_names_a_missing_permission_of_the_operator(
+    here: Cluster, system: Cluster
+) -> None:
     role = f"role/{system.namespace}-qss-queryable-state"
     before = here.get(role)
     rules = [rule for rule in before["rules"] if rule["resources"] != ["networkpolicies"]]
@@ -198,7 +202,7 @@ def test_an_operator_without_a_permission_says_which(here: Cluster, system: Clus
     here.until("qss/forbidden", is_ready)
 
 
-def test_a_resource_edited_while_it_is_worked_on_ends_as_the_last_edit_says(
+def test_edits_during_rounds_end_with_the_last_edit(
     here: Cluster,
 ) -> None:
     here.apply(small_store("edited"))
@@ -229,7 +233,7 @@ def test_fifty_stores_at_once(here: Cluster, system: Cluster) -> None:
         return sum(is_ready(one) for one in here.items("qss")) == _STORES
 
     wait_until(ready, 480.0)
-    # Work was done by one operator, which did not restart.
+    # One operator has done the work without a restart.
     pod = system.get("pod", leader(system))
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
     here.kubectl("delete", "qss", "--all", "--timeout=240s", timeout_s=250)

@@ -1,7 +1,7 @@
-"""The whole story of one store with the real job's data, from helm install to helm uninstall.
+"""One store with the data of the real job, from helm install to helm uninstall.
 
-Each step ends with every key compared. Meanwhile the operator is killed, at a moment that follows
-from a seed: E2E_SEED, which the story tells.
+Each step ends with a comparison of every key. In most steps the operator is killed, at a moment
+that follows from the seed E2E_SEED, which the test prints.
 """
 
 import json
@@ -47,7 +47,7 @@ Tell = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """Where it is played, and by whom."""
+    """The namespaces, images and client of the test, and the name of the current step."""
 
     system: Cluster
     here: Cluster
@@ -57,29 +57,29 @@ class Story:
     client: PodClient
 
     def disturbed(self, act: Callable[[], object]) -> None:
-        """Does it while the operator is killed."""
+        """Runs `act` while the operator is killed."""
         moment = zlib.crc32(f"{_SEED} {self.step}".encode()) % _MOMENTS
         without_its_operator(act, moment, self.system, self.here, _STORE)
 
     def install(self, **values: str) -> None:
-        """The release, with rights in the store's namespace only."""
+        """Installs the release with rights in the store's namespace only."""
         watched = {"watch.namespaces": f"{{{self.here.namespace}}}"}
         install(self.system, self.images, values={**watched, **values})
 
     def other_node(self) -> str:
-        """The node that may go: the client is not on it."""
+        """The node without the client, which may lose its power."""
         own = self.here.get("pod", "client")["spec"]["nodeName"]
         return "node1" if own == "node0" else "node0"
 
     def by_the_service(self) -> Store:
-        """From this machine, which reaches services of the test bed, with a token."""
+        """A client on this machine, which has a route to services of the test bed."""
         audience = f"queryablestate.dev/{self.here.namespace}/{_STORE}"
         token = self.here.kubectl("create", "token", "client", f"--audience={audience}")
         address = self.here.get("service", _STORE)["spec"]["clusterIP"]
         return Store(f"http://{address}:8080", _STORE, token=token.strip(), direct=False)
 
     def by_qss(self) -> dict[str, Any]:
-        """All rows, as `qss` finds them from outside of the cluster."""
+        """All rows, read by `qss` from outside of the cluster."""
         place = ("--kube", f"{self.here.namespace}/{_STORE}", "--service-account", "client")
         options = ("--output", "ndjson", "--limit", "10000")
         said = self.here.run(sys.executable, "-m", "qss_client", "scan", *place, *options)
@@ -104,7 +104,7 @@ def run_the_job_and_kill_a_store_pod(story: Story) -> None:
 
     def kill_it() -> None:
         kill(story.here, _VICTIM)
-        assert "completionTime" not in story.here.get(flights.JOB)["status"], "in the middle"
+        assert "completionTime" not in story.here.get(flights.JOB)["status"], "the job still runs"
 
     story.disturbed(kill_it)
     flights.wait_for_end(story.here)
@@ -126,7 +126,7 @@ def roll_the_image(story: Story) -> None:
 
 
 def contents(story: Story) -> set[tuple[str, str]]:
-    """Which pod runs which image, by its digest."""
+    """The pods, and the digests of their images."""
     return {
         (pod["metadata"]["name"], one["imageID"])
         for pod in pods_of(story.here, _STORE)
@@ -156,7 +156,7 @@ def cut_the_power_of_a_node(story: Story) -> None:
         on_testbed("node-up", node.removeprefix("node"))
     story.here.wait(f"node/{node}", "condition=Ready", 90.0)
     wait_until(lambda: all(is_up(pod) for pod in pods_of(story.here, _STORE)), 120.0)
-    assert uids_of(story.here, _STORE) == uids, "pods outlive their node"
+    assert uids_of(story.here, _STORE) == uids, "the pods are the same after the power cut"
 
 
 def drain_a_node(story: Story) -> None:
@@ -208,7 +208,7 @@ _DISTURBANCES = (
 
 @pytest.fixture
 def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
-    """Shows a line at once, also where the test passes."""
+    """Prints a line at once, also if the test passes."""
 
     def show(line: str) -> None:
         with capsys.disabled():

@@ -1,4 +1,4 @@
-"""Namespaces that an operator watches by name: one that is deleted holds nothing else up."""
+"""An operator watches namespaces by name; a deleted namespace does not hold up the others."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def doomed(cluster: Cluster) -> Iterator[Cluster]:
         yield made
 
 
-def test_a_watched_namespace_that_is_deleted_stops_nothing_but_itself(
+def test_a_deleted_namespace_stops_only_its_own_watch(
     cluster: Cluster, namespace: Cluster, doomed: Cluster, images: Images
 ) -> None:
     watched = f"{{{namespace.namespace},{_DOOMED},qss-e2e-watched-later}}"
@@ -30,7 +30,7 @@ def test_a_watched_namespace_that_is_deleted_stops_nothing_but_itself(
             here.apply(small_store("words"))
             here.until("qss/words", is_ready)
 
-        # Its volumes stay with nobody, so no finalizer holds it.
+        # The store retains its volumes, so no finalizer holds the namespace.
         cluster.kubectl("delete", "namespace", _DOOMED, "--timeout=90s", timeout_s=100)
         namespace.apply(small_store("more"))
         namespace.until("qss/more", is_ready)
@@ -48,7 +48,7 @@ def test_a_watched_namespace_that_is_deleted_stops_nothing_but_itself(
             later.apply(small_store("words"))
             later.until("qss/words", is_ready)
             later.kubectl("delete", "qss", "--all", "--timeout=60s", timeout_s=70)
-        # The revision before the deletion cannot come back: its Role has no namespace.
+        # Revision 1 cannot be restored: it has a Role in the deleted namespace.
         system.helm("rollback", "qss", "2", "--wait", "--timeout=120s")
         namespace.until("qss/words", is_ready)
         namespace.kubectl("delete", "qss", "--all", "--timeout=60s", timeout_s=70)

@@ -81,7 +81,7 @@ def test_the_verdict_is_what_the_store_holds(tmp_path: Path) -> None:
 def test_pods_do_not_outlive_a_demo_that_is_killed(tmp_path: Path) -> None:
     qss = Qss(tmp_path)
     file = str(qss.write(manifest()))
-    # For each thread that ends with the process, the kernel could report the end again.
+    # The kernel may signal the end of the process once for each of its threads.
     program = (
         "import threading; from qss_spark.demo.processes import Cluster\n"
         "idle = threading.Event().wait\n"

@@ -1,4 +1,4 @@
-"""Who may ask for reviews: the accounts of stores that check their callers, while they exist."""
+"""The accounts of stores that check their callers may ask for reviews, while the stores exist."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -73,7 +73,7 @@ async def kept(reviewers: Reviewers) -> AsyncIterator[None]:
             await task
 
 
-async def test_the_right_comes_with_a_store_and_goes_with_it(
+async def test_an_account_is_bound_while_its_store_exists(
     server: ToyApiServer, api: KubernetesApi, tmp_path: Path
 ) -> None:
     make_binding(server)
@@ -96,7 +96,7 @@ async def test_the_right_comes_with_a_store_and_goes_with_it(
     await stores.stop()
 
 
-async def test_only_stores_that_check_their_callers_have_it(
+async def test_only_stores_that_check_their_callers_are_bound(
     server: ToyApiServer, api: KubernetesApi
 ) -> None:
     make_binding(server, {"kind": "Group", "name": "system:serviceaccounts"})
@@ -104,13 +104,13 @@ async def test_only_stores_that_check_their_callers_have_it(
     make_store(server, "shop", "open", authentication="None")
     reviewers = Reviewers(api, BINDING, ())
     await reviewers.refresh()
-    assert bound(server) == ["ServiceAccount shop/words-pods"], "and no group any more"
+    assert bound(server) == ["ServiceAccount shop/words-pods"], "the group is removed"
     before = writes(server)
     await reviewers.refresh()
-    assert writes(server) == before, "what is right is not written again"
+    assert writes(server) == before, "a correct binding is not written again"
 
 
-async def test_a_store_that_stops_checking_keeps_it_as_its_pods_are_not_restarted_yet(
+async def test_a_store_that_stops_checking_stays_bound_as_its_pods_are_not_restarted_yet(
     server: ToyApiServer, api: KubernetesApi
 ) -> None:
     make_binding(server)
@@ -122,13 +122,15 @@ async def test_a_store_that_stops_checking_keeps_it_as_its_pods_are_not_restarte
     )
     for one in (reviewers, Reviewers(api, BINDING, ())):
         await one.refresh()
-        assert bound(server) == ["ServiceAccount shop/words-pods"], "a new operator, too"
+        assert bound(server) == ["ServiceAccount shop/words-pods"], (
+            "a new operator keeps the account, too"
+        )
     server.objects.objects.pop(place_of("shop", "words").key)
     await reviewers.refresh()
     assert bound(server) == []
 
 
-async def test_a_store_that_was_made_again_while_no_watch_told_it_is_bound_at_once(
+async def test_a_store_that_was_made_again_without_an_event_is_bound_when_a_list_finds_it(
     server: ToyApiServer, api: KubernetesApi
 ) -> None:
     make_binding(server)
@@ -144,10 +146,10 @@ async def test_a_store_that_was_made_again_while_no_watch_told_it_is_bound_at_on
         await wait_until_async(lambda: len(bound(server)) == 2)
 
 
-async def test_what_somebody_else_writes_is_put_right_without_a_watch(
+async def test_a_binding_that_another_client_changed_is_corrected_without_a_watch(
     server: ToyApiServer, api: KubernetesApi
 ) -> None:
-    """A rollback of the chart, or an upgrade from one that named groups."""
+    """A rollback of the chart writes the binding, or an upgrade from a chart that named groups."""
     make_binding(server)
     make_store(server, "shop", "words")
     async with kept(Reviewers(api, BINDING, (), look_s=0.01, anew_s=3600.0)):
@@ -157,7 +159,7 @@ async def test_what_somebody_else_writes_is_put_right_without_a_watch(
         await wait_until_async(lambda: bound(server) == ["ServiceAccount shop/words-pods"])
 
 
-async def test_a_binding_at_rest_costs_one_read_a_look(
+async def test_an_unchanged_binding_costs_only_reads_of_the_binding(
     server: ToyApiServer, api: KubernetesApi
 ) -> None:
     make_binding(server)
@@ -170,7 +172,7 @@ async def test_a_binding_at_rest_costs_one_read_a_look(
     assert {one.path.rpartition("/")[2] for one in server.asked} == {BINDING}
 
 
-async def test_accounts_without_a_place_are_told_by_their_namespace(
+async def test_accounts_beyond_the_limit_are_logged_once_by_their_namespace(
     server: ToyApiServer, api: KubernetesApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_binding(server)
@@ -196,10 +198,10 @@ async def test_accounts_without_a_place_are_told_by_their_namespace(
         ((), ["barn/cows-pods", "shop/words-pods"]),
     ],
 )
-async def test_stores_that_nobody_looks_after_keep_it(
+async def test_stores_in_unwatched_namespaces_stay_bound(
     server: ToyApiServer, api: KubernetesApi, watched: Sequence[str], expected: list[str]
 ) -> None:
-    """They serve on, and ask for reviews of every token."""
+    """Their pods still serve, and ask for reviews of every token."""
     accounts = (("barn", "cows-pods"), ("shop", "gone-pods"))
     make_binding(
         server,
@@ -212,7 +214,7 @@ async def test_stores_that_nobody_looks_after_keep_it(
     assert bound(server) == [f"ServiceAccount {one}" for one in expected]
 
 
-async def test_a_namespace_that_cannot_be_read_holds_up_no_other_one(
+async def test_an_unreadable_namespace_does_not_hold_up_the_others(
     server: ToyApiServer, api: KubernetesApi
 ) -> None:
     make_binding(server, {"kind": "ServiceAccount", "namespace": "barn", "name": "cows-pods"})
@@ -222,7 +224,7 @@ async def test_a_namespace_that_cannot_be_read_holds_up_no_other_one(
     assert bound(server) == ["ServiceAccount barn/cows-pods", "ServiceAccount shop/words-pods"]
 
 
-async def test_a_refusal_is_told_once_and_tried_again(
+async def test_a_refused_write_is_logged_once_and_tried_again(
     server: ToyApiServer, api: KubernetesApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_binding(server)
@@ -235,7 +237,9 @@ async def test_a_refusal_is_told_once_and_tried_again(
     assert "no bind" in told[0]
 
 
-async def test_without_a_binding_nothing_is_asked(server: ToyApiServer, api: KubernetesApi) -> None:
+async def test_without_a_binding_the_api_server_gets_no_request(
+    server: ToyApiServer, api: KubernetesApi
+) -> None:
     make_store(server, "shop", "words")
     await Reviewers(api, "", ()).run()
     assert server.asked == []

@@ -1,4 +1,4 @@
-"""Pods whose program is somebody's own: what their answers may cost the operator of all stores."""
+"""Bounds on what the answers of pods with a foreign program cost the operator of all stores."""
 
 import asyncio
 import resource
@@ -35,7 +35,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def pod_that(handler: Handler) -> AsyncIterator[str]:
-    """Where it listens."""
+    """A pod with this handler; yields its URL."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -70,7 +70,7 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-async def test_a_packed_answer_is_not_unpacked() -> None:
+async def test_a_compressed_answer_is_not_decompressed() -> None:
     packed = packed_zeros(700)
     async with (
         pod_that(always(packed, Content_Encoding="gzip")) as url,
@@ -106,7 +106,7 @@ async def test_an_answer_without_an_end_is_read_up_to_the_limit() -> None:
         assert "its answer is longer than 2 MiB" in str(pods.refusal(address(url)))
         async with asyncio.timeout(20):
             await is_over.wait()
-    assert sent < REPORT_BYTES_MAX + 16 * MIB, "and what lies in the sockets"
+    assert sent < REPORT_BYTES_MAX + 16 * MIB, "the limit and the buffers of the sockets"
 
 
 async def test_the_pods_of_a_store_have_a_limit_together() -> None:
@@ -119,7 +119,7 @@ async def test_the_pods_of_a_store_have_a_limit_together() -> None:
         refused = [pods.refusal(address(url, n)) for n in range(6) if told[n] is None]
         assert all("more than 4 MiB together" in str(one) for one in refused)
         for _ in range(4):
-            assert await pods.report(address(url)) == REPORT, "what was refused is not counted"
+            assert await pods.report(address(url)) == REPORT, "a refused answer does not count"
 
 
 async def test_texts_of_a_report_are_cut() -> None:

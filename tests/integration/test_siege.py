@@ -13,7 +13,7 @@ def test_hostile_callers_of_all_kinds_break_no_bound_of_a_pod_with_a_memory_limi
     tmp_path: Path,
 ) -> None:
     outcome = besiege(PLAN, tmp_path)
-    assert outcome.under.latencies_s, "good clients asked meanwhile"
+    assert outcome.under.latencies_s, "good clients have sent requests meanwhile"
     assert set(outcome.hostile) == set(PLAN.kinds)
     broken = [one for one in figures_of(outcome, timed=False) if not one.holds]
     assert not broken, [f"{one.name}: {one.value:g}, {one.detail}" for one in broken]

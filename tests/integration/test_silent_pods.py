@@ -1,4 +1,4 @@
-"""A pod that is there and does not answer: who waits for it says so, and for whom."""
+"""Commands and clients that wait for a silent pod name the pod."""
 
 import re
 import signal
@@ -24,7 +24,7 @@ THEIRS = next(key for key in KEYS if partition_of(key.encode(), PARTITIONS) == 1
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
-    """Two pods; the second one is frozen: its connections are taken and nothing is answered."""
+    """Two pods; the second one is stopped: connections to it open, and no answer comes."""
     with PodCluster(tmp_path_factory.mktemp("pods"), pods=2, partitions=PARTITIONS) as cluster:
         write_values(cluster.url, cluster.store, dict.fromkeys(KEYS, 1))
         process = cluster.pods[1].process
@@ -34,7 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
         process.send_signal(signal.SIGCONT)
 
 
-def test_commands_say_after_2_s_that_they_wait_and_for_whom(
+def test_commands_name_after_2_s_the_pod_that_they_wait_for(
     cluster: PodCluster, tmp_path: Path
 ) -> None:
     both, frozen = cluster.pods[0].query, cluster.pods[1].query
@@ -42,7 +42,10 @@ def test_commands_say_after_2_s_that_they_wait_and_for_whom(
         (("get", cluster.store, THEIRS, "--url", both), frozen),
         (("count", cluster.store, "--exact", "--url", both), None),
         (("scan", cluster.store, "--url", both), None),
-        (("get", cluster.store, THEIRS, "--url", frozen), frozen),  # The first request already.
+        (
+            ("get", cluster.store, THEIRS, "--url", frozen),
+            frozen,
+        ),  # The first request already waits.
         (("writers", cluster.store, "--url", frozen), frozen),
     ]
     with ThreadPoolExecutor(len(asked)) as threads:

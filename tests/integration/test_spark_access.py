@@ -1,4 +1,4 @@
-"""Spark with a token and a certificate authority: tasks get paths, and read the files."""
+"""Spark with a token and a certificate authority: tasks get the paths and read the files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.spark
 
 @dataclass(frozen=True)
 class Guarded:
-    """A store that asks who calls, over https."""
+    """A store over https that checks its callers."""
 
     cluster: PodCluster
     ca_file: str
     tokens: dict[str, str]
 
     def options(self, account: str) -> dict[str, Any]:
-        """The options of a DataFrame, but for its rows."""
+        """The options by which an account reaches the store."""
         shown = {"tokenFile": self.tokens[account], "caFile": self.ca_file}
         return {"url": self.cluster.url, "store": "words", **shown}
 
@@ -77,7 +77,7 @@ def test_dataframes_are_written_and_read(spark: SparkSession, store: Guarded) ->
     assert sorted(row["key"] for row in read.load().collect()) == ["df/a", "df/b"]
 
 
-def test_who_may_not_write_is_told_which_right_is_missing(
+def test_a_refused_writer_gets_the_name_of_the_missing_right(
     spark: SparkSession, store: Guarded
 ) -> None:
     rows = spark.createDataFrame([("no/a", "1")], "key string, value string")

@@ -1,4 +1,4 @@
-"""A query goes on from the state of the batch that was committed, not from a dead driver's."""
+"""A query continues from the state of the committed batch, not from the state of a dead driver."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 def test_a_rerun_batch_replaces_the_state_that_a_dead_driver_left(
     words: PodCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The driver dies between the batch's state and its commit; then the program is changed."""
+    """The driver dies between the state of a batch and its commit; then the program changes."""
     writer = "replaced"
     source, checkpoint = tmp_path / f"{writer}-input", tmp_path / f"{writer}-checkpoint"
     write_words(source, "a", "a")
@@ -29,7 +29,7 @@ def test_a_rerun_batch_replaces_the_state_that_a_dead_driver_left(
         query = word_counts.start(spark, source, checkpoint, sink, writer, weight=100)
         query.awaitTermination()
 
-    go_on()  # Batch 1 again: 1 of batch 0, and 100.
+    go_on()  # Batch 1 again: 1 from batch 0, plus 100.
     write_words(source, "a")
     go_on()  # Batch 2 reads the state from the files of batch 1.
     with Store(words.url, words.store) as store:

@@ -1,8 +1,8 @@
 """Every batch is in the store once, wherever the driver, a pod or a worker is killed.
 
-The drivers are programs of their own, with a writer and rows of their own in one store; they start
-together. A proxy before the pods kills each at its point. The same query then goes on in this
-process, from the same checkpoint.
+Each driver is a process with its own writer and rows in one store. All drivers start together. A
+proxy before the pods kills most of them at a request. This process then continues the same query
+from the same checkpoint.
 """
 
 import json
@@ -37,7 +37,7 @@ BATCHES = ("a b c d e f", "a b c g", "a h", "i a a")
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """Where a driver dies: at a request, before or after the pods see it, or at a batch."""
+    """The point of a driver's death: before or after the pods see a request, or at a batch."""
 
     options: tuple[str, ...]
     request: str | None = None
@@ -61,7 +61,7 @@ OLDER = "older"
 
 @dataclass(slots=True)
 class Scene:
-    """The store, the proxy before it, and the drivers that were started."""
+    """The store, the proxy before it, and the started drivers."""
 
     directory: Path
     cluster: PodCluster
@@ -74,7 +74,7 @@ class Scene:
         self.drivers[writer].kill()
 
     def hold(self) -> None:
-        """Keeps a request from the pods until it is released."""
+        """Keeps a request from the pods until `released` is set."""
         self.held_up.set()
         assert self.released.wait(2 * DRIVER_S)
 
@@ -82,7 +82,7 @@ class Scene:
         return StoreSink(word_counts.STORE, self.proxy.url, writer, valueColumns=["n"], **options)
 
     def go_on(self, spark: SparkSession, writer: str, sink: StoreSink | None = None) -> None:
-        """The query of that writer, in this process, until it has read everything."""
+        """Runs the query of a writer in this process until it has read its whole input."""
         word_counts.start(
             spark,
             self.directory / f"{writer}-input",
@@ -102,7 +102,7 @@ class Scene:
             return {row.key: row.value for row in store.prefix(f"{writer}/")}
 
     def commits(self, writer: str) -> list[tuple[int, bool]]:
-        """The batches that the store was asked to commit, and which it had already."""
+        """The batches of successful commits, and whether the store had applied them before."""
         pattern = re.compile(rf"POST .*/writers/{writer}/[0-9]+/batches/([0-9]+)/commit(?:\?|$)")
         return [
             (int(found[1]), json.loads(one.body)["alreadyApplied"])
@@ -146,7 +146,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("writer", DEATHS)
-def test_a_killed_driver_goes_on_and_every_batch_is_there_once(
+def test_the_query_of_a_killed_driver_continues_and_every_batch_is_there_once(
     scene: Scene, spark: SparkSession, writer: str
 ) -> None:
     driver = scene.drivers[writer]
@@ -159,7 +159,9 @@ def test_a_killed_driver_goes_on_and_every_batch_is_there_once(
     assert first == list(range(len(BATCHES)))
 
 
-def test_the_older_of_two_drivers_is_told_so_and_ends(scene: Scene, spark: SparkSession) -> None:
+def test_the_older_of_two_drivers_gets_stale_writer_and_ends(
+    scene: Scene, spark: SparkSession
+) -> None:
     assert scene.held_up.wait(DRIVER_S)
     scene.go_on(spark, OLDER)
     scene.released.set()
@@ -182,10 +184,10 @@ def test_another_checkpoint_is_refused_until_it_takes_over(
     scene.write("moved", "a d")
     scene.go_on(spark, "moved", scene.sink("moved", onNewCheckpoint="takeOver"))
     assert scene.held("moved") == expected_counts("moved", "a b", "a c", "a d")
-    assert scene.batch_seen("moved") == {1}, "of the first generation"
+    assert scene.batch_seen("moved") == {1}, "the last batch of the first generation"
     assert scene.commits("moved") == [(batch, False) for batch in (0, 1, 0, 1, 2)]
     scene.go_on(spark, "moved", scene.sink("moved", onNewCheckpoint="takeOver"))
-    assert scene.commits("moved")[5:] == [], "it is the owner now: nothing is taken over twice"
+    assert scene.commits("moved")[5:] == [], "the checkpoint owns the writer now"
 
 
 def test_a_checkpoint_that_was_set_back_is_refused_clearly(
@@ -204,7 +206,7 @@ def test_a_checkpoint_that_was_set_back_is_refused_clearly(
 
 
 @pytest.mark.parametrize("collect", ["always", "never"])
-def test_what_was_not_answered_is_asked_again(
+def test_requests_without_an_answer_are_sent_again(
     scene: Scene, spark: SparkSession, collect: str
 ) -> None:
     writer = f"lost-{collect}"
@@ -241,7 +243,7 @@ def test_a_task_whose_worker_is_killed_is_tried_again(scene: Scene, spark: Spark
     assert scene.commits("worker") == [(0, False), (1, False), (2, False)]
 
 
-def test_a_pod_that_dies_with_staged_rows_has_them_when_it_is_back(
+def test_a_killed_pod_has_its_staged_rows_after_the_restart(
     scene: Scene, spark: SparkSession
 ) -> None:
     pod = scene.cluster.pods[1]

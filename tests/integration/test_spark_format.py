@@ -1,4 +1,4 @@
-"""`format("queryablestate")`: whole DataFrames into a store and out of it."""
+"""`format("queryablestate")` writes DataFrames to a store and reads them."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ from qss_testing.writers.streams import JsonStream, held, positions
 pytestmark = pytest.mark.spark
 
 UUIDS = ("00000000-0000-0000-0000-000000000001", "6f8f2b0e-52f6-4c6f-8d5e-0b1c2d3e4f50")
-# A store's members, the columns' types, and rows.
+# Members of the definition, types of the columns, and rows.
 STORES: dict[str, tuple[dict[str, Any], str, list[tuple[Any, ...]]]] = {
     "int64": (
         {"key_serde": "int64", "value_serde": "float64", "format": "Timestamped"},
@@ -84,7 +84,7 @@ def keys(rows: DataFrame) -> list[Any]:
 
 
 def plain(rows: list[Any]) -> list[Any]:
-    """Rows as tuples, for comparing."""
+    """Rows as sorted tuples, to compare them."""
     return sorted(
         tuple(
             [tuple(one) for one in value]
@@ -97,7 +97,7 @@ def plain(rows: list[Any]) -> list[Any]:
 
 
 def fill(spark: SparkSession, stores: dict[str, PodCluster], name: str) -> None:
-    """Writes the store's rows; those that are there already are replaced by the same ones."""
+    """Writes the rows of the store, also over the same rows of an earlier call."""
     _, schema, rows = STORES[name]
     frame = spark.createDataFrame(rows, schema)
     if name == "explicit":
@@ -106,7 +106,7 @@ def fill(spark: SparkSession, stores: dict[str, PodCluster], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_what_is_written_is_read_again(
+def test_written_rows_are_read_again(
     spark: SparkSession, stores: dict[str, PodCluster], name: str
 ) -> None:
     fill(spark, stores, name)
@@ -125,11 +125,11 @@ def test_a_key_of_an_explicit_partition_is_found_there(
     assert keys(read(spark, stores["explicit"], partitions="0,1")) == ["b"]
 
 
-def test_numbers_are_ranged_by_their_bytes(
+def test_a_range_of_numbers_follows_the_order_of_their_bytes(
     spark: SparkSession, stores: dict[str, PodCluster]
 ) -> None:
     fill(spark, stores, "int64")
-    # Kafka's bytes of a negative number lie above those of a positive one.
+    # In Kafka's encoding, negative numbers sort after positive numbers.
     assert keys(read(spark, stores["int64"], **{"from": "0"})) == [-5, 0, 2**62]
     assert keys(read(spark, stores["int64"], key="-5")) == [-5]
 
@@ -156,13 +156,13 @@ def filled(spark: SparkSession, words: PodCluster) -> PodCluster:
         ({"prefix": "fmt/none"}, []),
     ],
 )
-def test_a_read_may_be_of_a_part(
+def test_a_read_may_select_keys(
     spark: SparkSession, filled: PodCluster, options: dict[str, str], expected: list[str]
 ) -> None:
     assert keys(read(spark, filled, **options)) == sorted(expected)
 
 
-def test_a_read_may_be_of_some_partitions(spark: SparkSession, filled: PodCluster) -> None:
+def test_a_read_may_select_partitions(spark: SparkSession, filled: PodCluster) -> None:
     parts = [
         keys(read(spark, filled, prefix="fmt/", partitions=some))
         for some in ("0,1,2,3,4,5", "6,7,8,9,10,11")
@@ -172,7 +172,7 @@ def test_a_read_may_be_of_some_partitions(spark: SparkSession, filled: PodCluste
     assert read(spark, filled, partitions="0,1").rdd.getNumPartitions() == 2
 
 
-def test_a_schema_of_ones_own_is_a_projection(spark: SparkSession, filled: PodCluster) -> None:
+def test_a_given_schema_is_a_projection(spark: SparkSession, filled: PodCluster) -> None:
     reader = spark.read.format("queryablestate").option("url", filled.url)
     reader = reader.option("store", "words").option("key", "fmt/a7")
     rows = reader.schema("value string, key string").load().collect()
@@ -180,7 +180,7 @@ def test_a_schema_of_ones_own_is_a_projection(spark: SparkSession, filled: PodCl
     assert reader.schema("timestamp long").load().count() == 1
 
 
-def test_one_dataframe_is_read_anew_by_each_action(spark: SparkSession, words: PodCluster) -> None:
+def test_each_action_reads_a_dataframe_again(spark: SparkSession, words: PodCluster) -> None:
     rows = read(spark, words, prefix="again/")
     assert rows.count() == 0
     write(spark.createDataFrame([("again/a", "1")], "key string, value string"), words)
@@ -321,7 +321,9 @@ def test_an_unknown_option_of_a_write_is_refused(spark: SparkSession, words: Pod
         writer.option("keyColumn", "word").mode("append").save()
 
 
-def test_staged_rows_are_read_where_the_option_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_staged_rows_are_read_with_the_option_isolation(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with PodCluster(tmp_path, pods=1, partitions=2) as cluster:
         writer = ProcessWriter(cluster, "w")
         writer.open()

@@ -1,4 +1,4 @@
-"""The jobs that ship, run as people run them; one as on a machine without a Java of its own."""
+"""The shipped jobs run as programs, one of them without an installed Java."""
 
 import csv
 import json
@@ -56,7 +56,7 @@ def write_files(directory: Path, rows: list[list[str]]) -> None:
 
 
 def without_java(directory: Path) -> dict[str, str]:
-    """This environment with every program of the PATH but java."""
+    """This environment, with all programs of the PATH except java."""
     programs = directory / "bin"
     programs.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
@@ -87,13 +87,14 @@ EXPECTED: dict[str, Callable[[Flights], Expected]] = {
     "departures": partial(departures_of, retention_ms=WEEK_MS),
     "rotations": partial(rotations_of, retention_ms=WEEK_MS),
 }
-# The columns that a flight must have to be read; the batches, one without data where there is time.
+# The columns without which a job skips a flight.
 NEEDED = {
     "aircraft-stats": ("tailnum",),
     "departures": (),
     "rotations": ("tailnum", "dep_time"),
 }
 WEEKS = -(-DAYS // 7)
+# A query with a watermark ends with a batch without data.
 BATCHES = {"aircraft-stats": WEEKS, "departures": WEEKS + 1, "rotations": WEEKS + 1}
 
 
@@ -121,7 +122,7 @@ def test_a_job_equals_the_batch_computation_over_the_same_days(tmp_path: Path, p
         assert ended.returncode == 0, ended.stderr
         with closing(SyncHttp()) as http:
             (writer,) = list_writers(http, cluster.url, cluster.store)
-        assert writer.silent_s is None, "the program closed it at its end"
+        assert writer.silent_s is None, "the program closes its writer at its end"
         with Store(cluster.url, cluster.store) as store:
             held = list(play.parts[0].rows(store))
             last = store.position.offset_of(f"@batch.{play.name}", 1)
@@ -137,7 +138,7 @@ def test_a_job_equals_the_batch_computation_over_the_same_days(tmp_path: Path, p
         all(row[column] for column in needed) for row in rows[1:]
     )
     assert last == lines[-1]["batch"] == BATCHES[play.name] - 1
-    assert len(list((tmp_path / "days").iterdir())) == DAYS, "the input is left as it is"
+    assert len(list((tmp_path / "days").iterdir())) == DAYS, "the job leaves its input as it was"
     bundled = list((tmp_path / "cache" / "queryable-state").glob("java-*/bin/java"))
     assert bool(bundled) is is_without_java
 
@@ -185,7 +186,7 @@ def test_the_join_equals_the_batch_computation_in_all_three_stores(tmp_path: Pat
 
 
 def with_first_days(rows: Flights, file: str) -> list[list[str]]:
-    """The header and the rows of the first days, with their sources."""
+    """The header and the rows of the first days, with a column `source`."""
     sourced = with_sources(rows, file)
     header = next(sourced)
     month, day = header.index("month"), header.index("day")

@@ -1,4 +1,4 @@
-"""A Spark stream writes through a change of its store's format, with the columns that it had."""
+"""A Spark stream keeps its columns and writes on while the format of its store changes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,14 +41,14 @@ def is_moving(pod: PodProcess) -> bool:
 
 
 def finish(pod: PodProcess) -> None:
-    """Lets a pod move what is left as quickly as it can."""
+    """Lets a pod move the remaining rows at full speed."""
     pod.environment["QSS_MIGRATION_SHARE"] = "1"
     pod.stop()
     pod.start()
     wait_until(lambda: not is_moving(pod))
 
 
-def test_a_stream_goes_on_with_the_columns_that_it_had(
+def test_a_stream_keeps_its_columns_while_the_format_changes(
     spark: SparkSession, cluster: PodCluster, tmp_path: Path
 ) -> None:
     (pod,) = cluster.pods
@@ -65,11 +65,11 @@ def test_a_stream_goes_on_with_the_columns_that_it_had(
     frames: list[DataFrame] = []
 
     def changing(rows: DataFrame, batch: int) -> None:
-        """After the first batch another format, after the third one the way back."""
+        """Changes the format before batch 1, and back before batch 3."""
         if batch == 1:
             change_format(cluster, "TimestampedWithHeaders")
         elif batch == 3:
-            assert is_moving(pod), "it changes back in the middle"
+            assert is_moving(pod), "the format changes back during the migration"
             change_format(cluster, "Plain")
         sink(rows, batch)
         frame = (
@@ -89,7 +89,7 @@ def test_a_stream_goes_on_with_the_columns_that_it_had(
         (wanted, ["key", "value", "timestamp", "headers"]),
         (wanted, ["key", "value"]),
     ]
-    # What was planned with columns that are not kept any more has null there.
+    # A DataFrame that was planned with removed columns has nulls in them.
     early = frames[1].where("timestamp is null and headers is null")
     assert early.count() == wanted
     values = held(cluster, "k")

@@ -1,4 +1,4 @@
-"""Spark's jobs write a store of a user's own type, and read it by its index."""
+"""Spark jobs write a store of type Custom, and read it by an index."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
 def written(
     spark: SparkSession, cluster: PodCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> PodCluster:
-    """Three batches of a stream: in the later ones rows move in the index."""
+    """Three batches of a stream; the second and the third move rows in the index."""
     directory = tmp_path_factory.mktemp("own-stream")
     stream = JsonStream(spark, directory, "key string, origin string, n int")
     stream.write(FLIGHTS[:40], FLIGHTS[40:80], FLIGHTS[80:])
@@ -46,12 +46,12 @@ def written(
 
 
 def read(spark: SparkSession, cluster: PodCluster, **options: str) -> dict[str, Any]:
-    """Value by key."""
+    """The values by their keys."""
     reader = spark.read.format("queryablestate").option("url", cluster.url)
     rows = reader.option("store", cluster.store).options(**options).load()
     parsed = rows.select("key", F.from_json("value", "origin string, n int").alias("value"))
     found = [(row["key"], row["value"].asDict()) for row in parsed.collect()]
-    assert len(found) == len(dict(found)), "a row twice"
+    assert len(found) == len(dict(found)), "the same key came twice"
     return dict(found)
 
 

@@ -1,4 +1,4 @@
-"""How far a batch reads its inputs is in the store with the batch, from Spark's offset log."""
+"""The store keeps with each batch the position of its inputs, from Spark's offset log."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ KEY_VALUE = "key string, value string"
 
 
 def rows_of(source: DataFrame, prefix: str) -> DataFrame:
-    """Key and value of a source's numbers."""
+    """Rows with a key and a value for each number of the source."""
     return source.select(
         F.concat(F.lit(prefix), F.col("value").cast("string")).alias("key"),
         F.lit("1").alias("value"),
@@ -29,8 +29,8 @@ def rows_of(source: DataFrame, prefix: str) -> DataFrame:
 
 
 @pytest.fixture(scope="module")
-def kafka_like(spark: SparkSession) -> str:  # noqa: C901 only local classes are pickled whole.
-    """A source whose offsets look like Kafka's: the topics `<t>` and `<t>-b`, five rows a batch."""
+def kafka_like(spark: SparkSession) -> str:  # noqa: C901 only local classes are pickled by value.
+    """A source with offsets as of Kafka: topics `<t>` and `<t>-b`, five rows in a batch."""
 
     class Partition(InputPartition):
         def __init__(self, start: int, end: int) -> None:
@@ -88,7 +88,7 @@ def test_files_are_a_topic_of_the_writer(
 
 
 @pytest.mark.parametrize("kind", ["rate-micro-batch", "rate"])
-def test_a_rate_source_is_as_far_as_its_number(
+def test_the_position_of_a_rate_source_is_its_last_offset(
     spark: SparkSession, words: PodCluster, tmp_path: Path, kind: str
 ) -> None:
     source = spark.readStream.format(kind)
@@ -104,7 +104,7 @@ def test_a_rate_source_is_as_far_as_its_number(
     assert positions(words)[f"@batch.{kind}"] == {"1": last["batchId"]}
 
 
-def test_kafkas_topics_are_the_positions_and_its_ends_are_exclusive(
+def test_positions_name_kafkas_topics_and_stop_before_its_exclusive_ends(
     spark: SparkSession, words: PodCluster, tmp_path: Path, kafka_like: str
 ) -> None:
     source = spark.readStream.format(kafka_like).option("topic", "orders").option("end", 7)
@@ -113,11 +113,11 @@ def test_kafkas_topics_are_the_positions_and_its_ends_are_exclusive(
         run_query(rows, StoreSink("words", words.url, "kafka"), tmp_path / "c")
         position = positions(words)
         assert position["orders"] == {"0": end - 1, "1": end - 1}
-        assert position["orders-b"] == {}, "nothing of it was read"
+        assert position["orders-b"] == {}, "no row of this topic was read"
     assert len(held(words, "kafka/")) == 7
 
 
-def test_a_query_of_two_sources_has_both(
+def test_the_position_of_a_query_covers_both_of_its_sources(
     spark: SparkSession, words: PodCluster, tmp_path: Path, kafka_like: str
 ) -> None:
     stream = JsonStream(spark, tmp_path, KEY_VALUE)
@@ -131,7 +131,7 @@ def test_a_query_of_two_sources_has_both(
     assert set(held(words, "two/")) == {"two/a", "two/b", "two/0", "two/1", "two/2"}
 
 
-def test_a_batch_without_data_moves_only_the_batch(
+def test_a_batch_without_data_moves_only_the_number_of_the_batch(
     spark: SparkSession, words: PodCluster, tmp_path: Path
 ) -> None:
     stream = JsonStream(spark, tmp_path, "key string, at timestamp")

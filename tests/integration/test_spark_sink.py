@@ -1,4 +1,4 @@
-"""`StoreSink`: what it takes, which way rows go, and what it refuses."""
+"""`StoreSink`: its options, the ways of its rows, and its refusals."""
 
 import re
 import socket
@@ -35,7 +35,7 @@ def proxy(words: PodCluster) -> Iterator[WriterProxy]:
 
 
 def ways(proxy: WriterProxy, writer: str) -> list[str]:
-    """How the rows of each batch came, in order: with its commit, or staged by driver or tasks."""
+    """How the rows of each batch came: with the commit, or staged by the driver or by tasks."""
     batch = rf"/writers/{writer}/.*/batches/([0-9]+)"
     commits = re.compile(rf"POST .*{batch}/commit")
     chunks = re.compile(rf"PUT .*{batch}/chunks/[^.]*\.([a-z]+)")
@@ -49,7 +49,7 @@ def ways(proxy: WriterProxy, writer: str) -> list[str]:
 
 
 @pytest.mark.parametrize("collect", ["always", "never"])
-def test_all_that_a_row_may_have_is_written_both_ways(
+def test_rows_with_all_members_are_written_both_ways(
     spark: SparkSession, words: PodCluster, proxy: WriterProxy, tmp_path: Path, collect: Any
 ) -> None:
     name = f"all-{collect}"
@@ -90,7 +90,7 @@ def test_a_null_value_deletes(spark: SparkSession, words: PodCluster, tmp_path: 
     assert held(words, "null/") == {"null/b": 2}
 
 
-def test_a_query_that_has_ended_is_closed_while_its_program_goes_on(
+def test_an_ended_query_closes_its_writer_while_the_program_runs(
     spark: SparkSession, words: PodCluster, tmp_path: Path
 ) -> None:
     stream = JsonStream(spark, tmp_path, KEY_VALUE)
@@ -101,7 +101,7 @@ def test_a_query_that_has_ended_is_closed_while_its_program_goes_on(
         wait_until(lambda: is_closed(http, words, "ended"))
     stream.write([{"key": "ended/b", "value": "2"}])
     stream.run(StoreSink("words", words.url, "ended"))
-    assert held(words, "ended/") == {"ended/a": 1, "ended/b": 2}, "it may go on"
+    assert held(words, "ended/") == {"ended/a": 1, "ended/b": 2}, "a closed query can start again"
 
 
 def is_closed(http: SyncHttp, cluster: PodCluster, writer: str) -> bool:
@@ -109,7 +109,7 @@ def is_closed(http: SyncHttp, cluster: PodCluster, writer: str) -> bool:
     return next(one.silent_s for one in found if one.name == writer) is None
 
 
-def test_update_mode_sends_what_changed(
+def test_update_mode_sends_changed_rows(
     spark: SparkSession, words: PodCluster, proxy: WriterProxy, tmp_path: Path
 ) -> None:
     stream = JsonStream(spark, tmp_path, "key string")
@@ -119,7 +119,7 @@ def test_update_mode_sends_what_changed(
     assert held(words, "up/") == {"up/a": 4, "up/b": 1}
 
 
-def test_complete_mode_needs_replace_and_then_rows_leave(
+def test_complete_mode_needs_replace_and_then_removes_rows(
     spark: SparkSession, words: PodCluster, tmp_path: Path
 ) -> None:
     stream = JsonStream(spark, tmp_path, KEY_VALUE)
@@ -165,14 +165,14 @@ def test_columns_may_have_dots_in_their_names(
     assert held(words, "dot/") == {"dot/a": {"a.n": 1, "a.m": 2}}
 
 
-# --- Which way
+# --- The way of a batch
 
 
 def big(name: str, rows: int, value: str = "1") -> list[dict[str, Any]]:
     return [{"key": f"{name}/{number:05d}", "value": value} for number in range(rows)]
 
 
-def test_the_way_of_a_batch_follows_the_batch_before(
+def test_the_size_of_a_batch_decides_the_way_of_the_next_batch(
     spark: SparkSession, words: PodCluster, proxy: WriterProxy, tmp_path: Path
 ) -> None:
     stream = JsonStream(spark, tmp_path, KEY_VALUE)
@@ -190,7 +190,7 @@ def test_the_first_batch_is_judged_by_sparks_estimate(
         F.concat(F.lit("unknown/"), "value").alias("key"), F.lit("1").alias("value")
     )
     run_query(unknown, StoreSink("words", proxy.url, "unknown"), tmp_path / "c")
-    assert ways(proxy, "unknown")[0] == "tasks", "this source has no estimate"
+    assert ways(proxy, "unknown")[0] == "tasks", "Spark has no estimate for this source"
 
     stream = JsonStream(spark, tmp_path, KEY_VALUE)
     stream.write(big("large", 10, '"' + "x" * 900_000 + '"'))
@@ -211,7 +211,7 @@ def test_a_result_too_large_for_the_driver_goes_through_the_tasks(
     assert (len(found), found["over/00000"]) == (100, 1)
 
 
-# --- Where it is used
+# --- Checkpoints, sessions and options
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_sink_outside_foreach_batch_is_refused(spark: SparkSession, words: Pod
         StoreSink("words", words.url)(rows, 0)
 
 
-def test_an_unknown_store_is_told_at_once(words: PodCluster) -> None:
+def test_an_unknown_store_is_refused_at_once(words: PodCluster) -> None:
     with pytest.raises(StoreNotFoundError, match="this pod serves store words"):
         StoreSink("word", words.url)
 

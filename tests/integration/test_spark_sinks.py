@@ -55,7 +55,7 @@ def batch_of(cluster: PodCluster, writer: str) -> int | None:
         return store.position.offset_of(f"@batch.{writer}", 1)
 
 
-def test_each_row_goes_where_its_column_says(
+def test_each_row_goes_to_the_sink_that_its_column_names(
     spark: SparkSession, clusters: dict[str, PodCluster], tmp_path: Path
 ) -> None:
     stream = JsonStream(spark, tmp_path, COLUMNS)
@@ -63,7 +63,7 @@ def test_each_row_goes_where_its_column_says(
     stream.run(StoreSinks("side", sinks(clusters, "routes")))
     assert held(clusters["left"], "r") == {"r1": 1, "r2": 3}
     assert held(clusters["right"], "r") == {"r1": 2}
-    # A batch without rows of a store is a batch of it all the same.
+    # A store also takes a batch that has no rows for the store.
     assert batch_of(clusters["left"], "routes") == batch_of(clusters["right"], "routes") == 1
 
 
@@ -92,7 +92,7 @@ def test_no_sinks_are_refused() -> None:
         StoreSinks("side", {})
 
 
-def test_a_crash_between_two_stores_is_made_good_by_the_replay(
+def test_a_replay_repairs_a_crash_between_two_stores(
     spark: SparkSession, clusters: dict[str, PodCluster], tmp_path: Path
 ) -> None:
     stream = JsonStream(spark, tmp_path, COLUMNS)

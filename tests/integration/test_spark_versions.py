@@ -1,4 +1,4 @@
-"""A Versioned store as a sink of Spark; a source it is not."""
+"""A Versioned store is a sink of Spark, and no source."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_batch_and_a_stream_write_versions(
 
 
 @pytest.mark.parametrize("schema", [None, "key string, value long"])
-def test_reading_all_of_it_is_refused_and_told_what_to_use(
+def test_a_read_is_refused_and_names_the_method_to_use(
     spark: SparkSession, cluster: PodCluster, schema: str | None
 ) -> None:
     reader = spark.read.format("queryablestate").options(url=cluster.url, store=cluster.store)

@@ -1,6 +1,6 @@
-"""Spark says what is wrong in our words, and nothing where nothing is.
+"""Spark jobs warn of dropped rows and misaligned windows, and refuse unsupported streams.
 
-A program of its own says what comes on standard error: Spark's workers inherit it from the JVM.
+The batch job is a child process: its tests read its standard error, which Spark's workers inherit.
 """
 
 import os
@@ -67,9 +67,9 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
 def ended(
     words: PodCluster, windows: PodCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> "subprocess.CompletedProcess[str]":
-    """The program after its end, on a machine whose name has no address."""
+    """The ended program; the name of its machine has no address."""
     hosts = tmp_path_factory.mktemp("hosts") / "hosts"
-    hosts.write_text("127.0.0.1 localhost\n")  # All names that Java finds.
+    hosts.write_text("127.0.0.1 localhost\n")  # Java resolves only this name.
     environment = {
         **{name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"},
         "JAVA_TOOL_OPTIONS": f"-Djdk.net.hosts.file={hosts}",
@@ -92,7 +92,7 @@ def test_a_machine_whose_name_has_no_address_has_a_session(
     assert ended.stdout == "[3, 3, 3] 100000\n"
 
 
-def test_a_batch_job_hears_of_rows_that_are_too_old_and_of_windows_between_two(
+def test_a_batch_job_warns_of_dropped_rows_and_of_misaligned_windows(
     ended: "subprocess.CompletedProcess[str]",
 ) -> None:
     dropped = "batch 0: 6 of 12 rows were dropped: they are older than store words keeps"
@@ -101,7 +101,7 @@ def test_a_batch_job_hears_of_rows_that_are_too_old_and_of_windows_between_two(
 
 
 def rows_at(*starts: int) -> list[dict[str, Any]]:
-    """A row at each start; the keys lie in both partitions."""
+    """Six rows at each start, with keys in both partitions."""
     return [
         {"key": f"s{number}", "window_start": start, "value": number}
         for start in starts
@@ -109,7 +109,7 @@ def rows_at(*starts: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_stream_hears_of_rows_that_are_too_old_and_once_of_windows_between_two(
+def test_a_stream_warns_of_dropped_rows_and_once_of_misaligned_windows(
     spark: SparkSession, windows: PodCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = JsonStream(spark, tmp_path, COLUMNS)
@@ -121,7 +121,7 @@ def test_a_stream_hears_of_rows_that_are_too_old_and_once_of_windows_between_two
     assert "batch 0: 6 of" not in caplog.text
 
 
-def test_a_stream_into_the_format_is_told_of_the_sink(
+def test_a_stream_into_the_format_is_refused_and_names_the_sink(
     words: PodCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = spark.readStream.format("rate").load().selectExpr("string(value) key", "'1' value")
@@ -130,7 +130,7 @@ def test_a_stream_into_the_format_is_told_of_the_sink(
         stream.option("url", words.url).option("store", words.store).start().awaitTermination()
 
 
-def test_of_update_mode_spark_says_what_the_docs_explain(
+def test_the_docs_explain_the_message_of_spark_on_update_mode(
     words: PodCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = spark.readStream.format("rate").load().selectExpr("string(value) key", "'1' value")
@@ -144,7 +144,7 @@ def test_of_update_mode_spark_says_what_the_docs_explain(
     )
 
 
-def test_a_stream_out_of_the_format_is_told_of_the_batch_source(
+def test_a_stream_out_of_the_format_is_refused_and_names_the_batch_source(
     words: PodCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     reader = spark.readStream.format("queryablestate").option("url", words.url)

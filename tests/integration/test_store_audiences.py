@@ -1,4 +1,4 @@
-"""The operator's tokens, each for one store: what is shown to whom, also during an upgrade."""
+"""The operator shows each pod only a token for its own store, also during an upgrade."""
 
 import asyncio
 import http.client
@@ -41,7 +41,7 @@ OWN = f"queryablestate.dev/{NAMESPACE}/{STORE}"
 
 
 def taken_by(pod: Any) -> Audiences:
-    """What a pod takes, as its own program reads its command line."""
+    """The audiences that a pod takes, from its command line."""
     arguments = pod["spec"]["containers"][0]["args"]
     told = [one.replace("$(QSS_ORDINAL)", "0") for one in arguments]
     return audiences_of(parse_arguments([*told, "--kubernetes-api=http://127.0.0.1"]))
@@ -49,7 +49,7 @@ def taken_by(pod: Any) -> Audiences:
 
 @dataclass(slots=True)
 class CheckingPods:
-    """The pods of a toy cluster; each call is judged as the pod that is called would."""
+    """The pods of a toy cluster; `refused` lists each call whose token the pod would refuse."""
 
     cluster: ToyCluster
     access: PodAccess
@@ -87,7 +87,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
         )
         made.store_loop = new_operator(made)
         yield made
-        assert refused == [], "no pod refuses the operator, in any test"
+        assert refused == [], "no pod may refuse the operator in any test"
 
 
 def new_operator(cluster: ToyCluster) -> StoreLoop:
@@ -95,16 +95,16 @@ def new_operator(cluster: ToyCluster) -> StoreLoop:
 
 
 def audiences_asked(cluster: ToyCluster) -> list[str]:
-    """Of the tokens that the operator has asked for."""
+    """The audiences of the tokens that the operator has requested."""
     asked = [one for one in cluster.server.asked if one.path.endswith("/token")]
     assert all("/namespaces/qss-system/serviceaccounts/operator/" in one.path for one in asked)
     return [one.body["spec"]["audiences"][0] for one in asked]
 
 
-# --- What is asked for
+# --- Requested tokens
 
 
-async def test_the_operator_asks_once_for_a_token_of_the_store_alone(cluster: ToyCluster) -> None:
+async def test_the_operator_requests_one_token_for_the_store_only(cluster: ToyCluster) -> None:
     cluster.make_store(access=CHECKED)
     await cluster.settle()
     assert cluster.condition("Ready")["status"] == "True"
@@ -112,7 +112,7 @@ async def test_the_operator_asks_once_for_a_token_of_the_store_alone(cluster: To
     assert {taken_by(cluster.get(PODS, pod)) for pod in PODS_OF_STORE} == {Audiences(own=OWN)}
 
 
-async def test_a_token_that_is_refused_is_told_and_no_other_one_is_shown(
+async def test_a_refused_token_request_is_reported_and_no_other_token_is_shown(
     cluster: ToyCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.make_store(access=CHECKED)
@@ -136,7 +136,7 @@ async def test_a_token_that_is_refused_is_told_and_no_other_one_is_shown(
     assert cluster.condition("Degraded")["status"] == "False"
 
 
-async def test_a_store_that_is_gone_has_no_token_left(cluster: ToyCluster) -> None:
+async def test_the_token_of_a_deleted_store_is_dropped(cluster: ToyCluster) -> None:
     cluster.make_store(access=CHECKED)
     await cluster.settle()
     assert cluster.store_loop.access is not None
@@ -145,11 +145,11 @@ async def test_a_store_that_is_gone_has_no_token_left(cluster: ToyCluster) -> No
     assert cluster.store_loop.access is None
 
 
-# --- Stores of before
+# --- Stores of an older operator
 
 
 def make_older(cluster: ToyCluster) -> None:
-    """Set and pods as an operator made them that knew the common audience alone."""
+    """Makes set and pods like those of an operator that knows only the common audience."""
 
     def older(spec: Any) -> Any:
         container = spec["containers"][0]
@@ -178,7 +178,7 @@ def make_older(cluster: ToyCluster) -> None:
 
 
 def check_that_peers_meet(cluster: ToyCluster) -> None:
-    """Every pod takes what every other one shows."""
+    """Every pod takes the audience that every other pod shows."""
     pods = [cluster.get(PODS, name) for name in cluster.names(PODS)]
     for pod in pods:
         taken = taken_by(pod)
@@ -190,7 +190,7 @@ def check_that_peers_meet(cluster: ToyCluster) -> None:
 
 
 @pytest.mark.parametrize("allows_common", [False, True])
-async def test_a_store_of_before_gets_its_own_audience_and_nobody_is_refused_on_the_way(
+async def test_an_older_store_gets_its_own_audience_without_a_refusal_on_the_way(
     cluster: ToyCluster, allows_common: bool
 ) -> None:
     cluster.make_store(access={**CHECKED, "commonAudience": allows_common})
@@ -204,23 +204,23 @@ async def test_a_store_of_before_gets_its_own_audience_and_nobody_is_refused_on_
         before = {name: cluster.get(PODS, name)["metadata"]["uid"] for name in cluster.names(PODS)}
         result, _ = await cluster.store_loop.run_round()
         gone = before.keys() - set(cluster.names(PODS))
-        assert len(gone) <= 1, "one at a time"
+        assert len(gone) <= 1, "pods restart one at a time"
         restarts += len(gone)
         cluster.control()
         cluster.forget_publish_pace()
         check_that_peers_meet(cluster)
         assert restarts <= 9
         quiet = quiet + 1 if result == "settled" else 0
-    assert restarts == 9, "three times each pod"
+    assert restarts == 9, "each pod restarts three times"
     common = COMMON if allows_common else None
     assert {taken_by(cluster.get(PODS, pod)) for pod in PODS_OF_STORE} == {
         Audiences(own=OWN, common=common)
     }
-    assert audiences_asked(cluster) == [COMMON, OWN], "one of each"
+    assert audiences_asked(cluster) == [COMMON, OWN], "one token for each audience"
     assert cluster.condition("Ready")["status"] == "True"
 
 
-async def test_readers_with_common_tokens_are_not_let_in_by_the_upgrade(
+async def test_an_upgrade_does_not_admit_readers_with_common_tokens(
     cluster: ToyCluster,
 ) -> None:
     cluster.make_store(access=CHECKED)
@@ -233,7 +233,7 @@ async def test_readers_with_common_tokens_are_not_let_in_by_the_upgrade(
     assert not taken.take(frozenset({COMMON}), is_peer=False)
 
 
-async def test_a_labelled_pod_that_says_it_is_older_gets_nothing_after_the_upgrade(
+async def test_a_labelled_pod_that_claims_an_older_audience_gets_no_token_after_the_upgrade(
     cluster: ToyCluster,
 ) -> None:
     cluster.make_store(access=CHECKED)
@@ -249,16 +249,18 @@ async def test_a_labelled_pod_that_says_it_is_older_gets_nothing_after_the_upgra
     for _ in range(5):
         await cluster.store_loop.run_round()
     template = cluster.get(STATEFUL_SETS, STORE)["spec"]["template"]
-    assert taken_by({"spec": template["spec"]}) == Audiences(own=OWN), "no step back is begun"
+    assert taken_by({"spec": template["spec"]}) == Audiences(own=OWN), (
+        "the rogue pods begin no upgrade"
+    )
     assert audiences_asked(cluster) == [OWN]
 
 
-# --- A pod of another store, with a program of its own
+# --- A pod of another store, with a foreign program
 
 
 @dataclass(slots=True)
 class RoguePod:
-    """Keeps what it is shown."""
+    """A pod that keeps the tokens that it is shown."""
 
     url: str
     shown: list[str | None]
@@ -285,7 +287,7 @@ async def rogue_pod() -> AsyncIterator[RoguePod]:
 
 
 async def shown_to_a_rogue_pod(tmp_path: Path, told: str | None) -> str | None:
-    """What the operator shows a pod of evil/mine that takes this audience, as it says."""
+    """The token that the operator shows to a pod of evil/mine whose arguments name `told`."""
     names = StoreNames(namespace="evil", store=StoreName("mine"))
     arguments = [] if told is None else [f"--token-audience={told}"]
     spec: Any = {"containers": [{"name": "store", "args": arguments}]}
@@ -320,11 +322,11 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodCluster]:
 
 
 @pytest.mark.parametrize("told", ["queryablestate.dev/evil/mine", COMMON, AUDIENCE, None])
-def test_what_a_pod_of_another_store_is_shown_commands_no_store(
+def test_a_token_shown_to_a_pod_of_another_store_commands_no_store(
     words: PodCluster, tmp_path: Path, told: str | None
 ) -> None:
     stolen = asyncio.run(shown_to_a_rogue_pod(tmp_path, told))
-    assert (stolen is None) == (told in (AUDIENCE, None)), "no other store's token, ever"
+    assert (stolen is None) == (told in (AUDIENCE, None)), "the pod gets no token of another store"
     held = encode(words.assignment)
     for method, path, body in (
         ("GET", "/control/replicas", None),

@@ -1,4 +1,4 @@
-"""How a loop begins against a toy API server: the CRD, taken names, a store made again."""
+"""A loop begins against a toy API server: the CRD, taken names, a store made again."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[ToyCluster]:
 
 
 @pytest.mark.parametrize("labels", [{}, {"queryablestate.dev/store": "word"}])
-async def test_an_object_of_somebody_else_is_left_alone_and_told_of(
+async def test_a_foreign_object_is_left_alone_and_reported(
     cluster: ToyCluster, labels: dict[str, str]
 ) -> None:
     theirs = {"metadata": {"name": STORE, "labels": labels}, "spec": {"selector": {"app": "shop"}}}
@@ -37,7 +37,7 @@ async def test_an_object_of_somebody_else_is_left_alone_and_told_of(
     assert "ownerReferences" not in found["metadata"]
     said = f"Service {STORE} is there, and is not of this store"
     assert said in cluster.condition("Degraded")["message"]
-    assert cluster.names(PODS) == [], "no pod runs without what has to stand beside it"
+    assert cluster.names(PODS) == [], "no pod runs without its Service"
 
     cluster.delete(SERVICES, STORE)
     cluster.pass_pauses()
@@ -55,7 +55,7 @@ async def test_a_child_that_lost_its_label_is_taken_back(cluster: ToyCluster) ->
 
 
 class LateApi:
-    """An API server whose first word of a store comes late."""
+    """An API server whose answer to a read of a store comes late."""
 
     def __init__(self, api: KubernetesApi) -> None:
         self._api = api
@@ -80,7 +80,7 @@ async def test_a_store_made_again_while_its_loop_ends_gets_another_loop(
     stores = Stores(replace(cluster.shared, api=cast(KubernetesApi, late)))
     seen = {"namespace": NAMESPACE, "name": STORE, "resourceVersion": "1"}
     stores.seen(STORES, "ADDED", {"metadata": {**seen, "uid": "first"}})
-    await late.has_read.wait()  # That there is none any more.
+    await late.has_read.wait()  # The loop has read that the store is gone.
     cluster.make_store()
     stores.seen(STORES, "ADDED", {"metadata": {**seen, "uid": "second"}})
     late.may_answer.set()

@@ -1,4 +1,4 @@
-"""One store's loop against a toy API server: what is made, repaired, restarted and told."""
+"""The loop of one store against a toy API server: children, pods, failures and the status."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -50,7 +50,7 @@ async def test_a_store_gets_its_children_and_serves(cluster: ToyCluster) -> None
     assert status["endpoints"]["query"] == f"http://{STORE}.{NAMESPACE}.svc:8080"
 
 
-async def test_a_store_at_rest_asks_the_api_server_for_nothing(cluster: ToyCluster) -> None:
+async def test_a_settled_store_sends_no_request_to_the_api_server(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     cluster.server.asked.clear()
@@ -70,7 +70,7 @@ async def test_a_new_operator_changes_nothing_of_a_store_that_serves(cluster: To
     assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == uids
 
 
-async def test_what_a_hand_edited_or_deleted_is_put_right(cluster: ToyCluster) -> None:
+async def test_edited_and_deleted_children_are_restored(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     cluster.edit(SERVICES, STORE, {"spec": {"type": "NodePort"}})
@@ -104,7 +104,7 @@ async def test_pods_are_restarted_one_at_a_time_when_their_image_changes(
     for _ in range(20):
         await cluster.store_loop.run_round()
         missing = [pod for pod in PODS_OF_STORE if cluster.find(PODS, pod) is None]
-        assert len(missing) <= 1, "one at a time"
+        assert len(missing) <= 1, "pods restart one at a time"
         order += missing
         cluster.control()
     assert order == PODS_OF_STORE[::-1]
@@ -145,7 +145,7 @@ async def test_a_wiped_status_is_recovered_from_the_pods(cluster: ToyCluster) ->
     assert cluster.condition("Ready")["status"] == "True"
 
 
-async def test_a_new_store_that_asks_for_too_much_is_not_made(cluster: ToyCluster) -> None:
+async def test_a_new_store_with_an_unsupported_spec_is_not_made(cluster: ToyCluster) -> None:
     cluster.make_store(standbys=1)
     await cluster.settle()
     ready = cluster.condition("Ready")
@@ -154,7 +154,7 @@ async def test_a_new_store_that_asks_for_too_much_is_not_made(cluster: ToyCluste
     assert cluster.names(STATEFUL_SETS) == []
 
 
-async def test_an_edit_that_asks_for_too_much_changes_nothing_and_is_told(
+async def test_an_unsupported_edit_changes_nothing_and_is_reported(
     cluster: ToyCluster,
 ) -> None:
     cluster.make_store()
@@ -169,7 +169,7 @@ async def test_an_edit_that_asks_for_too_much_changes_nothing_and_is_told(
     assert cluster.condition("Ready")["reason"] == "Unsupported"
 
 
-async def test_a_round_that_fails_for_a_reason_of_its_own_is_told(cluster: ToyCluster) -> None:
+async def test_an_unexpected_failure_of_a_round_is_reported(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     cluster.edit(STATEFUL_SETS, STORE, {"spec": {"volumeClaimTemplates": None}})
@@ -179,7 +179,7 @@ async def test_a_round_that_fails_for_a_reason_of_its_own_is_told(cluster: ToyCl
     assert "its log has the details" in ready["message"]
 
 
-async def test_a_round_with_a_pod_that_keeps_it_waiting_ends_and_the_next_one_goes_on(
+async def test_a_round_that_waits_for_a_silent_pod_ends_and_the_next_round_settles(
     cluster: ToyCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     @dataclass(slots=True)
@@ -199,7 +199,7 @@ async def test_a_round_with_a_pod_that_keeps_it_waiting_ends_and_the_next_one_go
     assert await cluster.settle() == "settled"
 
 
-async def test_a_failure_that_cannot_even_be_told_does_not_end_the_loop(
+async def test_a_failure_that_cannot_be_reported_does_not_end_the_loop(
     cluster: ToyCluster,
 ) -> None:
     cluster.make_store()
@@ -259,10 +259,12 @@ async def test_a_refused_child_does_not_freeze_the_status(cluster: ToyCluster) -
     cluster.control()
     await rounds(cluster, 3)
     served = "all 6 partitions are served"
-    assert served in cluster.condition("Ready")["message"], "a pod that came back is told"
+    assert served in cluster.condition("Ready")["message"], (
+        "the status counts the pod that came back"
+    )
 
 
-async def test_a_new_store_whose_set_is_refused_says_so_in_every_column(
+async def test_a_new_store_whose_set_is_refused_shows_the_refusal_in_every_column(
     cluster: ToyCluster,
 ) -> None:
     cluster.server.next_answer(422, "Invalid", INVALID, word="PATCH /apis/apps", times=99)
@@ -285,7 +287,9 @@ async def test_no_pod_is_made_without_its_network_policy(cluster: ToyCluster) ->
     assert cluster.condition("Ready")["reason"] == "ObjectInvalid"
 
 
-async def test_who_may_not_look_does_not_say_that_a_store_is_ready(cluster: ToyCluster) -> None:
+async def test_without_the_right_to_read_pods_a_store_is_not_shown_as_ready(
+    cluster: ToyCluster,
+) -> None:
     cluster.make_store()
     await cluster.settle()
     cluster.server.next_answer(403, "Forbidden", "no", word="/pods", times=99)
@@ -296,7 +300,7 @@ async def test_who_may_not_look_does_not_say_that_a_store_is_ready(cluster: ToyC
     assert cluster.condition("Degraded")["reason"] == "Forbidden"
 
 
-async def test_a_new_store_that_may_not_be_looked_at_is_not_ready(cluster: ToyCluster) -> None:
+async def test_without_the_right_to_read_pods_a_new_store_is_not_ready(cluster: ToyCluster) -> None:
     cluster.server.next_answer(403, "Forbidden", "no", word="/pods", times=99)
     cluster.make_store()
     await rounds(cluster, 2)
@@ -318,7 +322,7 @@ async def test_a_pod_of_a_node_without_power_is_named_with_its_node(cluster: Toy
     assert cluster.condition("Ready")["reason"] == "PodsFailing"
 
 
-async def test_who_does_not_lead_writes_nothing(cluster: ToyCluster) -> None:
+async def test_an_operator_that_does_not_lead_sends_no_request(cluster: ToyCluster) -> None:
     cluster.make_store()
     cluster.is_leader = False
     assert (await cluster.store_loop.run_round())[0] == "unsettled"
@@ -343,7 +347,7 @@ async def test_pods_get_new_tokens_when_their_account_was_made_again(cluster: To
     assert cluster.condition("Ready")["status"] == "True"
 
 
-async def test_a_missing_certificate_is_told(cluster: ToyCluster) -> None:
+async def test_a_missing_certificate_is_reported(cluster: ToyCluster) -> None:
     cluster.make_store(access={"authentication": "None", "tlsSecretName": "words-tls"})
     await cluster.store_loop.run_round()
     assert (await cluster.store_loop.run_round())[0] == "failed"

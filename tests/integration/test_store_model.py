@@ -1,6 +1,6 @@
-"""Everything that happens to a store, at random, against a dumb reference: equal answers, always.
+"""A store and a simple reference answer alike after random batches, crashes and format changes.
 
-One machine for each type of store and each engine. More stories: `QSS_MODEL_EXAMPLES=500`.
+Each type of store has a state machine on each engine. `QSS_MODEL_EXAMPLES=500` makes more runs.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ FORMATS = {
 }
 
 KEYS = st.sampled_from([key for key in PARTITION_OF if key != "none"])
-# Around stream time, as far back as rows may come, and further; at bounds, and beside them.
+# Times relative to stream time, within the retention and older, at whole minutes and beside them.
 TIMES = st.builds(
     lambda minutes, beside: minutes * MINUTE + beside,
     st.sampled_from([*range(-13, 3), 0, 0, -9, -10, 25]),
@@ -70,9 +70,9 @@ ROWS = st.lists(
     st.tuples(
         KEYS,
         TIMES,
-        st.sampled_from([0, MINUTE, 5 * MINUTE]),  # How long a session is.
-        st.sampled_from([True, True, True, False]),  # Whether it has a value.
-        st.sampled_from([True, True, False]),  # Whether it has a timestamp.
+        st.sampled_from([0, MINUTE, 5 * MINUTE]),  # The length of a session.
+        st.sampled_from([True, True, True, False]),  # Whether the row has a value.
+        st.sampled_from([True, True, False]),  # Whether the row has a timestamp.
         HEADERS,
     ),
     min_size=1,
@@ -98,7 +98,7 @@ WRITES = st.integers(1, 30)
 
 
 class Store(RuleBasedStateMachine):
-    """One pod, two writers, readers, and what the operator and the machine do to it."""
+    """One pod with two writers and readers; rules change its format, restart it and crash it."""
 
     kind: ClassVar[str]
     engine: ClassVar[str]
@@ -107,7 +107,6 @@ class Store(RuleBasedStateMachine):
     numbers: ClassVar[Iterator[int]] = count()
 
     def __init__(self) -> None:
-        """An empty store."""
         super().__init__()
         definition = make_definition(2, **KINDS[self.kind])
         self.directory = self.base / str(next(self.numbers))
@@ -120,11 +119,11 @@ class Store(RuleBasedStateMachine):
         self.looks = 0
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Runs one step; between steps, the pod stands still."""
+        """Runs one step; the pod does nothing between steps."""
         return self.loop.run_until_complete(work)
 
     def teardown(self) -> None:
-        """Reads all scans to their ends."""
+        """Reads all open scans to their ends."""
         try:
             for pages in self.pages:
                 self.run(read_pages(self.pod.api, self.reference, pages))
@@ -134,12 +133,12 @@ class Store(RuleBasedStateMachine):
 
     @property
     def now(self) -> int:
-        """The largest time in the store; a whole minute, so that times meet each other."""
+        """The largest time in the store, cut to a whole minute so that random times coincide."""
         latest = max(START, *(self.reference.stream_time(number) for number in range(2)))
         return latest // MINUTE * MINUTE
 
     def puts(self, rows: list[Any]) -> Puts:
-        """Rows with values of their own, by partition, sorted by key."""
+        """Rows with distinct values, by partition and sorted by key."""
         kind = self.reference.definition.type
         of_partition: dict[int, list[Put]] = {}
         for key, time, length, has_value, has_timestamp, headers in rows:
@@ -241,7 +240,7 @@ class Store(RuleBasedStateMachine):
     # --- Questions
 
     def asked(self, question: Question) -> Question:
-        """The question, its times around the store's."""
+        """The question with its times moved to the time of the store."""
         moved = {
             name: None if time is None else self.now + time
             for name, time in (("first", question.first), ("last", question.last))
@@ -294,7 +293,7 @@ EVERYTHING = Question(
 
 
 async def look(api: Api, reference: Reference, *, reverse: bool, limit: int) -> None:
-    """All rows of the store: in pages, and with those that are staged at once."""
+    """Compares all rows: committed rows in pages, and all rows with staged rows in one scan."""
     kind = reference.definition.type
     question = replace(EVERYTHING, reverse=reverse, by_time=limit > 3)
     if kind is not StoreType.VERSIONED:
@@ -315,7 +314,7 @@ async def look(api: Api, reference: Reference, *, reverse: bool, limit: int) -> 
 
 
 async def read_pages(api: Api, reference: Reference, pages: Pages) -> None:
-    """A scan to its end."""
+    """Reads a scan to its end."""
     for _ in range(PAGES_MAX):
         if pages.is_over:
             return
@@ -325,7 +324,7 @@ async def read_pages(api: Api, reference: Reference, pages: Pages) -> None:
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """The loop on which a machine's pods live."""
+    """The event loop on which the pods of a machine run."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(_tell_unless_it_is_a_crash)
     yield loop
@@ -334,14 +333,14 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def _tell_unless_it_is_a_crash(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A process that has ended tells nobody how its tasks have."""
+    """Reports failed tasks, except tasks that a simulated crash has ended."""
     if not isinstance(context.get("exception"), Crash):
         loop.default_exception_handler(context)
 
 
 @pytest.mark.parametrize("engine", [*EXAMPLES])
 @pytest.mark.parametrize("kind", [*KINDS])
-def test_a_store_answers_what_the_reference_answers(
+def test_a_store_answers_like_the_reference(
     tmp_path: Path, loop: asyncio.AbstractEventLoop, kind: str, engine: str
 ) -> None:
     members = {"kind": kind, "engine": engine, "base": tmp_path, "loop": loop}

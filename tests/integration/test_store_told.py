@@ -1,4 +1,4 @@
-"""What a store's status says of what does not happen: pods that are refused, wishes not done."""
+"""The status of a store reports refused pods, and edits that the operator does not carry out."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,11 +36,13 @@ async def rounds(cluster: ToyCluster, number: int) -> None:
         cluster.forget_publish_pace()
 
 
-async def test_pods_that_the_api_server_refuses_are_told_in_its_words(cluster: ToyCluster) -> None:
+async def test_the_status_quotes_why_the_api_server_refuses_pods(cluster: ToyCluster) -> None:
     cluster.refused = QUOTA
     cluster.make_store()
     await rounds(cluster, 5)
-    assert cluster.condition("Ready")["reason"] == "PodsStarting", "it takes its time"
+    assert cluster.condition("Ready")["reason"] == "PodsStarting", (
+        "pods may take some seconds to start"
+    )
     cluster.clock.ahead_s += 6.0
     await rounds(cluster, 2)
     for kind in ("Ready", "Degraded"):
@@ -54,7 +56,7 @@ async def test_pods_that_the_api_server_refuses_are_told_in_its_words(cluster: T
     assert cluster.condition("Degraded")["status"] == "False"
 
 
-async def test_a_pod_of_a_store_that_serves_is_told_when_it_is_refused(cluster: ToyCluster) -> None:
+async def test_a_refused_pod_of_a_serving_store_is_reported(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     cluster.refused = QUOTA
@@ -68,7 +70,9 @@ async def test_a_pod_of_a_store_that_serves_is_told_when_it_is_refused(cluster: 
     assert QUOTA in degraded["message"]
 
 
-async def test_without_the_right_to_read_events_the_command_is_told(cluster: ToyCluster) -> None:
+async def test_without_the_right_to_read_events_the_status_names_a_command(
+    cluster: ToyCluster,
+) -> None:
     cluster.refused = QUOTA
     cluster.make_store()
     cluster.server.next_answer(403, "Forbidden", "no", word="/events", times=99)
@@ -88,7 +92,7 @@ UNDONE = {
 
 
 @pytest.mark.parametrize("reason", UNDONE)
-async def test_a_wish_that_is_not_done_does_not_read_as_done(
+async def test_an_edit_that_is_not_carried_out_does_not_read_as_done(
     cluster: ToyCluster, reason: str
 ) -> None:
     cluster.make_store()
@@ -101,7 +105,7 @@ async def test_a_wish_that_is_not_done_does_not_read_as_done(
     ready = cluster.condition("Ready")["message"]
     assert ready.startswith("all 6 partitions are served, and the spec is not done: ")
     assert cluster.get(STORES, STORE)["status"]["assigned"] == "6/6"
-    # It serves all the same: drains may go on, and no alert of a store that is down fires.
+    # The store still serves: drains are allowed, and no alert for an unready store fires.
     assert cluster.get(POD_DISRUPTION_BUDGETS, STORE)["spec"]["maxUnavailable"] == 1
     assert 'store_ready{namespace="shop",store="word-counts"} 1.0' in metrics_of(cluster)
     degraded = f'store_degraded{{namespace="shop",reason="{reason}",store="word-counts"}} 1.0'
@@ -115,7 +119,7 @@ async def test_a_wish_that_is_not_done_does_not_read_as_done(
     assert "store_degraded{" not in metrics_of(cluster)
 
 
-async def test_a_refused_size_is_told_with_an_event_and_can_be_taken_back(
+async def test_a_refused_size_makes_an_event_and_can_be_reverted(
     cluster: ToyCluster,
 ) -> None:
     cluster.make_store()
@@ -147,10 +151,10 @@ async def warnings_of(cluster: ToyCluster) -> list[str]:
     return [one["reason"] for one in events if one["type"] == "Warning"]
 
 
-async def test_a_volume_that_is_made_for_the_chosen_node_is_no_trouble_at_first(
+async def test_a_volume_that_waits_for_its_node_is_not_reported_at_first(
     cluster: ToyCluster,
 ) -> None:
-    """WaitForFirstConsumer: pod and claim are Pending for some seconds of each normal start."""
+    """With WaitForFirstConsumer, pod and claim are Pending for seconds of each normal start."""
     cluster.make_store()
     await rounds(cluster, 1)
     for number, pod in enumerate(PODS_OF_STORE):
@@ -173,7 +177,7 @@ async def test_a_volume_that_is_made_for_the_chosen_node_is_no_trouble_at_first(
     assert "PodsFailing" in await warnings_of(cluster)
 
 
-async def test_what_is_set_back_is_an_event_with_who_wrote_it(cluster: ToyCluster) -> None:
+async def test_a_reverted_child_makes_an_event_that_names_the_writer(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     by = {"managedFields": [{"manager": "kubectl-edit", "time": "2026-11-23T00:00:00Z"}]}
@@ -184,7 +188,7 @@ async def test_what_is_set_back_is_an_event_with_who_wrote_it(cluster: ToyCluste
     assert cluster.get(SERVICES, STORE)["spec"]["type"] == "ClusterIP"
 
 
-async def test_a_status_of_a_child_that_changes_is_no_revert(cluster: ToyCluster) -> None:
+async def test_a_changed_status_of_a_child_is_no_revert(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     cluster.edit(SERVICES, STORE, {"status": {"loadBalancer": {"ingress": []}}})
@@ -193,7 +197,7 @@ async def test_a_status_of_a_child_that_changes_is_no_revert(cluster: ToyCluster
     assert "ChildReverted" not in [reason for reason, _ in await told_by(cluster)]
 
 
-async def test_a_secret_that_the_operator_may_not_read_names_the_value_of_the_chart(
+async def test_a_forbidden_secret_is_reported_with_the_value_of_the_chart(
     cluster: ToyCluster,
 ) -> None:
     cluster.make_store(access={"authentication": "None", "tlsSecretName": "words-tls"})
@@ -203,7 +207,7 @@ async def test_a_secret_that_the_operator_may_not_read_names_the_value_of_the_ch
     assert "add words-tls to the chart's value tls.secretNames" in message
 
 
-async def test_a_wrong_value_of_adopt_volumes_is_told(cluster: ToyCluster) -> None:
+async def test_a_wrong_value_of_adopt_volumes_is_reported(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     old = cluster.get(STORES, STORE)["status"]["storeId"]
@@ -220,7 +224,7 @@ async def test_a_wrong_value_of_adopt_volumes_is_told(cluster: ToyCluster) -> No
 
 
 async def told_by(cluster: ToyCluster) -> list[tuple[str, str]]:
-    """Reason and message of the store's events."""
+    """The reasons and messages of the store's events."""
     await warnings_of(cluster)
     events = cluster.server.objects.page(cluster.place(EVENTS), {})["items"]
     return [(one["reason"], one["message"]) for one in events]

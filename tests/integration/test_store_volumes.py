@@ -1,4 +1,4 @@
-"""One store's loop against a toy API server: its volumes, and its end."""
+"""The loop of one store against a toy API server: its volumes, and its deletion."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,7 +33,7 @@ async def test_volumes_grow_and_the_set_is_made_again_around_its_pods(cluster: T
     claims = cluster.names(PERSISTENT_VOLUME_CLAIMS)
     asked = [cluster.get(PERSISTENT_VOLUME_CLAIMS, name)["spec"]["resources"] for name in claims]
     assert asked == [{"requests": {"storage": "2Gi"}}] * 3
-    for name in claims:  # The storage driver.
+    for name in claims:  # As the storage driver does.
         capacity = {"status": {"capacity": {"storage": "2Gi"}}}
         cluster.edit(PERSISTENT_VOLUME_CLAIMS, name, capacity)
     await cluster.store_loop.run_round()
@@ -45,7 +45,9 @@ async def test_volumes_grow_and_the_set_is_made_again_around_its_pods(cluster: T
     assert cluster.condition("StorageResizing")["status"] == "False"
 
 
-async def test_a_volume_that_may_not_grow_is_told_and_left(cluster: ToyCluster) -> None:
+async def test_a_refused_growth_of_a_volume_is_reported_and_tried_again(
+    cluster: ToyCluster,
+) -> None:
     cluster.make_store()
     await cluster.settle()
     why = "only dynamically provisioned pvc can be resized"
@@ -56,12 +58,12 @@ async def test_a_volume_that_may_not_grow_is_told_and_left(cluster: ToyCluster) 
     assert (resizing["status"], resizing["reason"]) == ("False", "ResizeRefused")
     assert why in resizing["message"]
     assert cluster.condition("Ready")["reason"] == "ResizeRefused"
-    cluster.pass_pauses()  # Meanwhile somebody has allowed the class to expand its volumes.
+    cluster.pass_pauses()  # The storage class allows expansion now.
     await cluster.settle()
     assert cluster.condition("StorageResizing")["reason"] == "Resizing"
 
 
-async def test_a_claim_that_only_looks_like_one_of_the_store_stays(cluster: ToyCluster) -> None:
+async def test_a_claim_with_a_similar_name_is_not_deleted(cluster: ToyCluster) -> None:
     cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
     await cluster.settle()
     claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, f"data-{STORE}-0")
@@ -84,7 +86,7 @@ async def test_a_deleted_store_stops_its_pods_before_anything_else(cluster: ToyC
     cluster.delete(STORES, STORE)
     await cluster.store_loop.run_round()
     assert cluster.names(STATEFUL_SETS) == []
-    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3, "pods still use them"
+    assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3, "the pods still use the claims"
     assert cluster.find(STORES, STORE) is not None
     cluster.control()
     assert await cluster.settle() == "gone"
@@ -92,7 +94,7 @@ async def test_a_deleted_store_stops_its_pods_before_anything_else(cluster: ToyC
     assert cluster.find(STORES, STORE) is None
 
 
-async def test_nothing_holds_a_store_whose_volumes_stay(cluster: ToyCluster) -> None:
+async def test_a_store_that_retains_its_volumes_has_no_finalizer(cluster: ToyCluster) -> None:
     cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
     await cluster.settle()
     assert cluster.get(STORES, STORE)["metadata"]["finalizers"] == ["queryablestate.dev/volumes"]
@@ -104,20 +106,22 @@ async def test_nothing_holds_a_store_whose_volumes_stay(cluster: ToyCluster) -> 
     assert len(cluster.names(PERSISTENT_VOLUME_CLAIMS)) == 3
 
 
-async def test_a_claim_that_was_never_bound_goes_with_its_store(cluster: ToyCluster) -> None:
+async def test_a_claim_that_was_never_bound_is_deleted_with_its_store(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     pending = f"data-{STORE}-2"
     cluster.edit(PERSISTENT_VOLUME_CLAIMS, pending, {"status": {"phase": "Pending"}})
     cluster.delete(STORES, STORE)
-    assert (await cluster.store_loop.run_round())[0] == "unsettled", "a pod may still want it"
+    assert (await cluster.store_loop.run_round())[0] == "unsettled", (
+        "a pod may still need the claim"
+    )
     cluster.delete(STATEFUL_SETS, STORE)  # As the garbage collector does.
     cluster.control()
     assert await cluster.settle() == "gone"
     assert cluster.names(PERSISTENT_VOLUME_CLAIMS) == [f"data-{STORE}-0", f"data-{STORE}-1"]
 
 
-async def test_who_may_not_look_for_claims_of_a_store_that_is_gone_lets_it_go(
+async def test_a_deletion_ends_without_the_right_to_read_claims(
     cluster: ToyCluster,
 ) -> None:
     cluster.make_store()
@@ -128,7 +132,7 @@ async def test_who_may_not_look_for_claims_of_a_store_that_is_gone_lets_it_go(
     assert (await cluster.store_loop.run_round())[0] == "gone"
 
 
-async def test_no_pod_is_stopped_whose_volume_would_go_with_it(cluster: ToyCluster) -> None:
+async def test_a_pod_whose_claim_is_being_deleted_is_not_stopped(cluster: ToyCluster) -> None:
     cluster.make_store()
     await cluster.settle()
     claim = f"data-{STORE}-1"
@@ -149,7 +153,9 @@ async def test_no_pod_is_stopped_whose_volume_would_go_with_it(cluster: ToyClust
     assert [cluster.get(PODS, pod)["metadata"]["uid"] for pod in PODS_OF_STORE] == uids
 
 
-async def test_a_store_that_is_being_deleted_says_what_it_waits_for(cluster: ToyCluster) -> None:
+async def test_a_store_that_is_being_deleted_names_the_pods_that_it_waits_for(
+    cluster: ToyCluster,
+) -> None:
     cluster.make_store(storage={"size": "1Gi", "whenDeleted": "Delete"})
     await cluster.settle()
     cluster.delete(STORES, STORE)
@@ -163,7 +169,7 @@ async def test_a_store_that_is_being_deleted_says_what_it_waits_for(cluster: Toy
     assert await cluster.settle() == "gone"
 
 
-async def test_volumes_of_another_store_are_asked_about_and_adopted_on_demand(
+async def test_volumes_of_an_earlier_store_are_adopted_only_with_the_annotation(
     cluster: ToyCluster,
 ) -> None:
     cluster.make_store()

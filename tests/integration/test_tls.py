@@ -1,4 +1,4 @@
-"""Real pods over https: their certificates, those of their peers, and what clients say of them."""
+"""Real pods over https: certificates of pods and peers, and refusals of clients."""
 
 import http.client
 import ssl
@@ -38,7 +38,7 @@ def other_authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def volume(authority: Authority, tmp_path: Path) -> SecretVolume:
-    """What `--tls-dir` names, with a first certificate."""
+    """The directory that `--tls-dir` names, with a first certificate."""
     volume = SecretVolume(tmp_path / "tls")
     volume.put(authority.issue(tmp_path / "first"))
     return volume
@@ -67,12 +67,12 @@ def start(
 
 
 def serial_of(pod: PodProcess) -> str:
-    """The certificate that a new connection sees."""
+    """The certificate that a new connection gets."""
     return ssl.get_server_certificate(("127.0.0.1", pod.ports[0]))
 
 
 def loads(pod: PodProcess, result: str) -> bool:
-    """Whether the pod has told of that many changes of its files."""
+    """Whether the pod has counted a load of its certificate with this result."""
     client = SyncHttp()
     try:
         text = client.request("GET", f"{pod.ops}/metrics").body.decode()
@@ -91,7 +91,7 @@ def test_readers_writers_and_peers_speak_tls(
     with Store(cluster.url, cluster.store, ca_file=authority.file) as store:
         assert [row and row.value for row in store.get_many(KEYS)] == [1] * len(KEYS)
     client = SyncHttp(ca_file=authority.file)
-    for key in KEYS:  # Half of them are passed on to the other pod.
+    for key in KEYS:  # The pod passes half of the keys on to the other pod.
         assert client.request("GET", f"{cluster.url}/state/stores/words/{key}").status == 200
     client.close()
 
@@ -149,7 +149,7 @@ def test_another_authority_is_taken_over_by_all_pods(
 
 
 @pytest.mark.parametrize("fault", ["other key", "no certificate", "no authority", "encrypted key"])
-def test_a_broken_pair_is_kept_out(
+def test_a_broken_certificate_is_refused_and_the_old_one_stays(
     authority: Authority,
     volume: SecretVolume,
     start: Callable[..., PodCluster],
@@ -197,7 +197,7 @@ def test_a_pod_without_its_files_ends_and_names_them(
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_a_client_that_does_not_trust_the_certificate_says_so_at_once(
+async def test_a_client_refuses_an_untrusted_certificate_at_once(
     kind: str, other_authority: Authority, start: Callable[..., PodCluster]
 ) -> None:
     cluster = start()
@@ -228,11 +228,11 @@ async def test_a_certificate_of_another_host_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_the_wrong_scheme_is_told(
+async def test_a_wrong_scheme_is_reported(
     kind: str, authority: Authority, start: Callable[..., PodCluster]
 ) -> None:
     cluster = start()
-    port = cluster.pods[0].ports[2]  # The kubelet's, which stays plain.
+    port = cluster.pods[0].ports[2]  # The port for the kubelet has no TLS.
     client = AnyClient(kind, f"https://127.0.0.1:{port}", "words", ca_file=authority.file)
     with pytest.raises(CertificateRefusedError, match="speaks no TLS"):
         await client.get("k")

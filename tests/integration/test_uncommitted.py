@@ -1,4 +1,4 @@
-"""READ_UNCOMMITTED over HTTP: every way to ask, per store and per query, on one pod and three."""
+"""READ_UNCOMMITTED over HTTP by each kind of request, per store and query, on 1 and 3 pods."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ STAGED = [
 
 
 async def stage(cluster: Cluster, puts: Iterable[Put], task: str = "t0a0-0") -> Chunks:
-    """Rows of the next batch, in each partition that they are of."""
+    """Stages rows of the next batch in their partitions."""
     of: defaultdict[int, list[Put]] = defaultdict(list)
     for put in puts:
         of[cluster.partition_of(put.key)].append(put)
@@ -74,7 +74,7 @@ def values(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 async def all_answers(pod: Api, isolation: str | None) -> dict[str, dict[str, Any]]:
-    """What the store has, by each way to ask for it."""
+    """The values in the store, by each kind of request."""
     parameter = "" if isolation is None else f"&isolation={isolation}"
     member = {} if isolation is None else {"isolation": isolation}
     keys = sorted({*BEFORE, *AFTER})
@@ -126,7 +126,7 @@ def check_all(found: dict[str, dict[str, Any]], wanted: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("pods", [1, 3])
 @pytest.mark.parametrize("own", [Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED])
-async def test_every_way_to_ask_sees_what_its_isolation_says(
+async def test_each_kind_of_request_sees_the_rows_of_its_isolation(
     start_cluster: StartCluster, api: MakeApi, own: Isolation, pods: int
 ) -> None:
     cluster = await started(start_cluster, pods, isolation=own)
@@ -136,7 +136,7 @@ async def test_every_way_to_ask_sees_what_its_isolation_says(
     check_all(await all_answers(pod, None), by_default)
     check_all(await all_answers(pod, "READ_COMMITTED"), BEFORE)
     check_all(await all_answers(pod, "READ_UNCOMMITTED"), AFTER)
-    # About: RocksDB's estimate of what is committed, whatever is asked for.
+    # With both isolations, the count is RocksDB's estimate of the committed rows.
     for isolation in ("READ_COMMITTED", "READ_UNCOMMITTED"):
         count = (await pod.get(f"/state/count/words?isolation={isolation}")).json()["count"]
         assert count == len(BEFORE)
@@ -145,7 +145,7 @@ async def test_every_way_to_ask_sees_what_its_isolation_says(
         check_all(await all_answers(pod, isolation.value), AFTER)
 
 
-async def test_an_own_isolation_may_be_changed(start_cluster: StartCluster, api: MakeApi) -> None:
+async def test_a_store_may_change_its_isolation(start_cluster: StartCluster, api: MakeApi) -> None:
     cluster = await started(start_cluster, 2)
     await stage(cluster, STAGED)
     pod = api(cluster)
@@ -180,7 +180,7 @@ async def test_staged_rows_have_no_position_and_another_etag(
     assert (await pod.get(f"{path}&positionBound={position}")).status == 200
     await commit(cluster, chunks)
     last = await pod.get(path, If_None_Match=third.headers["ETag"])
-    assert last.json()["value"] == 333  # The older attempt was the winner.
+    assert last.json()["value"] == 333  # The commit listed the older attempt.
     ahead = last.headers["Queryable-State-Position"]
     await stage(cluster, STAGED)
     assert (await pod.get(f"{path}&positionBound={ahead}")).status == 200
@@ -216,7 +216,7 @@ async def test_windows_and_sessions(start_cluster: StartCluster, api: MakeApi, p
     assert [r["value"] for r in await pod.rows(f"/state/windows/words/c?{SEEN}")] == ["old", "x"]
     sessions = await start_cluster(pods, **SESSION)
     await sessions.put([Put(b"a", b'"old"', start=0, end=10)])
-    # Sessions that merge: the old one goes, a longer one comes.
+    # A merge of sessions deletes the old session and writes a longer session.
     merged = [Put(b"a", None, start=0, end=10), Put(b"a", b'"long"', start=0, end=900)]
     await stage(sessions, merged)
     pod = api(sessions)
@@ -241,7 +241,7 @@ async def test_staged_rows_that_move_the_time_hide_older_ones(
     assert answer["streamTime"] == far
 
 
-async def test_the_client_asks_for_it(start_cluster: StartCluster) -> None:
+async def test_the_client_reads_staged_rows(start_cluster: StartCluster) -> None:
     cluster = await started(start_cluster, 3)
     await stage(cluster, STAGED)
     options = ReadOptions(isolation=Isolation.READ_UNCOMMITTED)
@@ -258,7 +258,7 @@ async def test_the_client_asks_for_it(start_cluster: StartCluster) -> None:
         assert only.result == {"key": "k07", "value": 777}
 
 
-async def test_a_page_goes_on_where_staged_rows_have_changed(
+async def test_the_next_page_has_the_changed_staged_rows(
     start_cluster: StartCluster, api: MakeApi
 ) -> None:
     cluster = await started(start_cluster, 1, partitions=1)
@@ -266,7 +266,7 @@ async def test_a_page_goes_on_where_staged_rows_have_changed(
     first = (await pod.get(f"{SCAN}?limit=4&{SEEN}")).json()
     await stage(cluster, [Put(b"k01x", b"1", 1), Put(b"k04", None, 1), Put(b"k05", b"55", 1)])
     rest = await pod.rows(f"{SCAN}?{SEEN}&limit=100&cursor={first['cursor']}")
-    # What lies behind the cursor is as it is now; what lies before it was as it was.
+    # The rows after the cursor are current; the first page had the rows before the change.
     assert values(first["rows"]) == {key: BEFORE[key] for key in sorted(BEFORE)[:4]}
     later = {key: BEFORE[key] for key in sorted(BEFORE)[5:]}
     assert values(rest) == {**later, "k05": 55}
@@ -298,7 +298,7 @@ async def test_versions(start_cluster: StartCluster, api: MakeApi, pods: int) ->
     cluster = await start_cluster(pods, type=StoreType.VERSIONED)
     await cluster.put([Put(key, b'"old"', 1000) for key in (b"a", b"b", b"c")])
     await stage(cluster, [Put(b"b", b'"new"', 2000), Put(b"c", None, 1500)])
-    # Of another chunk: between those of the first one.
+    # Another chunk has a version between the versions of key b.
     await stage(cluster, [Put(b"b", b'"middle"', 1500)], task="t1a0-0")
     pod = api(cluster)
     path = "/state/versions/words"
@@ -324,8 +324,8 @@ async def test_versions(start_cluster: StartCluster, api: MakeApi, pods: int) ->
     assert one["result"]["value"] == "middle"
 
 
-async def test_no_half_of_a_commit_is_ever_seen(start_cluster: StartCluster, api: MakeApi) -> None:
-    """A commit of many slices, with readers of both kinds between them."""
+async def test_no_reader_sees_a_part_of_a_commit(start_cluster: StartCluster, api: MakeApi) -> None:
+    """Readers of both isolations read between the slices of each commit."""
     cluster = await start_cluster(1, partitions=1)
     keys = [b"%05d" % n for n in range(4000)]
     await cluster.put([Put(key, b"0", 1) for key in keys])
@@ -374,7 +374,7 @@ async def test_an_open_stream_keeps_its_state_while_its_batch_is_aborted(
 # --- From a terminal
 
 
-async def test_qss_sees_staged_rows_where_it_is_told_to(
+async def test_qss_reads_staged_rows_with_the_flag_isolation(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
     cluster = await started(start_cluster, 2)

@@ -1,4 +1,4 @@
-"""Readers of one partition while batches come at random, against a dumb reference."""
+"""Readers of one partition see the rows of a simple reference while random batches come."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ Seen = dict[bytes, tuple[bytes, int | None]]
 
 @dataclass
 class _Open:
-    """A scan that was begun, and the rows that it still has to give."""
+    """An open scan, and the rows that it still has to return."""
 
     rows: Iterator[tuple[bytes, bytes]]
     wanted: list[tuple[bytes, tuple[bytes, int | None]]]
@@ -52,7 +52,7 @@ class _Open:
 
 
 class Watcher:
-    """A reader: checks each state in every way, and leaves scans open."""
+    """A reader that checks each state by all methods of a view, and leaves scans open."""
 
     def __init__(self, cluster: Cluster, model: Model) -> None:
         self.cluster = cluster
@@ -142,7 +142,7 @@ def _parts(store_format: Format, row: bytes) -> tuple[bytes, int | None]:
 @pytest.mark.parametrize("engine", ["memory", "rocksdb"])
 @pytest.mark.parametrize("kind", [*DEFINITIONS])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_readers_see_what_the_reference_sees(
+async def test_readers_see_the_rows_of_the_reference(
     tmp_path: Path, seed: int, kind: str, engine: str
 ) -> None:
     random = Random(f"{seed}-{kind}")

@@ -1,4 +1,4 @@
-"""Who writes a store is shown, and can be forgotten; its rows stay."""
+"""The writers of a store are listed and can be deleted; their rows stay."""
 
 import json
 import os
@@ -45,7 +45,7 @@ async def cluster(tmp_path: Path, clock: SetClock) -> AsyncIterator[WriteCluster
 async def write(
     cluster: WriteCluster, name: str, batch: int, rows: Mapping[bytes, bytes] = A
 ) -> None:
-    """A batch of a writer that opens for it, of these rows in each partition."""
+    """Opens a writer, and commits a batch with these rows in each partition."""
     writer = cluster.writer(0, name)
     opened = (await writer.open(f"run-{name}-{batch}")).json()
     epoch, generation = opened["writerEpoch"], opened["generation"]
@@ -68,7 +68,7 @@ def topics(cluster: WriteCluster) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])
-async def test_every_pod_shows_who_writes(
+async def test_every_pod_lists_the_writers(
     cluster: WriteCluster, clock: SetClock, ordinal: int
 ) -> None:
     await write(cluster, "job", 7)
@@ -82,11 +82,11 @@ async def test_every_pod_shows_who_writes(
     epoch = await cluster.writer(0, "job").epoch("another")
     await cluster.writer(0, "job").abort(epoch, 8)
     found = (await cluster.pods[ordinal].internal.get(WRITERS)).json()["writers"]
-    assert found[1]["silentS"] is None, "it was closed"
+    assert found[1]["silentS"] is None, "the run is closed"
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])
-async def test_a_writer_that_was_silent_is_forgotten_and_its_rows_stay(
+async def test_a_silent_writer_can_be_deleted_and_its_rows_stay(
     cluster: WriteCluster, clock: SetClock, ordinal: int
 ) -> None:
     await write(cluster, "gone", 3)
@@ -95,13 +95,15 @@ async def test_a_writer_that_was_silent_is_forgotten_and_its_rows_stay(
     clock.now_s += ALIVE_S + 1
     assert (await delete(cluster, "gone", ordinal)).json()["lastBatch"] == 3
     (await delete(cluster, "gone", ordinal)).problem(404, "UNKNOWN_WRITER")
-    assert all("@batch.gone" in one for one in topics(cluster)), "until the next batch"
+    assert all("@batch.gone" in one for one in topics(cluster)), (
+        "positions keep the writer until the next batch"
+    )
     await write(cluster, "job", 1)
     assert topics(cluster) == [{"@batch.job", "flights"}] * len(EVERYWHERE)
     assert cluster.rows(0) == A
 
 
-async def test_who_comes_back_begins_anew_also_before_any_other_batch(
+async def test_a_deleted_writer_that_comes_back_begins_anew(
     cluster: WriteCluster,
 ) -> None:
     await write(cluster, "job", 7)
@@ -113,7 +115,7 @@ async def test_who_comes_back_begins_anew_also_before_any_other_batch(
         assert position["@batch.job"] == {"2": 2}
 
 
-async def test_a_run_that_lives_on_is_told_that_its_writer_is_unknown(
+async def test_the_run_of_a_deleted_writer_gets_unknown_writer(
     cluster: WriteCluster,
 ) -> None:
     writer = cluster.writer()
@@ -122,11 +124,13 @@ async def test_a_run_that_lives_on_is_told_that_its_writer_is_unknown(
     (await delete(cluster, "job", query="?force=true")).json()
     (await writer.commit(epoch, 0, chunks)).problem(404, "UNKNOWN_WRITER")
     (await writer.renew(epoch)).problem(404, "UNKNOWN_WRITER")
-    # What it had staged is dropped.
+    # The staged chunks of the run are dropped.
     await wait_until_async(lambda: cluster.staged() == set())
 
 
-async def test_a_decided_batch_is_finished_before_its_writer_goes(cluster: WriteCluster) -> None:
+async def test_a_decided_batch_is_completed_before_its_writer_is_deleted(
+    cluster: WriteCluster,
+) -> None:
     writer = cluster.writer()
     epoch = await writer.epoch()
     chunks = await writer.stage(epoch, 0, f"{epoch}.t.0", {0: A})
@@ -135,7 +139,7 @@ async def test_a_decided_batch_is_finished_before_its_writer_goes(cluster: Write
     assert cluster.rows(0) == A
 
 
-async def test_what_was_deleted_stays_deleted_over_a_restart(cluster: WriteCluster) -> None:
+async def test_a_deleted_writer_stays_deleted_over_a_restart(cluster: WriteCluster) -> None:
     await write(cluster, "gone", 3)
     await write(cluster, "job", 0)
     (await delete(cluster, "gone", query="?force=true")).json()
@@ -161,7 +165,7 @@ async def test_bad_requests_are_refused(cluster: WriteCluster, target: str, code
     answer.problem(400, code)
 
 
-# --- By hand
+# --- The client and the command
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +189,7 @@ def test_the_client_asks_any_pod_on_either_port(pods: PodCluster) -> None:
     http.close()
 
 
-def test_who_reaches_the_query_port_alone_changes_and_sees_no_writer(pods: PodCluster) -> None:
+def test_the_query_port_neither_lists_nor_changes_writers(pods: PodCluster) -> None:
     http = SyncHttp()
     for pod in pods.pods:
         for method, path in (("GET", ""), ("DELETE", "/first?force=true"), ("POST", "/third")):
@@ -245,7 +249,7 @@ def test_a_person_shows_and_deletes_writers(pods: PodCluster, tmp_path: Path) ->
     ]
 
 
-def test_batch_jobs_that_are_done_say_so_and_are_hidden(tmp_path: Path) -> None:
+def test_finished_batch_jobs_are_listed_only_with_the_flag_all(tmp_path: Path) -> None:
     qss = Qss(tmp_path)
     http = SyncHttp()
     with PodCluster(tmp_path / "pods") as pods:

@@ -1,4 +1,4 @@
-"""What a writer may get wrong: each by its own code, nothing staged, nothing of it in the log."""
+"""Each wrong request of a writer has its code; nothing is staged, and no row is logged."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[WriteCluster]:
 
 
 def stream_of(table: pa.Table, partition: str | None = "0") -> bytes:
-    """An Arrow stream as a careless writer would make it."""
+    """An Arrow stream with a table and the metadata of a partition."""
     metadata = None if partition is None else {"partition": partition}
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema.with_metadata(metadata)) as stream:
@@ -83,7 +83,7 @@ BINARY = pa.binary()
         (stream_of(with_headers(HEADERS_BYTES_MAX)), 413, "LIMIT_EXCEEDED", "headers have"),
     ],
 )
-async def test_a_chunk_that_is_wrong(
+async def test_a_wrong_chunk_is_refused(
     cluster: WriteCluster,
     body: bytes,
     status: int,
@@ -122,7 +122,7 @@ async def test_a_key_that_hashes_elsewhere_is_refused(tmp_path: Path) -> None:
         (b"\x01", b"1", "a key is no int64"),
     ],
 )
-async def test_what_no_query_could_answer_is_refused(
+async def test_rows_that_no_query_could_decode_are_refused(
     tmp_path: Path, key: bytes, value: bytes, what: str
 ) -> None:
     key_serde = "int64" if what.endswith("int64") else "string"
@@ -157,11 +157,11 @@ async def test_what_no_query_could_answer_is_refused(
         ("POST", "/transactions/undo", 404, "PATH_NOT_FOUND", "paths"),
     ],
 )
-async def test_a_path_that_is_wrong(
+async def test_a_wrong_path_is_refused(
     cluster: WriteCluster, method: str, path: str, status: int, code: str | None, word: str
 ) -> None:
     default = "MALFORMED_REQUEST" if status == 400 else "STORE_NOT_FOUND"
-    for held in cluster.pods.values():  # One coordinates, the other would pass it on.
+    for held in cluster.pods.values():  # The coordinator, and a pod that would pass it on.
         body = json.dumps({"queryId": "q", "runId": "r", "openId": "o"}).encode()
         answer = await held.internal.send(method, path, body, {})
         assert word in answer.problem(status, code or default)["detail"]
@@ -180,7 +180,7 @@ async def test_a_path_that_is_wrong(
         ("7.task.0", "generation=1", 409, "STALE_WRITER"),
     ],
 )
-async def test_a_chunk_id_or_parameter_that_is_wrong(
+async def test_a_wrong_chunk_id_or_parameter_is_refused(
     cluster: WriteCluster, chunk: str, parameters: str, status: int, code: str
 ) -> None:
     writer = cluster.writer()
@@ -225,7 +225,7 @@ ONE = ["1.a.0", 1, "aa"]
         ("abort", {}, "MALFORMED_REQUEST", "generation"),
     ],
 )
-async def test_a_message_that_is_wrong(
+async def test_a_wrong_message_is_refused(
     cluster: WriteCluster, what: str, body: Any, code: str, word: str
 ) -> None:
     for ordinal in cluster.pods:
@@ -235,13 +235,15 @@ async def test_a_message_that_is_wrong(
         path = writer.named(path)
         answer = await writer.api.post(path, body)
         assert word in answer.problem(400, code)["detail"]
-    assert (await writer.commit(epoch, 0, {})).json()["sequence"] == 1, "nothing was decided"
+    assert (await writer.commit(epoch, 0, {})).json()["sequence"] == 1, (
+        "no wrong message was decided"
+    )
 
 
-async def test_a_slice_for_a_partition_that_lives_elsewhere_leaves_the_others_staged(
+async def test_a_refused_slice_leaves_the_slices_of_other_partitions_staged(
     cluster: WriteCluster,
 ) -> None:
-    # Pod 0 has a standby of partition 3 too.
+    # Pod 0 also has a standby of partition 3.
     moved = [*cluster.configurations[:3], configuration(3, 1, standbys=[0], epoch=2)]
     await cluster.assign(moved)
     writer = cluster.writer(0)
@@ -262,7 +264,7 @@ async def test_a_slice_for_a_partition_that_lives_elsewhere_leaves_the_others_st
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.0", "\N{ARABIC-INDIC DIGIT ONE}", "4"])
-async def test_a_participant_is_asked_for_a_partition_that_is_none(
+async def test_a_prepare_of_an_unknown_partition_is_refused_for_that_partition(
     cluster: WriteCluster, number: str
 ) -> None:
     body = {
@@ -283,7 +285,7 @@ async def test_a_participant_is_asked_for_a_partition_that_is_none(
 async def test_a_position_has_at_most_1024_components(cluster: WriteCluster) -> None:
     writer = cluster.writer()
     epoch = await writer.epoch()
-    # The batch is a component of its own.
+    # The number of the batch is a component, too.
     most = {"topic": {str(partition): 1 for partition in range(COMPONENTS_MAX - 1)}}
     for batch in range(2):
         (await writer.commit(epoch, batch, {}, position=most)).json()
@@ -300,7 +302,7 @@ async def test_a_body_that_is_too_large_is_refused(tmp_path: Path) -> None:
         epoch = await writer.epoch()
         refused = await writer.put(epoch, 0, f"{epoch}.task.0", bytes(1001))
         assert "1000 bytes" in refused.problem(413, "LIMIT_EXCEEDED")["detail"]
-        for ordinal in cluster.pods:  # Also where it would be passed on.
+        for ordinal in cluster.pods:  # Also on the pod that would pass the request on.
             writer = cluster.writer(ordinal)
             large = await writer.commit(epoch, 0, {}, position={"t" * 1000: {}})
             large.problem(413, "LIMIT_EXCEEDED")
@@ -320,7 +322,7 @@ async def test_a_commit_has_no_more_bytes_than_its_partitions_need(tmp_path: Pat
         assert len(json.dumps(rows)) < commit_bytes_max(partitions) - 1024 * 1024
 
 
-async def test_a_body_that_comes_too_slowly_is_refused_and_lets_go_of_its_memory(
+async def test_a_body_that_comes_too_slowly_is_refused_and_frees_its_memory(
     tmp_path: Path,
 ) -> None:
     settings = Settings(body_deadline_s=0.2)
@@ -354,7 +356,7 @@ async def test_a_chunk_id_stands_for_one_content(cluster: WriteCluster) -> None:
     epoch = await writer.epoch()
     chunk = f"{epoch}.task.0"
     staged = await writer.stage(epoch, 0, chunk, {0: ROWS})
-    await writer.stage(epoch, 0, chunk, {0: ROWS, 2: ROWS})  # A repeat, with a slice that is new.
+    await writer.stage(epoch, 0, chunk, {0: ROWS, 2: ROWS})  # A repeat with one new slice.
     other = await writer.put(epoch, 0, chunk, chunk_of({0: {b"k": b"other"}}))
     assert other.json()["partitions"]["0"]["failure"]["code"] == "CHUNK_MISMATCH"
     wrong = [reference_of(chunk, 0, {b"k": b"other"})]

@@ -1,4 +1,4 @@
-"""Small batches whose commit brings the rows: one request, and no less exactly once."""
+"""A small batch whose commit carries the rows is one request, and is applied exactly once."""
 
 import zlib
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ ENVIRONMENT = {
 
 @pytest.fixture(scope="module")
 def stage3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PodCluster, list[Gate]]]:
-    """Three pods with a partition each, and a gate before each; pod 0 coordinates."""
+    """Three pods with one partition and one gate each; pod 0 coordinates."""
     directory: Path = tmp_path_factory.mktemp("carried")
     cluster = PodCluster(directory, pods=PODS, partitions=PODS, environment=ENVIRONMENT)
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def writer(cluster: PodCluster, request: pytest.FixtureRequest) -> Iterator[Proc
 # --- Batches
 
 
-def test_its_rows_are_there_in_every_partition_at_its_position(
+def test_a_carried_batch_writes_its_rows_and_its_position_in_every_partition(
     cluster: PodCluster, writer: ProcessWriter
 ) -> None:
     before = sequences(cluster)[0]
@@ -125,7 +125,7 @@ def test_a_gap_and_a_fenced_run_are_refused(writer: ProcessWriter) -> None:
         writer.write(1, writer.rows_of("a"))
 
 
-def test_what_an_older_attempt_has_staged_goes(cluster: PodCluster, writer: ProcessWriter) -> None:
+def test_chunks_of_an_older_attempt_are_dropped(cluster: PodCluster, writer: ProcessWriter) -> None:
     writer.stage(0, writer.rows_of("staged"))
     writer.open()
     writer.write(0, writer.rows_of("carried"))
@@ -171,21 +171,21 @@ def body(value: bytes = b"1", **members: Any) -> bytes:
         (body(b"no json"), MalformedRequestError, "a value is no json"),
     ],
 )
-def test_a_batch_that_is_none_is_refused_and_nothing_is_decided(
+def test_an_invalid_batch_is_refused_and_not_decided(
     cluster: PodCluster, writer: ProcessWriter, data: bytes, error: type[StoreError], says: str
 ) -> None:
     before = sequences(cluster)
     assert writer.run is not None
     path = f"writers/{writer.name}/{writer.run.opened.writer_epoch}/batches/0/commit"
     path += f"?storeId={writer.run.opened.store_id}"
-    for pod in cluster.pods[:2]:  # The coordinator, and one that passes it on.
+    for pod in cluster.pods[:2]:  # The coordinator, and a pod that passes it on.
         url = f"{pod.internal}/changelog/stores/{cluster.store}/{path}"
         with pytest.raises(error, match=says):
             writer.http.request("POST", url, body=data, headers={"Content-Type": BATCH_MEDIA})
     assert sequences(cluster) == before
 
 
-def test_a_batch_is_read_as_it_was_written() -> None:
+def test_a_batch_is_decoded_as_it_was_encoded() -> None:
     request, chunk = decode_batch(body(fingerprint="mine"))
     assert request.fingerprint == "mine"
     assert chunk == encode_slice(0, table_of({key_in(0, PODS, "bad").encode(): b"1"})).data
@@ -194,7 +194,7 @@ def test_a_batch_is_read_as_it_was_written() -> None:
 # --- Faults
 
 
-def test_killed_after_the_decision_its_rows_come_out_of_the_log(
+def test_pods_killed_after_the_decision_apply_the_rows_from_the_log(
     cluster: PodCluster, gates: list[Gate], writer: ProcessWriter
 ) -> None:
     before = sequences(cluster)[0]
@@ -214,7 +214,7 @@ def test_killed_after_the_decision_its_rows_come_out_of_the_log(
     assert writer.write(0, writer.rows_of("a")).already_applied
 
 
-def test_a_lost_answer_is_asked_for_again(
+def test_a_commit_without_an_answer_is_sent_again(
     cluster: PodCluster, gates: list[Gate], writer: ProcessWriter
 ) -> None:
     before = sequences(cluster)[0]

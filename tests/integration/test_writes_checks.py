@@ -1,4 +1,4 @@
-"""What is asked of rows and positions at the door: that nobody waits for it, and nothing later."""
+"""Pods check rows and positions on arrival: readers do not wait, and no check comes later."""
 
 import asyncio
 import threading
@@ -46,7 +46,7 @@ async def test_the_token_of_a_position_fits_into_a_header(cluster: WriteCluster)
     assert len(view.token) < TOKEN_BYTES_MAX
 
 
-async def test_a_position_whose_names_are_long_is_refused_however_short_its_token(
+async def test_a_position_with_long_names_is_refused_even_if_its_token_is_short(
     cluster: WriteCluster,
 ) -> None:
     writer = cluster.writer()
@@ -57,7 +57,7 @@ async def test_a_position_whose_names_are_long_is_refused_however_short_its_toke
 
 
 async def test_offsets_that_grow_never_stop_a_job(cluster: WriteCluster) -> None:
-    """A token of names and offsets that zlib cannot shorten, as large as one may be."""
+    """A token of the largest size, of names and offsets that zlib cannot compress."""
     writer = cluster.writer()
     epoch = await writer.epoch()
     names = [sha256(b"%d" % number).hexdigest() for number in range(COMPONENTS_MAX)]
@@ -72,10 +72,10 @@ async def test_offsets_that_grow_never_stop_a_job(cluster: WriteCluster) -> None
     assert len(view.token) < TOKEN_BYTES_MAX
 
 
-async def test_a_job_goes_on_in_a_store_whose_position_is_too_large_already(
+async def test_a_job_continues_in_a_store_whose_position_is_already_too_large(
     cluster: WriteCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that an older version has filled."""
+    """An older version may have written a position beyond the limit."""
     writer = cluster.writer()
     epoch = await writer.epoch()
     (await writer.commit(epoch, 0, {}, position={"in": {"0": 1}})).json()
@@ -102,10 +102,10 @@ async def test_a_writer_that_is_deleted_makes_room_for_another(cluster: WriteClu
     (await third.commit(epoch, 0, {}, position={})).json()
 
 
-async def test_a_decided_batch_is_applied_whatever_its_pods_would_refuse_today(
+async def test_a_decided_batch_is_applied_even_if_its_rows_would_be_refused_now(
     cluster: WriteCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that was decided before its coordinator's version had the check."""
+    """An older version of the coordinator may have decided a batch without the check."""
     monkeypatch.setattr("qss_store.writes.row_validation._check_timestamps", lambda _: None)
     rows = [
         encode_slice(partition, table_of(ROWS).append_column("timestamp", [[-5]]))
@@ -121,7 +121,7 @@ async def test_a_decided_batch_is_applied_whatever_its_pods_would_refuse_today(
     assert answer.json()["sequence"] == 1
 
 
-async def test_readers_take_their_turn_while_rows_are_checked(
+async def test_readers_run_while_rows_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = 0
@@ -150,7 +150,7 @@ async def test_readers_take_their_turn_while_rows_are_checked(
         chunk = chunk_of(dict.fromkeys(range(4), many))
         (await writer.put(epoch, 0, f"{epoch}.task.0", chunk)).json()
         assert len(seen) == 4
-        assert len(set(seen)) == 2  # Each time after two slices, together more than a turn.
+        assert len(set(seen)) == 2  # The reader ran after two slices.
         assert threads == {threading.main_thread().name}
         large = serde_of("list<int32>").encode([1] * 10_000)
         (await writer.put(epoch, 0, f"{epoch}.task.1", chunk_of({0: {b"large": large}}))).json()

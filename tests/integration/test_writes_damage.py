@@ -1,4 +1,4 @@
-"""Damage in one partition, or a full volume, keeps no other partition from being served."""
+"""Pods serve all whole partitions when one partition is damaged or the volume is full."""
 
 import asyncio
 import shutil
@@ -68,19 +68,19 @@ async def test_a_damaged_block_loses_only_its_partition(tmp_path: Path, family: 
         before = set(directory.glob("*.sst"))
         engine.column_families[family].flush()
         (made,) = set(directory.glob("*.sst")) - before
-        shutil.copytree(directory, tmp_path / "copy")  # As the power went.
+        shutil.copytree(directory, tmp_path / "copy")  # The files at a power loss.
         await cluster.stop_pod(0)
         shutil.rmtree(directory)
         (tmp_path / "copy").rename(directory)
         data = bytearray(made.read_bytes())
-        data[20] ^= 0x40  # One bit of its first block.
+        data[20] ^= 0x40  # Flips one bit of the first block.
         made.write_bytes(data)
-        cluster.open_engine = open_rocksdb()  # Its block cache is empty.
+        cluster.open_engine = open_rocksdb()  # With an empty block cache.
         await cluster.start_pod(0)
         await assert_only_one_is_lost(cluster, "partition 1 of pod words-0 is lost")
 
 
-async def test_rows_that_are_missing_for_a_decided_commit_lose_only_their_partition(
+async def test_missing_rows_of_a_decided_commit_lose_only_their_partition(
     tmp_path: Path,
 ) -> None:
     async with write_cluster(tmp_path, pods=1, partitions=PARTITIONS) as cluster:
@@ -104,7 +104,7 @@ async def test_rows_that_are_missing_for_a_decided_commit_lose_only_their_partit
         await assert_only_one_is_lost(cluster, "is lost: the rows of entry")
 
 
-# --- A volume that is full
+# --- Full volumes
 
 
 class FullWhenTold(FaultyEngine):
@@ -123,7 +123,7 @@ class FullWhenTold(FaultyEngine):
 async def test_a_full_volume_takes_no_new_partition_that_a_restart_would_miss(
     tmp_path: Path,
 ) -> None:
-    """The pod does not keep the assignment: the next start would expect its rows."""
+    """The pod does not keep the assignment, or the next start would expect its rows."""
     rocksdb, faults, full = open_rocksdb(), Faults(), True
 
     def open_engine(path: Path) -> Engine:
@@ -141,7 +141,7 @@ async def test_a_full_volume_takes_no_new_partition_that_a_restart_would_miss(
         assert not held.pod.report().lost
 
 
-async def test_a_format_that_one_partition_has_no_room_for_is_not_reported_as_on_its_way(
+async def test_a_format_change_that_a_full_volume_refuses_is_not_reported_as_a_migration(
     tmp_path: Path,
 ) -> None:
     """The other partitions have prepared their disks; the empty families are removed at once."""
@@ -167,10 +167,10 @@ async def test_a_format_that_one_partition_has_no_room_for_is_not_reported_as_on
 
 
 @pytest.mark.parametrize("rows_count", [1, 1200])
-async def test_a_restart_on_a_full_volume_serves_what_is_whole(
+async def test_a_restart_on_a_full_volume_serves_whole_partitions(
     tmp_path: Path, rows_count: int
 ) -> None:
-    """A commit of one slice has changed nothing; one of several shows nothing until it is done."""
+    """A partition with a part of the slices of a commit shows nothing until it has them all."""
     memory, faults, full = open_memory(), Faults(), False
 
     def open_engine(path: Path) -> Engine:
@@ -245,20 +245,20 @@ async def test_a_write_ahead_log_that_lost_synced_rows_is_damage(
         await cluster.pods[0].coordination.finish()
         await cluster.pods[0].pod.marks.round(cluster.definition.store_id)
         database = tmp_path / "0" / "partitions" / str(SPOILT)
-        shutil.copytree(database, tmp_path / "copy")  # As the power went.
+        shutil.copytree(database, tmp_path / "copy")  # The files at a power loss.
         await cluster.stop_pod(0)
         shutil.rmtree(database)
         (tmp_path / "copy").rename(database)
         number, size = newest_log(database)
         assert size > 0
         spoil(database / f"{number:06}.log")
-        for _ in range(2):  # The second time RocksDB has made a log of its own.
+        for _ in range(2):  # For the second start, RocksDB has made a new log.
             await cluster.start_pod(0)
             await assert_only_one_is_lost(cluster, "partition 1 of pod words-0 is lost")
             await cluster.stop_pod(0)
 
 
-async def test_a_clean_stop_leaves_nothing_to_miss(tmp_path: Path) -> None:
+async def test_after_a_clean_stop_no_partition_is_lost(tmp_path: Path) -> None:
     async with write_cluster(
         tmp_path, pods=1, partitions=PARTITIONS, open_engine=open_rocksdb()
     ) as cluster:
@@ -269,7 +269,7 @@ async def test_a_clean_stop_leaves_nothing_to_miss(tmp_path: Path) -> None:
             assert sorted(held.pod.registry.replicas) == [0, 1, 2]
 
 
-async def test_older_files_of_one_partition_are_damage_and_the_newer_ones_are_taken_back(
+async def test_older_files_of_one_partition_are_damage_and_its_newer_files_are_accepted(
     tmp_path: Path,
 ) -> None:
     async with write_cluster(
@@ -296,8 +296,10 @@ async def test_older_files_of_one_partition_are_damage_and_the_newer_ones_are_ta
         assert writer
 
 
-def test_a_hole_in_a_write_ahead_log_is_damage_and_salvage_opens_up_to_it(tmp_path: Path) -> None:
-    """Pages reach a disk in any order: a power loss may leave zeros where no sync has been."""
+def test_a_hole_in_a_write_ahead_log_is_damage_and_salvage_keeps_the_entries_before_it(
+    tmp_path: Path,
+) -> None:
+    """Pages reach a disk in any order: after a power loss, unsynced pages may be zeros."""
     budget = MemoryBudget.of(cache_bytes=1024 * 1024, write_buffer_bytes=8 * 1024 * 1024)
     path = tmp_path / "db"
     engine = RocksDbEngine(path, budget)

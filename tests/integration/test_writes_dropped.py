@@ -27,7 +27,7 @@ async def put(
     return ChunkReference(id=chunk, records=len(starts), checksum=one.checksum)
 
 
-@pytest.mark.parametrize("partition", [0, 1])  # Of the coordinator's pod, and of another one.
+@pytest.mark.parametrize("partition", [0, 1])  # On the coordinator's pod, and on the other pod.
 async def test_a_commit_and_its_repeat_say_how_many_rows_were_dropped(
     tmp_path: Path, partition: int
 ) -> None:

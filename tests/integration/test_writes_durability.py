@@ -1,4 +1,4 @@
-"""What is acknowledged is durable, and what a commit still reads is not cut."""
+"""Acknowledged entries are durable, and entries that a commit still reads are not cut."""
 
 import asyncio
 import threading
@@ -69,12 +69,12 @@ def stage_of(opened: WriterOpened, chunk: int) -> Stage:
 
 
 async def turns_until(condition: Callable[[], bool]) -> None:
-    """Looks after each turn of the event loop: the moment may be over in the next one."""
+    """Checks after each turn of the event loop: the condition may hold for one turn only."""
     for _ in range(1_000_000):
         if condition():
             return
         await asyncio.sleep(0)
-    raise AssertionError("it never came")
+    raise AssertionError("the condition never held")
 
 
 # --- The log is cut
@@ -91,7 +91,7 @@ async def test_a_round_of_maintenance_cuts_no_rows_that_a_commit_still_reads(
         writer = cluster.writer()
         epoch = await writer.epoch()
         chunks: dict[int, list[object]] = {0: []}
-        for number in range(4):  # Each is larger than what is kept in memory for its commit.
+        for number in range(4):  # Each chunk is too large to stay in memory for its commit.
             some = {b"%d-%s" % (number, key): value for key, value in rows.items()}
             staged = await writer.stage(epoch, 0, f"{epoch}.t.{number}", {0: some})
             chunks[0] += staged[0]
@@ -101,17 +101,17 @@ async def test_a_round_of_maintenance_cuts_no_rows_that_a_commit_still_reads(
         assert replica.view is not None
         assert replica.view.sequence == 0, "the commit's rows are still being written"
         participant = replica.machine.participant
-        assert (participant.sequence, len(participant.staged)) == (0, 4), "the state moves behind"
+        assert (participant.sequence, len(participant.staged)) == (0, 4), "the rows come first"
         await cluster.pods[0].maintenance.round()
         (await commit).json()
         assert len(cluster.rows(0)) == 4 * len(rows)
-        await wait_until_async(lambda: replica.log.start > 0)  # The cut was owed.
+        await wait_until_async(lambda: replica.log.start > 0)  # The log is cut after the commit.
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
         assert len(cluster.rows(0)) == 4 * len(rows)
 
 
-async def test_a_log_of_many_small_entries_is_cut_as_far_as_retention_says(tmp_path: Path) -> None:
+async def test_a_log_of_many_small_entries_is_cut_to_its_retention(tmp_path: Path) -> None:
     clock = SetClock()
     services = Services(0, tmp_path, open_memory(), FaultyNetwork(Random(0), 0.0), clock=clock)
     await services.pod.start()
@@ -164,7 +164,7 @@ async def test_an_entry_that_no_sync_covered_is_not_acknowledged_by_a_new_epoch(
         second = asyncio.ensure_future(
             services.batches.stage(stage_of(opened, 2), [slice_of(b"k2")])
         )
-        await asyncio.sleep(0)  # It is logged while the sync of the first one goes on.
+        await asyncio.sleep(0)  # It is logged during the sync of the first entry.
         assert services.pod.registry.local(0).log.end == 3
         newer = tuple(msgspec.structs.replace(one, epoch=Epoch(2)) for one in ASSIGNMENT.partitions)
         await services.pod.assign(msgspec.structs.replace(ASSIGNMENT, partitions=newer))
@@ -186,7 +186,7 @@ async def test_a_new_epoch_begins_with_a_barrier_also_after_a_crash_before_it(
         await cluster.stop_pod(0)
         kept = tmp_path / "0" / "assignment.json"
         newer = kept.read_bytes().replace(b'"epoch":1', b'"epoch":2')
-        kept.write_bytes(newer)  # As a crash leaves it between the assignment and the Barrier.
+        kept.write_bytes(newer)  # As after a crash between the assignment and the Barrier.
         await cluster.start_pod(0)
         replica = cluster.replica(0)
         assert replica.log.configuration.epoch == 2
@@ -232,7 +232,7 @@ async def test_a_commit_that_is_sent_again_while_it_is_logged_is_logged_once(
         first = asyncio.ensure_future(
             services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
         )
-        engine.let_one_end()  # The decision's.
+        engine.let_one_end()  # The sync of the decision.
         await wait_until_async(lambda: services.pod.registry.local(0).log.end == before + 2)
         coordinator = services.pod.registry.local(0).machine.coordinator
         assert coordinator is not None
@@ -250,7 +250,7 @@ async def test_a_commit_that_is_sent_again_while_it_is_logged_is_logged_once(
         assert (await first).sequence == 1
 
 
-async def test_another_batch_at_the_sequence_of_a_logged_commit_is_not_taken_for_its_copy(
+async def test_another_batch_at_the_sequence_of_a_logged_commit_is_refused(
     tmp_path: Path,
 ) -> None:
     async with slow_pod(tmp_path) as (services, engine):
@@ -262,7 +262,7 @@ async def test_another_batch_at_the_sequence_of_a_logged_commit_is_not_taken_for
         first = asyncio.ensure_future(
             services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
         )
-        engine.let_one_end()  # The decision's.
+        engine.let_one_end()  # The sync of the decision.
         await wait_until_async(lambda: services.pod.registry.local(0).log.end == before + 2)
         coordinator = services.pod.registry.local(0).machine.coordinator
         assert coordinator is not None
@@ -281,7 +281,7 @@ async def test_another_batch_at_the_sequence_of_a_logged_commit_is_not_taken_for
         assert (await first).sequence == 1
 
 
-async def test_a_decision_that_is_logged_is_waited_for_and_not_logged_again(
+async def test_a_repeated_commit_waits_for_the_logged_decision(
     tmp_path: Path,
 ) -> None:
     async with slow_pod(tmp_path) as (services, engine):
@@ -295,7 +295,7 @@ async def test_a_decision_that_is_logged_is_waited_for_and_not_logged_again(
         )
         await wait_until_async(lambda: services.pod.registry.local(0).log.end == before + 1)
         for task in services.coordination.tasks:
-            task.cancel()  # As where the request gives up waiting for the disk.
+            task.cancel()  # As if the request gave up its wait for the disk.
         await asyncio.wait([first])
         second = asyncio.ensure_future(
             services.coordination.commit("w", opened.writer_epoch, 0, commit, rows)
@@ -308,7 +308,7 @@ async def test_a_decision_that_is_logged_is_waited_for_and_not_logged_again(
 
 
 @pytest.mark.parametrize("step_s", [-2.0, 3600.0])
-async def test_a_batch_is_never_dated_before_the_one_that_it_follows(
+async def test_a_batch_is_never_dated_before_the_previous_batch(
     tmp_path: Path, step_s: float
 ) -> None:
     clock = SetClock()
@@ -330,7 +330,7 @@ async def test_a_batch_is_never_dated_before_the_one_that_it_follows(
 # --- Maintenance
 
 
-async def test_a_partition_whose_coordinator_is_away_keeps_no_other_from_being_cut(
+async def test_other_logs_are_cut_while_the_coordinator_of_a_partition_is_away(
     tmp_path: Path,
 ) -> None:
     clock = SetClock()
@@ -341,7 +341,7 @@ async def test_a_partition_whose_coordinator_is_away_keeps_no_other_from_being_c
         rows: dict[int, dict[bytes, bytes | None]] = {1: {b"k": b"v"}, 3: {b"k": b"v"}}
         chunks = await cluster.writer(1).stage(epoch, 0, f"{epoch}.t.0", rows)
         (await writer.commit(epoch, 0, chunks)).json()
-        # Its coordinator is asked for the first partition, and does not answer.
+        # The sweep of partition 1 asks the coordinator, and gets no answer.
         await cluster.writer(1).stage(epoch, 1, f"{epoch}.t.1", {1: {b"k": b"v"}})
         await cluster.stop_pod(0)
         clock.now_s += 10_000
@@ -375,7 +375,7 @@ async def test_a_log_is_cut_on_a_full_volume_too(tmp_path: Path) -> None:
 
 
 class FullForRows(FaultyEngine):
-    """A volume without room for anything but what makes room."""
+    """A full volume that takes only writes that make room."""
 
     is_full = False
 
@@ -385,7 +385,7 @@ class FullForRows(FaultyEngine):
         super().write(batch, makes_room=makes_room)
 
 
-async def test_databases_are_opened_beside_the_event_loop(tmp_path: Path) -> None:
+async def test_databases_are_not_opened_on_the_event_loop(tmp_path: Path) -> None:
     memory, threads = open_memory(), set()
 
     def open_engine(path: Path) -> Engine:

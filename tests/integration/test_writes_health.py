@@ -1,4 +1,4 @@
-"""What a pod says of itself is true, and tells nobody a key or a value."""
+"""The probes, metrics and logs of a pod are true, and contain no key and no value."""
 
 import logging
 import os
@@ -42,7 +42,7 @@ def get(cluster: PodCluster, path: str) -> tuple[int, str]:
 
 
 def metrics(cluster: PodCluster) -> dict[str, float]:
-    """Values by name; the partition, where there is one, is part of the name."""
+    """The values by name, followed by the partition if there is one."""
     _, text = get(cluster, "/metrics")
     return {
         sample.name + sample.labels.get("partition", ""): sample.value
@@ -58,7 +58,7 @@ def test_a_pod_without_an_assignment_is_alive_and_not_ready(cluster: PodCluster)
     assert get(cluster, "/readyz") == (200, "ok\n")
 
 
-def test_the_metrics_count_what_was_staged_and_committed(cluster: PodCluster) -> None:
+def test_the_metrics_count_staged_and_committed_rows(cluster: PodCluster) -> None:
     cluster.assign(cluster.pods[0])
     before = metrics(cluster)
     writer = ProcessWriter(cluster, "counted")
@@ -77,12 +77,12 @@ def test_the_metrics_count_what_was_staged_and_committed(cluster: PodCluster) ->
     assert after["qss_commits_total"] == before["qss_commits_total"] + PARTITIONS
     assert after["qss_committed_records_total"] == before["qss_committed_records_total"] + 2
     assert after["qss_commit_latency_maximum_seconds"] > 0
-    # That the batch is complete stands in the coordinator's log behind the answer.
+    # The coordinator logs the completion of the batch after its answer.
     wait_until(lambda: offsets(cluster) is not None)
 
 
 def offsets(cluster: PodCluster) -> list[Offset] | None:
-    """How far each partition has applied its log, where all is applied and the metrics say so."""
+    """The ends of all logs, if all entries are applied and the metrics agree; else None."""
     told = metrics(cluster)
     report = cluster.pods[0].report()
     assert report is not None
@@ -103,7 +103,7 @@ def test_a_stall_of_the_event_loop_is_measured(cluster: PodCluster) -> None:
     stopped_s = time.monotonic()
     wait_until(lambda: time.monotonic() > stopped_s + STALL_S)
     os.kill(process.pid, signal.SIGCONT)
-    told_s = STALL_S - REST_TICK_S - 0.02  # One that ends a rest is told so much too short.
+    told_s = STALL_S - REST_TICK_S - 0.02  # A stall that begins in a sleep is reported shorter.
     wait_until(lambda: metrics(cluster)["qss_loop_stall_maximum_seconds"] > told_s)
     assert get(cluster, "/livez") == (200, "ok\n")
 
@@ -115,7 +115,7 @@ def test_no_key_and_no_value_is_logged_or_counted(cluster: PodCluster) -> None:
     marked = writer.rows_of("marker-value")
     secret = {p: {b"marker-%d" % p: b'"marker-value"', **rows} for p, rows in marked.items()}
     for rows in (secret, {0: {b"marker-null": None}, 1: {b"marker-null": None}}):
-        with pytest.raises(StoreError):  # A key hashes elsewhere.
+        with pytest.raises(StoreError):  # One key belongs to another partition.
             writer.stage(0, rows, IMPATIENT)
     ask_badly(cluster, run)
     writer.commit(0, writer.stage(0, marked))
@@ -132,7 +132,7 @@ def test_no_key_and_no_value_is_logged_or_counted(cluster: PodCluster) -> None:
 
 
 def ask_badly(cluster: PodCluster, run: Run) -> None:
-    """Requests that are refused, with what they carry in all their parts."""
+    """Sends requests that are refused, with a marker in each part."""
     pod = cluster.pods[0]
     path = f"{pod.internal}/changelog/stores/words/writers/marker/1/batches/0"
     for method, url, body in [

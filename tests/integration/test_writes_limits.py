@@ -1,4 +1,4 @@
-"""What a pod holds for writers has limits, and each refusal names its own."""
+"""Pods bound the bytes that they hold for writers, and each refusal names its limit."""
 
 import asyncio
 from pathlib import Path
@@ -29,7 +29,7 @@ async def test_staged_rows_are_bounded_and_a_commit_makes_room(tmp_path: Path) -
 
 
 async def hold_a_request(cluster: WriteCluster, epoch: int, size: int) -> asyncio.StreamWriter:
-    """A stage request whose body does not come."""
+    """Sends a stage request without its body."""
     path = f"/changelog/stores/words/writers/job/{epoch}/batches/0/chunks/{epoch}.slow.0"
     path += "?storeId=store-1&generation=1"
     _, sending = await asyncio.open_connection("127.0.0.1", cluster.ports[0])
@@ -41,7 +41,7 @@ async def hold_a_request(cluster: WriteCluster, epoch: int, size: int) -> asynci
     return sending
 
 
-async def test_memory_for_chunks_on_their_way_is_bounded(tmp_path: Path) -> None:
+async def test_memory_for_chunks_in_transfer_is_bounded(tmp_path: Path) -> None:
     limits = StoreSettings(uncommitted_bytes_max=len(CHUNK))
     async with write_cluster(tmp_path, pods=1, limits=limits) as cluster:
         writer = cluster.writer()
@@ -52,13 +52,13 @@ async def test_memory_for_chunks_on_their_way_is_bounded(tmp_path: Path) -> None
         assert "uncommittedMaxBytes" in problem["detail"]
         assert problem["details"]["limit"] == "uncommittedMaxBytes"
         assert answer.headers["Retry-After"] == "1"
-        sending.close()  # The client went away: what was held for it is free again.
+        sending.close()  # The client goes away, and its bytes are free again.
         metrics = cluster.pods[0].pod.metrics
         await wait_until_async(lambda: b"qss_uncommitted_bytes 0.0" in metrics.render(lambda: None))
         await writer.stage(epoch, 0, f"{epoch}.a.0", ROWS)
 
 
-async def test_one_chunk_alone_is_taken_whatever_the_bound_and_minus_one_is_none(
+async def test_a_single_chunk_may_exceed_the_bound_and_minus_one_means_no_bound(
     tmp_path: Path,
 ) -> None:
     for bound in (1, -1):

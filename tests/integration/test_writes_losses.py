@@ -1,4 +1,4 @@
-"""Partitions that lost batches go on without them where a person has said so."""
+"""Partitions that lost batches continue without them after a person accepts the loss."""
 
 import asyncio
 import shutil
@@ -24,12 +24,12 @@ from qss_testing.pods.write_cluster import Chunks, decide, write_cluster
 from qss_testing.waiting import wait_until_async
 
 
-async def test_a_participant_goes_on_where_its_loss_is_accepted(tmp_path: Path) -> None:
+async def test_a_participant_continues_after_its_loss_is_accepted(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         await rolled_back(cluster, tmp_path, 1)
         (await accept(cluster, 1)).json()
         assert losses(cluster, 1) == [(2, 2, 1)]
-        assert values(cluster) == [b"2", b"1", b"2"], "the rows are those that are left"
+        assert values(cluster) == [b"2", b"1", b"2"], "the remaining rows are served"
         position = cluster.replica(1).machine.participant.position
         assert position == cluster.replica(0).machine.participant.position
         (await write(cluster, 2, b"3", "run-3")).json()
@@ -41,7 +41,7 @@ async def test_a_participant_goes_on_where_its_loss_is_accepted(tmp_path: Path) 
         assert losses(cluster, 1) == []
 
 
-async def test_what_a_partition_knows_of_batches_is_not_told_in_the_middle_of_one(
+async def test_a_partition_reports_no_batches_while_it_applies_a_batch(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path, pods=1) as cluster:
@@ -60,7 +60,7 @@ async def test_what_a_partition_knows_of_batches_is_not_told_in_the_middle_of_on
         assert (held.sequence, held.decided) == (2, 2)
 
 
-async def test_partition_0_goes_on_behind_the_others_where_its_loss_is_accepted(
+async def test_partition_0_continues_behind_the_others_after_its_loss_is_accepted(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
@@ -68,7 +68,7 @@ async def test_partition_0_goes_on_behind_the_others_where_its_loss_is_accepted(
         (await accept(cluster, 0)).json()
         assert losses(cluster, 0) == [(2, 2, 1)]
         assert values(cluster) == [b"1", b"2", b"2"]
-        # The batch that the others hold is known as applied, whatever its inputs were.
+        # The batch that the other partitions hold counts as applied, whatever its fingerprint.
         writer = cluster.writer()
         replay = await writer.commit(await writer.epoch("run-3"), 1, {}, "whatever")
         assert replay.json()["alreadyApplied"]
@@ -139,7 +139,7 @@ async def test_a_decided_batch_is_completed_without_the_chunks_that_were_lost(
 
 
 @pytest.mark.parametrize("what", ["directory", "manifest", "changelog"])
-async def test_a_partition_that_is_lost_begins_with_what_is_left_of_it(
+async def test_a_lost_partition_begins_empty_after_its_loss_is_accepted(
     tmp_path: Path, what: str
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
@@ -150,7 +150,7 @@ async def test_a_partition_that_is_lost_begins_with_what_is_left_of_it(
         database = tmp_path / "1" / "partitions" / "1"
         if what == "directory":
             shutil.rmtree(database)
-        elif what == "changelog":  # It opens, and cannot be read.
+        elif what == "changelog":  # The database opens, and its changelog cannot be read.
             flip_in_a_block(database, what)
         else:
             (manifest,) = database.glob("MANIFEST-*")
@@ -186,7 +186,7 @@ def flip_in_a_block(database: Path, family: str) -> None:
         table.write_bytes(data)
 
 
-async def test_a_loss_of_which_nobody_knows_how_much_it_was_is_told(tmp_path: Path) -> None:
+async def test_a_loss_of_unknown_size_is_reported(tmp_path: Path) -> None:
     async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:
         epoch = await cluster.writer().epoch()
         (await cluster.writer().commit(epoch, 0, {})).json()
@@ -199,7 +199,7 @@ async def test_a_loss_of_which_nobody_knows_how_much_it_was_is_told(tmp_path: Pa
         assert report.accepted_in == 1
 
 
-async def test_an_acceptance_that_fails_tells_nobody_that_a_batch_was_completed(
+async def test_a_failed_acceptance_reports_no_batch_as_completed(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
@@ -230,7 +230,7 @@ async def test_an_acceptance_that_fails_tells_nobody_that_a_batch_was_completed(
 
 
 async def test_a_rebuild_after_the_loss_of_partition_0_is_written(tmp_path: Path) -> None:
-    """Its batch has the number of one that was applied, of a query that nobody knows any more."""
+    """The rebuild has the number of an applied batch, whose query partition 0 has lost."""
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
         await cluster.pods[0].coordination.finish()
@@ -248,7 +248,7 @@ async def test_a_rebuild_after_the_loss_of_partition_0_is_written(tmp_path: Path
         assert losses(cluster, 0) == []
 
 
-async def test_a_database_that_has_no_room_to_be_opened_keeps_no_other_from_being_served(
+async def test_other_partitions_are_served_while_a_database_has_no_room_to_open(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path, pods=1) as cluster:
@@ -275,7 +275,9 @@ async def test_a_database_that_has_no_room_to_be_opened_keeps_no_other_from_bein
         assert held.pod.report().lost == ()
 
 
-async def test_all_partitions_of_a_lost_volume_go_on_one_after_the_other(tmp_path: Path) -> None:
+async def test_the_losses_of_a_volume_are_accepted_one_partition_after_the_other(
+    tmp_path: Path,
+) -> None:
     async with cluster_of(tmp_path, pods=2) as cluster:
         (await write(cluster, 0, b"1")).json()
         (await write(cluster, 1, b"2", "run-2")).json()
@@ -292,7 +294,7 @@ async def test_all_partitions_of_a_lost_volume_go_on_one_after_the_other(tmp_pat
         assert values(cluster) == [b"3"] * 3
 
 
-async def test_a_loss_is_accepted_in_its_epoch_alone_and_only_where_there_is_one(
+async def test_an_acceptance_needs_the_current_epoch_and_a_loss(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path) as cluster:

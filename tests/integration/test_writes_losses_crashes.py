@@ -1,4 +1,4 @@
-"""An acceptance that ends anywhere leaves the partition lost; nothing that is there is given up."""
+"""An interrupted acceptance leaves the partition lost, and drops no batch that still exists."""
 
 import asyncio
 import shutil
@@ -33,7 +33,7 @@ STEPS_MAX = 50
 
 @dataclass(slots=True)
 class Disk:
-    """Takes so many writes and syncs, and no more."""
+    """A disk that fails after `left` writes and syncs."""
 
     left: int = 10**9
 
@@ -44,7 +44,7 @@ class Disk:
 
 
 class OnDisk(FaultyEngine):
-    """An engine on such a disk."""
+    """An engine on a `Disk`."""
 
     def __init__(self, inner: Engine, disk: Disk, faults: Faults) -> None:
         super().__init__(inner, faults)
@@ -60,13 +60,13 @@ class OnDisk(FaultyEngine):
 
 
 def cut_the_log(database: Path, size: int) -> None:
-    """Takes the end away from the newest write-ahead log."""
+    """Cuts bytes from the end of the newest write-ahead log."""
     log = max(database.glob("*.log"), key=lambda one: int(one.stem))
     log.write_bytes(log.read_bytes()[:-size])
 
 
 async def killed_pod(cluster: WriteCluster, directory: Path, pod: int) -> None:
-    """Ends a pod as kill -9 does: its volume is as it was before the stop."""
+    """Stops a pod and restores its volume as it was before the stop, as after kill -9."""
     held = cluster.pods[pod].pod
     await held.marks.round(cluster.definition.store_id)
     shutil.copytree(directory / str(pod), directory / "killed")
@@ -76,23 +76,23 @@ async def killed_pod(cluster: WriteCluster, directory: Path, pod: int) -> None:
 
 
 async def put_back(cluster: WriteCluster, directory: Path, pod: int, backup: str) -> None:
-    """Stops a pod and puts an older volume in the place of its own."""
+    """Stops a pod and replaces its volume by the backup."""
     await cluster.stop_pod(pod)
     shutil.rmtree(directory / str(pod))
     (directory / backup).rename(directory / str(pod))
 
 
 async def back_up(cluster: WriteCluster, directory: Path, pod: int) -> None:
-    """Keeps a pod's volume as it is now."""
+    """Copies the volume of a pod as it is now."""
     await cluster.stop_pod(pod)
     shutil.copytree(directory / str(pod), directory / "backup")
     await cluster.start_pod(pod)
 
 
-# --- An acceptance ends in the middle
+# --- Interrupted acceptances
 
 
-async def test_an_acceptance_whose_mark_the_volume_refuses_is_asked_for_again(
+async def test_an_acceptance_whose_mark_cannot_be_written_can_be_repeated(
     tmp_path: Path,
 ) -> None:
     async with write_cluster(
@@ -105,7 +105,7 @@ async def test_an_acceptance_whose_mark_the_volume_refuses_is_asked_for_again(
         await cluster.start_pod(0)
         marks = tmp_path / "0" / "synced.json"
         marks.unlink()
-        marks.mkdir()  # No file can take its place.
+        marks.mkdir()  # The file cannot be written.
         for _ in range(2):
             assert (await accept(cluster, 1)).status == 503
         marks.rmdir()
@@ -118,7 +118,7 @@ async def test_an_acceptance_whose_mark_the_volume_refuses_is_asked_for_again(
 
 
 @pytest.mark.parametrize("what", ["directory", "log"])
-async def test_an_acceptance_that_ends_anywhere_leaves_the_partition_lost(
+async def test_an_interrupted_acceptance_leaves_the_partition_lost(
     tmp_path: Path, what: str
 ) -> None:
     disk, faults = Disk(), Faults()
@@ -150,7 +150,7 @@ async def test_an_acceptance_that_ends_anywhere_leaves_the_partition_lost(
             disk.left = 10**9
             if answer.status == 200:
                 break
-            await cluster.assign(cluster.configurations)  # It opens what it holds, again.
+            await cluster.assign(cluster.configurations)  # The pod opens its replicas again.
             with pytest.raises(CorruptionError):
                 held.pod.registry.local(0)
             await cluster.stop_pod(0)
@@ -189,7 +189,7 @@ async def test_a_partition_that_is_being_opened_is_not_lost(tmp_path: Path) -> N
         go_on.set()
         await starting
         answer = await refusing
-        if answer.status != 200:  # It may also have come when the partition was there.
+        if answer.status != 200:  # The request may come after the partition was opened.
             answer.problem(503, "NOT_READY")
         assert losses(cluster, 1) == []
         assert b'"1":' in (tmp_path / "1" / "synced.json").read_bytes()
@@ -199,7 +199,7 @@ async def test_a_partition_that_is_being_opened_is_not_lost(tmp_path: Path) -> N
 
 
 async def decided_with_its_rows(cluster: WriteCluster, batch: int, rows: Rows) -> None:
-    """A batch that is decided and driven, whose rows lie in the decision alone."""
+    """Decides a batch whose rows are only in the decision."""
     epoch = WriterEpoch(await cluster.writer().epoch(f"run-{batch}"))
     slices = tuple(encode_slice(number, table_of(rows)) for number in range(PARTITIONS))
     coordination = cluster.pods[0].coordination
@@ -244,7 +244,7 @@ async def test_a_participant_takes_the_batch_in_flight_after_its_loss_is_accepte
 
 
 async def staged_and_decided(cluster: WriteCluster, away: int) -> None:
-    """Batch 1 with a chunk in each partition; one pod is away when it is decided."""
+    """Decides batch 1, with a chunk in each partition, while one pod is stopped."""
     epoch = await cluster.writer().epoch("run-2")
     chunks: Chunks = {}
     for number in range(PARTITIONS):
@@ -254,7 +254,7 @@ async def staged_and_decided(cluster: WriteCluster, away: int) -> None:
     await decide(cluster, cluster.writer(), 1, chunks)
 
 
-async def test_a_decision_that_partition_0_still_has_is_seen_through_after_its_loss(
+async def test_a_decision_that_partition_0_still_has_is_completed_after_its_loss(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
@@ -276,7 +276,7 @@ async def test_a_decision_that_partition_0_still_has_is_seen_through_after_its_l
         assert values(cluster) == [b"3"] * 3
 
 
-async def test_a_decision_whose_rows_are_damaged_is_told_and_can_be_given_up(
+async def test_a_decision_with_damaged_rows_is_reported_and_its_loss_can_be_accepted(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
@@ -304,7 +304,7 @@ async def test_a_decision_whose_rows_are_damaged_is_told_and_can_be_given_up(
 
 
 def spoil_payload(engine: Engine, offset: int) -> None:
-    """Takes away what lies under the decision."""
+    """Deletes the rows of the decision."""
     keys = [key for key, _ in engine.scan(PAYLOAD) if int.from_bytes(key[:8], "big") == offset]
     batch = engine.batch()
     for key in keys:
@@ -312,7 +312,7 @@ def spoil_payload(engine: Engine, offset: int) -> None:
     engine.write(batch)
 
 
-async def test_a_drive_that_outlives_an_acceptance_goes_on_with_the_next_batch(
+async def test_a_drive_that_outlives_an_acceptance_continues_with_the_next_batch(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
@@ -321,12 +321,12 @@ async def test_a_drive_that_outlives_an_acceptance_goes_on_with_the_next_batch(
         await coordination.finish()
         replica, coordinator = active_coordinator(cluster.pods[0].pod)
         last = cluster.replica(2)
-        async with last.format_change.redefining(last.definition):  # It applies the batch later.
+        async with last.format_change.redefining(last.definition):  # The batch waits.
             await decided_with_its_rows(cluster, 1, {b"k": b"2"})
             coordination.go_on()
             await wait_until_async(lambda: last.pending.commits)
             (driven,) = coordination.driver.tasks
-            # As an acceptance does that has heard of it.
+            # As after an acceptance that completed the batch.
             coordinator.completed = coordinator.decided
             await decided_with_its_rows(cluster, 2, {b"k": b"3"})
             coordination.go_on()
@@ -336,10 +336,10 @@ async def test_a_drive_that_outlives_an_acceptance_goes_on_with_the_next_batch(
         assert replica.log.end < 30
 
 
-# --- What a partition takes over
+# --- Positions
 
 
-async def test_inputs_are_taken_over_with_the_position(tmp_path: Path) -> None:
+async def test_the_inputs_of_writers_are_taken_over_with_the_position(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1", position={"ta": {"0": 100}})).json()
         other = cluster.writer(name="other")

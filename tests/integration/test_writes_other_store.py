@@ -1,4 +1,4 @@
-"""A run of a store that was deleted writes nothing into the one made again under its name."""
+"""A run of a deleted store writes nothing into a new store with the same name."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -40,7 +40,7 @@ async def test_a_request_of_the_old_stores_run_is_refused(
     new_id = StoreId("store-2")
     async with write_cluster(tmp_path / "new", partitions=2, store_id=new_id) as new:
         _, epoch = await begun(new, "new")
-        assert epoch == old_epoch, "writer epochs begin alike"
+        assert epoch == old_epoch, "both stores gave the same writer epoch"
         ends = [new.replica(partition).log.end for partition in (0, 1)]
         ghost = Writer(new.pods[asked].internal, "job", old_id)
         problem = (await request_of(ghost, old_epoch)).problem(409, "WRONG_STORE")
@@ -51,7 +51,9 @@ async def test_a_request_of_the_old_stores_run_is_refused(
         assert (await new.writer().commit(epoch, 1, {})).status == 200
 
 
-async def test_a_writer_that_names_no_store_id_is_told_where_to_find_it(tmp_path: Path) -> None:
+async def test_a_request_without_a_store_id_is_refused_and_says_where_to_find_it(
+    tmp_path: Path,
+) -> None:
     async with write_cluster(tmp_path, partitions=1, pods=1) as cluster:
         path = cluster.writer().path
         body = {"queryId": "q", "runId": "r", "openId": "o"}

@@ -1,4 +1,4 @@
-"""A volume that went back to an older state is told, and its rows are not served as the data."""
+"""A volume that went back to an older state is reported, and its rows are not served."""
 
 import shutil
 from pathlib import Path
@@ -20,11 +20,11 @@ from qss_testing.faults.rolled_back import (
 from qss_testing.pods.stores import raised_to
 from qss_testing.waiting import wait_until_async
 
-# --- It is told
+# --- Reports
 
 
 @pytest.mark.parametrize("pod", [0, 1])
-async def test_a_volume_that_went_back_is_told_when_its_pod_starts(
+async def test_a_volume_that_went_back_is_reported_when_its_pod_starts(
     tmp_path: Path, pod: int
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
@@ -42,7 +42,7 @@ async def test_a_volume_that_went_back_is_told_when_its_pod_starts(
 
 @pytest.mark.parametrize("pod", [0, 1])
 async def test_no_batch_is_decided_on_a_volume_that_went_back(tmp_path: Path, pod: int) -> None:
-    """Also where nobody has compared: prepare does."""
+    """Prepare refuses the batch, also before a comparison of the pods."""
     async with cluster_of(tmp_path) as cluster:
         await rolled_back(cluster, tmp_path, pod)
         for held in cluster.pods.values():
@@ -59,8 +59,10 @@ async def test_no_batch_is_decided_on_a_volume_that_went_back(tmp_path: Path, po
         (await writer.commit(epoch, 0, {})).problem(503, "ROLLED_BACK")
 
 
-async def test_one_partition_of_a_pod_that_went_back_is_told_by_the_others(tmp_path: Path) -> None:
-    """The marks of what was synced went back too, so that only sequences tell."""
+async def test_one_partition_that_went_back_is_found_by_comparison_with_the_others(
+    tmp_path: Path,
+) -> None:
+    """The marks of synced entries are gone too, so that only the sequences show the loss."""
     async with cluster_of(tmp_path, pods=1) as cluster:
         (await write(cluster, 0, b"1")).json()
         await cluster.stop_pod(0)
@@ -78,8 +80,8 @@ async def test_one_partition_of_a_pod_that_went_back_is_told_by_the_others(tmp_p
         assert cluster.rows(0) == cluster.rows(1) == {b"k": b"2"}
 
 
-async def test_newer_files_come_back_after_the_older_ones_took_an_epoch(tmp_path: Path) -> None:
-    """A new epoch logs a Barrier in the older files, where the newer ones have another entry."""
+async def test_newer_files_are_accepted_after_the_older_files_took_an_epoch(tmp_path: Path) -> None:
+    """A new epoch logs a Barrier in the older files; the newer files have another entry there."""
     async with cluster_of(tmp_path, pods=1) as cluster:
         (await write(cluster, 0, b"1")).json()
         await cluster.stop_pod(0)
@@ -91,7 +93,7 @@ async def test_newer_files_come_back_after_the_older_ones_took_an_epoch(tmp_path
         partition = tmp_path / "0" / "partitions" / "2"
         partition.rename(tmp_path / "newer")
         (tmp_path / "older" / "partitions" / "2").rename(partition)
-        # The marks of what was synced are those of the older files.
+        # The marks of synced entries come from the older files.
         shutil.copy(tmp_path / "older" / "synced.json", tmp_path / "0")
         held = await cluster.start_pod(0)
         replica = held.pod.registry.replicas[PartitionId(2)]
@@ -106,7 +108,7 @@ async def test_newer_files_come_back_after_the_older_ones_took_an_epoch(tmp_path
         assert values(cluster) == [b"2"] * 3
 
 
-async def test_a_pod_that_starts_alone_serves_what_it_has(tmp_path: Path) -> None:
+async def test_a_pod_that_starts_alone_serves_its_partitions(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         (await write(cluster, 0, b"1")).json()
         for pod in range(3):
@@ -129,7 +131,7 @@ async def test_a_stopped_pod_is_not_behind_when_it_starts_again(tmp_path: Path) 
             assert values(cluster) == [b"%d" % batch] * 3
 
 
-# --- A store that is made
+# --- New stores
 
 
 async def test_a_store_takes_no_writer_before_every_partition_is_made(tmp_path: Path) -> None:
@@ -141,8 +143,10 @@ async def test_a_store_takes_no_writer_before_every_partition_is_made(tmp_path: 
         (await cluster.writer().open()).json()
 
 
-async def test_a_pod_that_went_back_by_one_batch_serves_nothing_of_it(tmp_path: Path) -> None:
-    """Partition 0 went back with partition 2: nobody drives the batch that 2 lacks."""
+async def test_a_pod_that_went_back_by_one_batch_serves_none_of_its_partitions(
+    tmp_path: Path,
+) -> None:
+    """Partition 0 went back too, so that no coordinator drives the batch that partition 2 lacks."""
     async with cluster_of(tmp_path, pods=2) as cluster:
         await rolled_back(cluster, tmp_path, 0)
         pod = cluster.pods[0].pod

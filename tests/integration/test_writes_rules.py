@@ -1,4 +1,4 @@
-"""Who may write what: runs, checkpoints, replays and late messages, over the wire."""
+"""The rules for runs, checkpoints, replays and late messages, over HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ async def test_an_older_run_can_stage_but_neither_commit_nor_renew(
     await writer.stage(older, 0, f"{older}.late.0", {0: A})
     (await writer.commit(younger, 0, await staged_everywhere(cluster, younger, 0, B))).json()
     assert everywhere(cluster, B)
-    assert cluster.staged() == set(), "what the older run had staged went with the batch"
+    assert cluster.staged() == set(), "chunks of the older run are dropped, too"
     (await writer.open("older")).problem(409, "STALE_WRITER")
 
 
@@ -129,7 +129,9 @@ async def test_a_batch_that_is_replayed_is_known_by_its_fingerprint(
     assert cluster.replica(0).machine.participant.sequence == 1
 
 
-async def test_two_sinks_of_one_query_are_told_so(cluster: WriteCluster, writer: Writer) -> None:
+async def test_two_sinks_with_one_writer_name_are_refused(
+    cluster: WriteCluster, writer: Writer
+) -> None:
     epoch = await writer.epoch()
     one = await writer.stage(epoch, 0, f"{epoch}.one.0", {0: A})
     other = await writer.stage(epoch, 0, f"{epoch}.other.0", {0: B})
@@ -152,11 +154,11 @@ async def test_the_same_commit_twice_at_once_is_applied_once(
     assert sorted(one["alreadyApplied"] for one in told) == [False] + [True] * 7
 
 
-async def test_a_gap_is_refused_and_the_batch_before_it_is_not(
+async def test_a_gap_is_refused_and_the_missing_batch_is_taken(
     cluster: WriteCluster, writer: Writer
 ) -> None:
     epoch = await writer.epoch()
-    (await writer.commit(epoch, 3, {})).json()  # Any number may be the first.
+    (await writer.commit(epoch, 3, {})).json()  # The first batch may have any number.
     (await writer.commit(epoch, 5, {})).problem(409, "BATCH_GAP")
     (await writer.commit(epoch, 4, {})).json()
     (await writer.commit(epoch, 2, {})).problem(409, "BATCH_MISMATCH")
@@ -191,7 +193,7 @@ async def test_a_commit_of_a_chunk_that_is_not_staged_decides_nothing(
     assert (cluster.rows(0), cluster.rows(1)) == (A, A)
 
 
-async def test_of_a_task_that_was_retried_only_the_listed_attempt_is_applied(
+async def test_only_the_listed_attempt_of_a_retried_task_is_applied(
     cluster: WriteCluster, writer: Writer
 ) -> None:
     epoch = await writer.epoch()
@@ -214,7 +216,7 @@ async def test_an_abort_drops_the_batch_and_closes_the_run(
     assert (await cluster.writer(1).abort(epoch, 0)).json() == {"decided": False}
     assert cluster.staged() == set()
     (await writer.commit(epoch, 0, chunks)).problem(409, "STALE_WRITER")
-    assert (await writer.abort(epoch, 0)).json() == {"decided": False}, "again, without harm"
+    assert (await writer.abort(epoch, 0)).json() == {"decided": False}, "a second abort is harmless"
     again = await writer.epoch(openId="again")
     (await writer.commit(again, 0, await staged_everywhere(cluster, again, 0, B))).json()
     assert everywhere(cluster, B)
@@ -242,7 +244,7 @@ async def test_an_abort_of_a_run_that_was_never_opened_is_refused(
     assert everywhere(cluster, A)
 
 
-async def test_an_abort_of_an_older_run_touches_no_younger_one(
+async def test_an_abort_of_an_older_run_drops_no_chunk_of_a_younger_run(
     cluster: WriteCluster, writer: Writer
 ) -> None:
     older = await writer.epoch("older")
@@ -255,17 +257,17 @@ async def test_an_abort_of_an_older_run_touches_no_younger_one(
     assert everywhere(cluster, B)
 
 
-async def test_an_abort_drops_nothing_of_a_decision_that_is_not_complete(
+async def test_an_abort_drops_no_chunk_of_an_unfinished_decision(
     cluster: WriteCluster, writer: Writer
 ) -> None:
     epoch = await writer.epoch()
     (await writer.commit(epoch, 0, {})).json()
     chunks = await staged_everywhere(cluster, epoch, 1, A)
-    await cluster.stop_pod(1)  # It is decided, and half of the partitions cannot be told.
+    await cluster.stop_pod(1)  # Half of the partitions cannot prepare.
     (await writer.commit(epoch, 1, chunks)).problem(503, "UNREACHABLE")
     await cluster.start_pod(1)
     await decide(cluster, writer, 1, chunks)
-    # An abort of something older must not reach the batch that is decided.
+    # An abort of an older batch must not drop the decided batch.
     assert (await writer.abort(epoch, 0, generation=0)).json() == {"decided": False}
     assert len(cluster.staged()) == 4
     (await writer.open("run-2")).json()
@@ -338,7 +340,7 @@ async def test_a_message_of_another_store_is_refused(cluster: WriteCluster) -> N
     assert cluster.replica(0).log.end == 0
 
 
-async def test_a_commit_is_applied_once_in_its_order_whoever_sends_it(
+async def test_repeated_commits_are_applied_once_and_in_order(
     cluster: WriteCluster,
 ) -> None:
     async def commit(sequence: int, batch: int) -> Answer:
@@ -359,7 +361,7 @@ async def test_a_commit_is_applied_once_in_its_order_whoever_sends_it(
         assert participant.sequence == 2
 
 
-async def test_a_commit_whose_chunk_is_not_there_waits_for_it_and_applies_nothing(
+async def test_a_commit_with_a_missing_chunk_is_not_applied(
     cluster: WriteCluster,
 ) -> None:
     missing = {"0": [["1000001.t.0", 1, "00000000"]]}
@@ -370,7 +372,7 @@ async def test_a_commit_whose_chunk_is_not_there_waits_for_it_and_applies_nothin
     assert cluster.replica(0).machine.participant.sequence == 0
 
 
-async def test_a_count_while_a_replacing_commit_waits_is_of_the_rows_that_are_shown(
+async def test_a_count_covers_the_visible_rows_while_a_replacing_commit_waits(
     tmp_path: Path,
 ) -> None:
     async with write_cluster(tmp_path, pods=1, partitions=1, open_engine=open_rocksdb()) as cluster:

@@ -1,4 +1,4 @@
-"""While a commit's rows are on their way, the state is the one before: what others are told."""
+"""A partition that writes the rows of a commit answers from the state before the commit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ SLOW = 1
 
 @asynccontextmanager
 async def committing(directory: Path) -> AsyncIterator[WriteCluster]:
-    """A store whose second batch is decided, and waits to be written in one partition."""
+    """A store whose second batch is decided, and is not yet applied in one partition."""
     async with cluster_of(directory, pods=1) as cluster:
         (await write(cluster, 0, b"1")).json()
         replica = cluster.replica(SLOW)
@@ -33,7 +33,7 @@ async def committing(directory: Path) -> AsyncIterator[WriteCluster]:
         assert replica.machine.participant.sequence == 2
 
 
-async def test_no_other_batch_of_its_sequence_is_prepared(tmp_path: Path) -> None:
+async def test_no_other_batch_is_prepared_at_the_sequence_of_the_commit(tmp_path: Path) -> None:
     async with committing(tmp_path) as cluster:
         request = PrepareRequest(
             store_id=StoreId(str(cluster.definition.store_id)),
@@ -43,7 +43,7 @@ async def test_no_other_batch_of_its_sequence_is_prepared(tmp_path: Path) -> Non
             batch=0,
             writer_epoch=WriterEpoch(1_000_001),
             chunks={},
-            sequence=Sequence(2),  # As a partition 0 asks that went back behind its decision.
+            sequence=Sequence(2),  # As from a partition 0 that lost its decision.
         )
         answer = await cluster.pods[0].batches.prepare(request)
         failure = answer.partitions[str(SLOW)]
@@ -51,7 +51,7 @@ async def test_no_other_batch_of_its_sequence_is_prepared(tmp_path: Path) -> Non
         assert failure.code == "NOT_READY"
 
 
-async def test_a_chunk_of_its_batch_comes_too_late_and_its_rows_are_no_longer_staged(
+async def test_a_late_chunk_of_the_batch_is_refused_and_no_bytes_count_as_staged(
     tmp_path: Path,
 ) -> None:
     async with committing(tmp_path) as cluster:
@@ -65,7 +65,7 @@ async def test_a_chunk_of_its_batch_comes_too_late_and_its_rows_are_no_longer_st
         assert cluster.pods[0].batches.staged_bytes() == 0
 
 
-async def test_a_partition_that_failed_before_its_commit_was_applied_tells_nothing_of_batches(
+async def test_a_failed_partition_reports_no_batches(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path, pods=1) as cluster:

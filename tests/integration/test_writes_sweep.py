@@ -1,4 +1,4 @@
-"""What vanished runs leave behind goes away, by the coordinator's word alone."""
+"""Pods drop the chunks of ended runs, and only when the coordinator confirms the end."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ async def test_chunks_of_an_open_run_stay_however_old_they_are(
     assert len(cluster.staged()) == 2
 
 
-async def test_what_an_older_run_has_staged_goes_when_a_younger_one_opens(
+async def test_chunks_of_an_older_run_are_dropped_when_a_younger_run_opens(
     cluster: WriteCluster,
 ) -> None:
     writer = cluster.writer()
@@ -77,7 +77,7 @@ async def test_what_an_older_run_has_staged_goes_when_a_younger_one_opens(
     younger = await writer.epoch("run-2")
     await wait_until_async(lambda: len(cluster.staged()) == 1)
     await stage(cluster, younger, 0)
-    # A younger query, whose generation is another one.
+    # A younger query has another generation.
     await writer.epoch("run-3", "query-2", takeOver=True)
     await wait_until_async(lambda: len(cluster.staged()) == 1)
 
@@ -101,13 +101,13 @@ async def test_a_silent_run_is_closed_and_its_chunks_are_dropped(
     (await writer.commit(again, 0, {})).json()
 
 
-async def test_without_the_coordinators_word_nothing_is_dropped(
+async def test_nothing_is_dropped_while_the_coordinator_is_away(
     cluster: WriteCluster, clock: SetClock
 ) -> None:
     epoch = await cluster.writer().epoch()
     younger = await cluster.writer().epoch("younger")
     await asyncio.gather(*cluster.pods[0].coordination.tasks)
-    # Chunks of the older run that were on their way.
+    # Chunks of the older run come late.
     await stage(cluster, epoch, 0)
     await stage(cluster, younger, 0)
     clock.now_s += TIMEOUT_S + 1
@@ -136,7 +136,7 @@ async def test_chunks_of_a_decision_are_not_dropped_but_committed(
     await wait_until_async(lambda: coordinator(cluster).unfinished is None)
 
 
-async def test_a_restart_of_the_coordinator_gives_runs_their_time_again(
+async def test_a_restart_of_the_coordinator_restarts_the_timeouts_of_runs(
     cluster: WriteCluster, clock: SetClock
 ) -> None:
     epoch = await cluster.writer().epoch()
@@ -149,7 +149,7 @@ async def test_a_restart_of_the_coordinator_gives_runs_their_time_again(
     (await cluster.writer().commit(epoch, 0, {})).json()
 
 
-async def test_a_run_that_only_renews_is_not_closed_and_one_of_another_writer_is(
+async def test_a_run_that_renews_stays_open_and_a_silent_run_is_closed(
     cluster: WriteCluster, clock: SetClock
 ) -> None:
     kept, lost = cluster.writer(0, "kept"), cluster.writer(0, "lost")
@@ -169,7 +169,7 @@ async def test_a_run_that_only_renews_is_not_closed_and_one_of_another_writer_is
     assert set(cluster.pods[0].coordination.writers.last_heard) == {("kept", epoch)}
 
 
-async def test_one_off_writers_are_forgotten_and_streaming_ones_never(
+async def test_one_off_writers_are_forgotten_and_streaming_writers_are_not(
     cluster: WriteCluster, clock: SetClock
 ) -> None:
     streaming, one_off = cluster.writer(), cluster.writer(0, "batch-1")
@@ -178,10 +178,10 @@ async def test_one_off_writers_are_forgotten_and_streaming_ones_never(
     (await one_off.commit(epoch, 0, {})).json()
     clock.now_s += ONE_OFF_RETENTION_MS / 1000 + 1
     (await one_off.renew(epoch)).json()
-    await sweep(cluster)  # Its run is heard of, however long ago it was opened.
+    await sweep(cluster)  # Its run was opened long ago, and still renews.
     assert set(coordinator(cluster).writers) == {"job", "batch-1"}
     clock.now_s += TIMEOUT_S + 1
-    await sweep(cluster)  # It has been silent, and is closed.
+    await sweep(cluster)  # The silent run is closed.
     clock.now_s += ONE_OFF_RETENTION_MS / 1000
     await sweep(cluster)
     assert set(coordinator(cluster).writers) == {"job", "batch-1"}
@@ -191,7 +191,7 @@ async def test_one_off_writers_are_forgotten_and_streaming_ones_never(
     (await one_off.commit(epoch, 0, {})).problem(404, "UNKNOWN_WRITER")
 
 
-async def test_only_the_coordinator_of_the_newest_epoch_says_what_is_dropped(
+async def test_only_the_coordinator_of_the_newest_epoch_answers_what_to_drop(
     cluster: WriteCluster,
 ) -> None:
     epoch = await cluster.writer().epoch()
@@ -235,21 +235,21 @@ async def test_the_changelog_is_cut_but_keeps_open_batches_over_restarts(
             await write(writer, epoch, batch, B)
         clock.now_s += 6
         await cluster.pods[0].maintenance.round()
-        # Up to the first Stage of the open batch.
+        # The log keeps the first Stage of the open batch.
         await wait_until_async(lambda: cluster.replica(0).log.start == floor)
         await cluster.stop_pod(0)
         await cluster.start_pod(0)
         log = cluster.replica(0).log
         assert (log.start, log.applied) == (floor, log.end)
         assert cluster.rows(0) == B
-        # The open batch is committed after all, and a replay is still known.
+        # The open batch can still be committed, and a replay is recognized.
         (await other.commit(open_epoch, 0, staged)).json()
         assert cluster.rows(0) == {**B, b"open": b"1"}
         restarted = await writer.epoch("run-2")
         assert (await writer.commit(restarted, 5, {})).json()["alreadyApplied"]
 
 
-async def test_a_changelog_that_was_cut_to_its_end_goes_on_after_a_restart(
+async def test_a_changelog_that_was_cut_to_its_end_continues_after_a_restart(
     tmp_path: Path, clock: SetClock
 ) -> None:
     limits = StoreSettings(changelog_retention_ms=5000)

@@ -1,4 +1,4 @@
-"""Chunks of windows and sessions over the internal port: taken, or refused with what is wanted."""
+"""Pods take chunks of windows and sessions, or refuse them and name the missing columns."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -73,7 +73,7 @@ async def test_a_batch_of_every_partition_is_written_and_moves_its_stream_time(
     assert (untouched.stream_time, untouched.sequence) == (-1, 1)
 
 
-async def test_a_chunk_without_times_is_told_which_columns_are_wanted(
+async def test_a_chunk_without_times_is_refused_and_the_missing_columns_are_named(
     cluster: WriteCluster,
 ) -> None:
     writer = cluster.writer()
@@ -86,7 +86,7 @@ async def test_a_chunk_without_times_is_told_which_columns_are_wanted(
 
 
 @pytest.mark.parametrize("time", [None, -1])
-async def test_a_time_that_no_row_has_is_refused_and_nothing_is_staged(
+async def test_an_invalid_time_is_refused_and_nothing_is_staged(
     cluster: WriteCluster, time: int | None
 ) -> None:
     times = {**KINDS[cluster.definition.type]}

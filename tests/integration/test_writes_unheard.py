@@ -1,4 +1,4 @@
-"""A driver that goes away in the middle of its commit: the batch is finished all the same."""
+"""A commit is completed even if its driver closes the connection."""
 
 import socket
 from pathlib import Path
@@ -14,9 +14,9 @@ from qss_testing.pods.pod_process import PodCluster
 from qss_testing.waiting import wait_until
 
 
-def test_a_commit_whose_driver_hangs_up_is_carried_out(tmp_path: Path) -> None:
+def test_a_commit_whose_driver_disconnects_is_completed(tmp_path: Path) -> None:
     rows = pa.table({"key": pa.array([b"a"]), "value": pa.array([b"1"])})
-    # Maintenance, which would find a decision that nobody drives, does not come round in this test.
+    # In this test, no maintenance completes a decision that no request drives.
     environment = {"QSS_MAINTENANCE_INTERVAL_S": "3600"}
     with PodCluster(
         tmp_path, pods=2, environment=environment, partitioner=Partitioner.EXPLICIT
@@ -47,7 +47,7 @@ def _sequences(cluster: PodCluster) -> list[int]:
 
 
 def _busy(cluster: PodCluster) -> str:
-    """What the coordinator's log says of commits; a decision is one entry more."""
+    """Whether the coordinator has logged the decision: "commit" or an empty text."""
     report = cluster.pods[0].report()
     assert report is not None
     partition_0 = next(one for one in report.replicas if one.configuration.partition == 0)

@@ -1,4 +1,4 @@
-"""A volume that is not this pod's is refused, and is as it was afterwards."""
+"""A pod refuses the volume of another store or pod, and leaves the volume unchanged."""
 
 import shutil
 from pathlib import Path
@@ -75,7 +75,7 @@ async def test_partition_directories_that_were_swapped_are_refused(tmp_path: Pat
         await assert_unharmed(cluster)
 
 
-async def test_the_volume_of_another_pod_is_told_as_such(tmp_path: Path) -> None:
+async def test_the_volume_of_another_pod_is_reported_with_that_pod(tmp_path: Path) -> None:
     async with write_cluster(tmp_path, pods=2, partitions=4, open_engine=open_rocksdb()) as cluster:
         await write(cluster)
         for pod in (0, 1):
@@ -96,13 +96,11 @@ async def test_the_volume_of_another_pod_is_told_as_such(tmp_path: Path) -> None
         held = await cluster.start_pod(1)
         assert [one.error for one in held.pod.report().lost] == [
             "its rows are not on the volume any more: bring them back"
-        ], "its other partition is there"
+        ], "the other partition is on the volume"
 
 
 @pytest.mark.parametrize("loss", ["directory", "current", "manifest", "all"])
-async def test_a_partition_that_is_lost_is_missed_and_not_made_anew(
-    tmp_path: Path, loss: str
-) -> None:
+async def test_a_lost_partition_is_reported_and_not_made_anew(tmp_path: Path, loss: str) -> None:
     async with write_cluster(tmp_path, pods=1, partitions=2, open_engine=open_rocksdb()) as cluster:
         await write(cluster)
         await cluster.stop_pod(0)
@@ -110,7 +108,7 @@ async def test_a_partition_that_is_lost_is_missed_and_not_made_anew(
         lost = spoil(partitions, loss)
         tables = [*(partitions / "0").glob("*.sst")]
         held = await cluster.start_pod(0)
-        assert held.pod.is_ready  # For the others; what is lost does not come by waiting.
+        assert held.pod.is_ready  # The other partitions are served.
         reported = {one.configuration.partition for one in held.pod.report().replicas}
         assert reported.isdisjoint(lost)
         assert len(held.pod.registry.replicas) == 2 - len(lost)
@@ -119,14 +117,14 @@ async def test_a_partition_that_is_lost_is_missed_and_not_made_anew(
         told = await held.internal.send(
             "PUT", "/control/assignment", encode(cluster.assignment), {}
         )
-        told.json()  # Nor is it made when the operator comes, who may not have seen it yet.
+        told.json()  # An assignment does not make the lost partition anew.
         assert len(held.pod.registry.replicas) == 2 - len(lost)
         assert all(table.exists() for table in tables)
         assert (partitions / "0").exists() == (loss in ("current", "manifest"))
 
 
 def spoil(partitions: Path, loss: str) -> set[int]:
-    """Takes something away; the partitions that are lost with it."""
+    """Removes files; returns the partitions that are lost by that."""
     first = partitions / "0"
     match loss:
         case "directory":

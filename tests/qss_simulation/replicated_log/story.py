@@ -67,13 +67,6 @@ class ReplicatedLog:
         self.agreed: dict[int, bytes] = {}  # What was applied anywhere, by offset.
         self.acknowledged: dict[int, bytes] = {}  # What a client was told.
         self.appended = 0
-        for node in self.nodes:
-            self._start(node)
-
-    # --- Steps
-
-    def step(self) -> None:
-        """One step that the seed chooses, and the checks after it."""
         steps: list[tuple[int, Callable[[Node], None]]] = [
             (_SEND, self._send),
             (_ARRIVE, self._arrive),
@@ -88,8 +81,15 @@ class ReplicatedLog:
             (3, self._start),
             (1, self._cut),
         ]
-        weights = [weight for weight, _ in steps]
-        ((_, chosen),) = self._random.choices(steps, weights)
+        self._weights, self._steps = zip(*steps, strict=True)
+        for node in self.nodes:
+            self._start(node)
+
+    # --- Steps
+
+    def step(self) -> None:
+        """One step that the seed chooses, and the checks after it."""
+        chosen = self._random.choices(self._steps, self._weights)[0]
         chosen(self._random.choice(self.nodes))
         self._check()
 
@@ -113,8 +113,10 @@ class ReplicatedLog:
             while self.messages:
                 self._take_message(self.messages.pop(0))
             self._check()
-        ends = {(node.log.log.end, node.log.log.applied) for node in self.nodes}
-        if len(ends) != 1 or set(self.configuration.in_sync) != set(PODS):
+            ends = {(node.log.log.end, node.log.log.applied) for node in self.nodes}
+            if len(ends) == 1 and set(self.configuration.in_sync) == set(PODS):
+                break
+        else:
             raise LogError(f"the replicas do not get equal: {ends}, {self.configuration.in_sync}")
         if {node.log.point_at(node.log.log.end) for node in self.nodes} != {
             self.nodes[0].log.point_at(self.nodes[0].log.log.end)

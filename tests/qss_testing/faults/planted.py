@@ -99,7 +99,7 @@ PLANTS = (
                 "()",
             ),
         ),
-        f"{_DAMAGE}::test_a_restart_on_a_full_volume_serves_what_is_whole[1]",
+        f"{_DAMAGE}::test_a_restart_on_a_full_volume_serves_whole_partitions[1]",
     ),
     Plant(
         "a pod that lost a partition hears of no epoch",
@@ -152,7 +152,7 @@ PLANTS = (
                 "        else:\n            self.rows_to_move.set()\n",
             ),
         ),
-        f"{_DAMAGE}::test_a_format_that_one_partition_has_no_room_for_is_not_reported_as_on_its_way",
+        f"{_DAMAGE}::test_a_format_change_that_a_full_volume_refuses_is_not_reported_as_a_migration",
     ),
     Plant(
         "a run of a deleted store writes into the new one",
@@ -186,7 +186,7 @@ PLANTS = (
                 "        if False:\n            raise",
             ),
         ),
-        f"{_ROLLED_BACK}::test_a_volume_that_went_back_is_told_when_its_pod_starts",
+        f"{_ROLLED_BACK}::test_a_volume_that_went_back_is_reported_when_its_pod_starts",
     ),
     Plant(
         "older files are marked as the data",
@@ -199,7 +199,7 @@ PLANTS = (
                 "",
             ),
         ),
-        f"{_ROLLED_BACK}::test_newer_files_come_back_after_the_older_ones_took_an_epoch",
+        f"{_ROLLED_BACK}::test_newer_files_are_accepted_after_the_older_files_took_an_epoch",
     ),
     Plant(
         "another batch of a sequence is taken for the applied one",
@@ -238,7 +238,7 @@ PLANTS = (
                 "        return now_ms\n",
             ),
         ),
-        f"{_DURABILITY}::test_a_batch_is_never_dated_before_the_one_that_it_follows",
+        f"{_DURABILITY}::test_a_batch_is_never_dated_before_the_previous_batch",
     ),
     Plant(
         "a log is cut by a few entries a round",
@@ -249,7 +249,7 @@ PLANTS = (
                 "        self.is_cut_owed = False\n        return False\n",
             ),
         ),
-        f"{_DURABILITY}::test_a_log_of_many_small_entries_is_cut_as_far_as_retention_says",
+        f"{_DURABILITY}::test_a_log_of_many_small_entries_is_cut_to_its_retention",
     ),
     Plant(
         "an edited retention reaches no replica that runs",
@@ -308,7 +308,7 @@ PLANTS = (
             ),
         ),
         "tests/integration/test_writes_rules.py"
-        "::test_a_count_while_a_replacing_commit_waits_is_of_the_rows_that_are_shown",
+        "::test_a_count_covers_the_visible_rows_while_a_replacing_commit_waits",
     ),
 )
 
