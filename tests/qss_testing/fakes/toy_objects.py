@@ -62,6 +62,10 @@ class RefusalError(Exception):
         }
 
 
+# Of the kinds that the operator reads. Services and pods have no generation in a real one either.
+_WITH_GENERATION = ("queryablestatestores", "statefulsets")
+
+
 @dataclass(slots=True)
 class ToyObjects:
     objects: dict[tuple[str, str | None, str, str | None], Object] = field(default_factory=dict)
@@ -99,8 +103,10 @@ class ToyObjects:
             message = f'{place.plural} "{name}" already exists'
             raise RefusalError(409, "AlreadyExists", message, name=name, kind=place.plural)
         self.made += 1
-        metadata = {"uid": f"uid-{self.made}", "creationTimestamp": TIME}
-        new = {**body, "metadata": {"generation": 1, **body["metadata"], **metadata}}
+        metadata: Object = {"uid": f"uid-{self.made}", "creationTimestamp": TIME}
+        if place.plural in _WITH_GENERATION:
+            metadata["generation"] = body["metadata"].get("generation", 1)
+        new = {**body, "metadata": {**body["metadata"], **metadata}}
         if place.namespace is not None:
             new["metadata"]["namespace"] = place.namespace
         return self._store(place, new)
