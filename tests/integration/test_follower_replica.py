@@ -3,6 +3,7 @@
 import asyncio
 import zlib
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -18,6 +19,7 @@ from qss_core.errors import (
 from qss_core.model import (
     Epoch,
     Offset,
+    Ordinal,
     PartitionConfiguration,
     Sequence,
     StoreSettings,
@@ -125,9 +127,9 @@ async def test_a_follower_applies_under_the_watermark_alone_and_after_a_restart_
     with_batch(log, {b"a": b"1"}, 1)
     with_batch(log, {b"b": b"2"}, 2)
     async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
-        assert await replica.receive(log.append()) == 4
+        assert await replica.following.receive(log.append()) == 4
         assert (replica.log.end, replica.log.applied) == (4, 0)
-        assert await replica.receive(log.append(4, watermark=2)) == 4
+        assert await replica.following.receive(log.append(4, watermark=2)) == 4
         await wait_until_async(lambda: replica.view and replica.view.sequence == 1)
         assert rows_of(replica) == [b"a"]
         assert (replica.durable_end, replica.settled_end) == (4, 2)
@@ -137,7 +139,7 @@ async def test_a_follower_applies_under_the_watermark_alone_and_after_a_restart_
         assert (replica.log.end, replica.log.watermark) == (4, 2)
         assert replica.hello == said, "the database is the same"
         assert rows_of(replica) == [b"a"], "what it applied before is no proof for the rest"
-        assert await replica.receive(log.append(4, watermark=4)) == 4
+        assert await replica.following.receive(log.append(4, watermark=4)) == 4
         await wait_until_async(lambda: rows_of(replica) == [b"a", b"b"])
 
 
@@ -146,7 +148,7 @@ async def test_a_gap_is_answered_with_the_end() -> None:
     for batch in range(3):
         log.add(abort(batch))
     async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
-        assert await replica.receive(log.append(2)) == StepBack(Offset(0), Offset(2))
+        assert await replica.following.receive(log.append(2)) == StepBack(Offset(0), Offset(2))
 
 
 async def test_whoever_waits_for_an_entry_that_is_cut_hears_where_the_active_is() -> None:
@@ -166,25 +168,27 @@ async def test_whoever_waits_for_an_entry_that_is_cut_hears_where_the_active_is(
             payload_bytes=len(chunk.data),
         )
         decoded = tuple(pa.ipc.open_stream(chunk.data).iter_batches_with_custom_metadata())
+        other = msgspec.structs.replace(replica.hello, ordinal=Ordinal(1), database="other")
+        replica.followers.greeted(Ordinal(1), FOLLOWS.epoch, other)
         waits = replica.append(stage, chunk.data, tuple(batch.batch for batch in decoded))
         assert replica.log.end == 1
-        assert await replica.receive(log.append()) == 2
+        assert await replica.following.receive(log.append()) == 2
         with pytest.raises(NotActiveError) as refused:
             await waits
         assert refused.value.details["active"] == 1
-        assert await replica.receive(log.append(2, watermark=2)) == 2
+        assert await replica.following.receive(log.append(2, watermark=2)) == 2
         await wait_until_async(lambda: rows_of(replica) == [b"new"])
 
 
 async def test_a_newer_configuration_is_kept_before_it_is_answered() -> None:
     engine, log = MemoryEngine(), Log(LEADS)
     async with started_replica(engine, held=FOLLOWS) as replica:
-        await replica.receive(log.append())
+        await replica.following.receive(log.append())
         assert replica.log.configuration == LEADS
     async with started_replica(engine, held=FOLLOWS) as replica:
         assert replica.log.configuration == LEADS
         with pytest.raises(StaleEpochError):
-            await replica.receive(Log(configuration(0, 1, standbys=[0])).append())
+            await replica.following.receive(Log(configuration(0, 1, standbys=[0])).append())
 
 
 async def test_a_log_that_differs_under_the_watermark_fails_the_replica() -> None:
@@ -192,20 +196,20 @@ async def test_a_log_that_differs_under_the_watermark_fails_the_replica() -> Non
     log.add(abort(1))
     other.add(abort(2))
     async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
-        await replica.receive(log.append(watermark=1))
+        await replica.following.receive(log.append(watermark=1))
         with pytest.raises(CorruptionError, match="differs from the active"):
-            await replica.receive(other.append())
+            await replica.following.receive(other.append())
         assert isinstance(replica.failure, CorruptionError)
         with pytest.raises(CorruptionError):
-            await replica.receive(log.append())
+            await replica.following.receive(log.append())
 
 
 async def test_an_acknowledgement_is_not_given_in_an_epoch_that_ended_meanwhile() -> None:
     log, later = Log(), Log(configuration(0, 0, standbys=[1], epoch=3))
     log.add(abort(1))
     async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
-        older = asyncio.create_task(replica.receive(log.append()))
-        newer = asyncio.create_task(replica.receive(later.append()))
+        older = asyncio.create_task(replica.following.receive(log.append()))
+        newer = asyncio.create_task(replica.following.receive(later.append()))
         assert await newer == 0
         with pytest.raises(StaleEpochError):
             await older
@@ -246,9 +250,11 @@ async def test_a_sync_that_began_before_a_cut_makes_no_entry_durable_that_was_cu
         log.add(abort(batch))
     newer.add(abort(100))
     async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
-        assert await replica.receive(log.append()) == 5
-        assert await replica.receive(newer.append()) == 1
-        assert await replica.receive(newer.append(1)) == 1  # The apply loop has synced, too.
+        assert await replica.following.receive(log.append()) == 5
+        assert await replica.following.receive(newer.append()) == 1
+        assert (
+            await replica.following.receive(newer.append(1)) == 1
+        )  # The apply loop has synced, too.
         assert replica.durable_end == 1
         sole = configuration(0, 1, learners=[0], epoch=3)
         replica.reconfigure(sole, StoreSettings())
@@ -262,22 +268,22 @@ async def test_no_entry_is_acknowledged_in_an_epoch_that_a_full_disk_did_not_tak
     async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
         engine.error = DiskFullError("the volume is full")
         with pytest.raises(DiskFullError):
-            await replica.receive(log.append())
+            await replica.following.receive(log.append())
         engine.error = None
-        assert await replica.receive(log.append()) == 1
+        assert await replica.following.receive(log.append()) == 1
         left = engine.copy()
     deposed = Log()
     deposed.add(abort(50))
     async with started_replica(left, pod=1, held=FOLLOWS) as replica:
         with pytest.raises(StaleEpochError):
-            await replica.receive(deposed.append())
+            await replica.following.receive(deposed.append())
 
 
 async def test_a_commit_that_a_crash_cut_short_is_finished_before_it_is_shown() -> None:
     engine, log = Volume(), Log()
     with_batch(log, {b"%06d" % number: b"1" for number in range(2000)}, 1)
     async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
-        await replica.receive(log.append(watermark=2))
+        await replica.following.receive(log.append(watermark=2))
         await wait_until_async(lambda: replica.view and replica.view.sequence == 1)
     assert len(engine.in_a_commit) > 2
     for left in engine.in_a_commit:
@@ -292,7 +298,7 @@ async def test_a_database_that_takes_no_writes_any_more_is_opened_again() -> Non
     async with started_replica(engine, take_out=taken_out.append, pod=1, held=FOLLOWS) as replica:
         engine.error = PassingError("an earlier write failed")
         with pytest.raises(PassingError):
-            await replica.receive(log.append())
+            await replica.following.receive(log.append())
         assert taken_out == [0]
         engine.error = None
 
@@ -301,7 +307,9 @@ async def test_entries_of_another_partition_are_refused() -> None:
     engine = MemoryEngine()
     async with started_replica(engine, pod=1, held=FOLLOWS) as replica:
         with pytest.raises(WrongStoreError):
-            await replica.receive(Log(configuration(3, 0, standbys=[1], epoch=2)).append())
+            await replica.following.receive(
+                Log(configuration(3, 0, standbys=[1], epoch=2)).append()
+            )
         assert replica.log.configuration == FOLLOWS
 
 
@@ -316,5 +324,5 @@ async def test_rows_of_an_older_entry_that_are_not_whole_are_refused(is_missing:
     append = Append(configuration=FOLLOWS, previous=BEGINNING, entries=(sent,))
     async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
         with pytest.raises(MalformedRequestError, match="missing or damaged"):
-            await replica.receive(append)
+            await replica.following.receive(append)
         assert replica.failure is None, "another copy of the message may be whole"

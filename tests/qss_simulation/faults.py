@@ -50,7 +50,9 @@ class Faults:
             "index": self._index,
         }
         wanted = [kind for kind in self._kinds if kind not in _RARE]
-        if random.random() < 0.2:
+        if world.api.resource.spec.standbys:
+            wanted += random.choice([[], ["again"]])
+        elif random.random() < 0.2:
             wanted = list(_WITH_OLD_VOLUMES)
         else:
             wanted += random.choice([[], [], ["hole"], ["again"]])

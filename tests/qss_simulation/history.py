@@ -141,6 +141,13 @@ class Histories:
         """The history of the store that was made last."""
         return [*self._stores.values()][-1]
 
+    def acknowledged(self) -> dict[str, int]:
+        """By store: the last sequence that a run was told of as committed."""
+        return {
+            store_id: max(history.acknowledged.values(), default=0)
+            for store_id, history in self._stores.items()
+        }
+
     def age(self, store_id: str) -> int:
         """How many stores were made before this one."""
         return [*self._stores].index(store_id)

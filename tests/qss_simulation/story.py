@@ -10,13 +10,13 @@ from pathlib import Path
 from random import Random  # noqa: TID251 seeded by its argument.
 from tempfile import TemporaryDirectory
 
-from qss_core.errors import StoreError
+from qss_core.errors import NotReadyError, StoreError
 from qss_core.spec.resource import StoreSpec, decode_spec
 from qss_simulation.faults import Faults
 from qss_simulation.history import PARTITIONS, HistoryError
 from qss_simulation.parts.seeded_loop import SeededLoop
 from qss_simulation.parts.store_type import TYPE_NAME
-from qss_simulation.processes.reader import read_partition
+from qss_simulation.processes.reader import PartitionRows, read_partition
 from qss_simulation.world import World
 
 _PODS = 3
@@ -25,6 +25,9 @@ _LIVENESS_S = 60.0
 _LAST_BATCHES = 2
 _CUSTOM = 0.3  # Of the stores have a type of a user's own, with an index.
 _QUERIES = ("query-a", "query-a", "query-a", "query-b")
+
+
+STANDBYS: int | None = None
 
 
 class LivenessError(AssertionError):
@@ -110,6 +113,7 @@ def _spec_of(random: Random) -> StoreSpec:
         },
         "partitions": PARTITIONS,
         "replicas": _PODS,
+        "standbys": random.choice([0, 0, 1, 2]) if STANDBYS is None else STANDBYS,
         "changelog": {"retentionBytes": random.choice([1, 2000, "1Gi"])},
     }
     return decode_spec(members)
@@ -167,22 +171,37 @@ async def _is_whole(world: World) -> None:
         async with asyncio.timeout(_LIVENESS_S):
             while True:
                 try:
-                    found = [
-                        await read_partition(world.network, number, world.pods, 2.0)
-                        for number in range(PARTITIONS)
-                    ]
+                    found = [await _replicas(world, number) for number in range(PARTITIONS)]
                 except StoreError:
                     await asyncio.sleep(0.1)
                     continue
-                if len({one.sequence for one in found}) == 1 and world.is_migrated():
+                sequences = {one.sequence for replicas in found for one in replicas}
+                if len(sequences) == 1 and world.is_migrated():
                     break
                 await asyncio.sleep(0.1)
     except TimeoutError as error:
         raise LivenessError("the partitions do not reach one sequence and format") from error
     history = world.histories.present
-    history.check_end([one.rows for one in found])
-    for one in found:
-        history.check_times(one.times_ms)
+    history.check_end([replicas[0].rows for replicas in found])
+    for number, replicas in enumerate(found):
+        history.check_times(replicas[0].times_ms)
+        for one in replicas[1:]:
+            if (one.rows, one.times_ms) != (replicas[0].rows, replicas[0].times_ms):
+                raise HistoryError(f"the replicas of partition {number} differ")
     newest = max(history.acknowledged.values(), default=0)
-    if found[0].sequence < newest:
-        raise HistoryError(f"the store is at {found[0].sequence}, and {newest} was acknowledged")
+    if found[0][0].sequence < newest:
+        reached = found[0][0].sequence
+        raise HistoryError(f"the store is at {reached}, and {newest} was acknowledged")
+
+
+async def _replicas(world: World, partition: int) -> list[PartitionRows]:
+    """The rows of all replicas of a partition, those of its active first. Raises StoreError."""
+    status = world.api.resource.status
+    if status is None or status.assignment is None:
+        raise NotReadyError("nothing is assigned")
+    placed = status.assignment[partition]
+    pods = sorted(placed.replicas, key=lambda pod: pod != placed.active)
+    return [
+        await read_partition(world.network, partition, pod, 2.0, of_active=pod == placed.active)
+        for pod in pods
+    ]

@@ -13,7 +13,8 @@ from qss_core.text import listed
 from qss_core.wire.replica_reports import ReplicasReport
 from qss_operator.planning.annotations import how_to_adopt
 from qss_operator.planning.disk_claims import Claims, claims_of, decided, stranded
-from qss_operator.planning.losses import how_to_accept, with_taken_losses
+from qss_operator.planning.losses import how_to_accept
+from qss_operator.planning.membership.epochs import next_configurations
 from qss_operator.planning.model import ConditionType, Observation, PodState
 from qss_operator.planning.placement import Site, first_configurations, place
 
@@ -384,7 +385,7 @@ def _known(
         holders = stranded(entries[number], claimed, heard)
         if holders and number not in unclear:
             unclear[number] = _stranded(observation, entries[number], holders, heard)
-    ordered = tuple(with_taken_losses(observation, entries[number]) for number in sorted(entries))
+    ordered = next_configurations(observation, entries, is_creating=is_creating(observation))
     return KnownAssignment(store_id=own, partitions=ordered, unclear=unclear)
 
 

@@ -35,7 +35,7 @@ class IndexReport(Wire, frozen=True, kw_only=True):
     rows_left: int
 
 
-class ReplicaReport(Wire, frozen=True, kw_only=True):
+class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The state of one replica. `state` is opening, serving, failed or behind.
 
     A replica that is behind has `completed`: a completed sequence that the replica lacks. Partition
@@ -64,6 +64,7 @@ class ReplicaReport(Wire, frozen=True, kw_only=True):
     coordinated: Sequence | None = None
     losses: tuple[DataLoss, ...] = ()
     accepted_in: Epoch | None = None  # The last epoch in which a loss was accepted here.
+    asks_for_epoch: bool = False  # An active of several replicas that has started again.
 
 
 class FullVolume(Wire, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """Discovery (KIP-67) and lags (KIP-535), served on the query and internal ports."""
 
+import math
+
 import msgspec
 from aiohttp import web
 
@@ -46,8 +48,8 @@ class Instances(Wire, frozen=True, kw_only=True):
 class Lag(Wire, frozen=True, kw_only=True):
     """The lag of one replica (KIP-535 LagInfo), and the state that it has applied.
 
-    `lagOffsets` counts entries that are logged and not applied; `lagSeconds` is null if it is
-    unknown.
+    `lagOffsets` counts entries that are logged and not applied. `lagSeconds` is the time since the
+    replica was level with its active, as `maxStaleness` counts it; null if it never was.
     """
 
     role: Role
@@ -117,7 +119,7 @@ class DiscoveryApi:
         self._pod.registry.check_store(request.match_info["store"])
         _parse(request)
         partitions = {
-            str(number): _lag(replica, replica.role)
+            str(number): lag_of(replica, replica.role)
             for number, replica in sorted(self._pod.registry.replicas.items())
             if replica.role is not None
         }
@@ -138,8 +140,9 @@ def _parse(request: web.Request, allowed: tuple[str, ...] = ()) -> dict[str, str
     return parse_parameters(request.rel_url.raw_query_string, allowed)
 
 
-def _lag(replica: Replica, role: Role) -> Lag:
-    log, view = replica.log, replica.view
+def lag_of(replica: Replica, role: Role) -> Lag:
+    """The lag of a replica that has this role."""
+    log, view, stale_s = replica.log, replica.view, replica.following.stale_s()
     return Lag(
         role=role,
         epoch=log.configuration.epoch,
@@ -147,8 +150,7 @@ def _lag(replica: Replica, role: Role) -> Lag:
         applied_offset=log.applied,
         end_offset=log.end,
         lag_offsets=max(0, log.end - log.applied),
-        # A standby cannot tell its lag in seconds.
-        lag_seconds=0.0 if role is Role.ACTIVE else None,
+        lag_seconds=stale_s if math.isfinite(stale_s) else None,
         sequence=view.sequence if view else None,
         position=view.position.to_json() if view else None,
         stream_time=view.stream_time if view else None,

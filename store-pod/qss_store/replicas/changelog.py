@@ -67,7 +67,13 @@ class _Syncing:
 
 
 class Changelog:
-    """The log's state, `log`, and its entries on disk."""
+    """The log's state, `log`, and its entries on disk.
+
+    `written_epoch` is the epoch of the configuration in the database, and `kept_epoch` that of the
+    one that is durable. `may_act` is false in an active that has started again: it has to get a new
+    epoch first, since it does not know which entries it has sent in this one. A sole replica sends
+    nothing, and an empty database has sent nothing.
+    """
 
     def __init__(
         self,
@@ -112,6 +118,8 @@ class Changelog:
         self._last: bytes | None = None  # The last entry; None where the log has none.
         if last is not None:
             self._continue_behind(last[1])
+        self.may_act = logs.is_sole(self.log) or not meta
+        self.written_epoch = self.kept_epoch = Epoch(0)
         self._syncing: list[_Syncing] = []
         self._bytes_when_cut = 0
         self.is_cut_owed = False
@@ -122,7 +130,7 @@ class Changelog:
     @property
     def owes_barrier(self) -> bool:
         """Whether the next entry has to be a Barrier."""
-        return logs.owes_barrier(self.log, self._end_epoch)
+        return self.may_act and logs.owes_barrier(self.log, self._end_epoch)
 
     @property
     def _end_epoch(self) -> Epoch:
@@ -259,14 +267,20 @@ class Changelog:
         """This pod has synced all entries below."""
         return self.log.durable.get(self.log.pod, Offset(0))
 
+    @property
+    def owes_sync(self) -> bool:
+        """Whether entries, or the configuration, are not durable yet."""
+        return self.durable_end < self.log.end or self.kept_epoch < self.written_epoch
+
     async def sync(self) -> None:
         """Makes all earlier writes durable, entries among them."""
-        syncing = _Syncing(self.log.end)
+        syncing, written = _Syncing(self.log.end), self.written_epoch
         self._syncing.append(syncing)
         try:
             await self._syncs.sync(self.engine)
         finally:
             self._syncing.remove(syncing)
+        self.kept_epoch = max(self.kept_epoch, written)
         self.log = logs.acknowledge(self.log, self.log.pod, syncing.end)
 
     def apply_unsynced(self, end: Offset) -> None:

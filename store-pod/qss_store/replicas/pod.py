@@ -26,6 +26,7 @@ from qss_store.replicas.opening.open_database import OpenEngine, Opening
 from qss_store.replicas.opening.reopening import Reopening
 from qss_store.replicas.opening.take_assignment import take_configuration, taking_definition
 from qss_store.replicas.opening.take_out import TakingOut, close_replica
+from qss_store.replicas.peers.send_signal import SendSignal
 from qss_store.replicas.pod_context import PodConfig, PodContext
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
@@ -81,6 +82,7 @@ class Pod:
         self.request_memory = RequestMemory(most) if most else RequestMemory()
         self.turns = HeavyTurns(clock.monotonic)
         self._uncommitted = UncommittedMemory(settings.uncommitted_rows_bytes_max)
+        self.send_signal = SendSignal()
         self._syncs = GroupSync()
         self.marks = SyncMarks(
             self._volume,
@@ -187,6 +189,7 @@ class Pod:
                 take_configuration(replica, assignment.settings, configuration)
         if changed:
             await self._take(assignment)
+            self.send_signal.assigned()
             _LOG.info("took an assignment: %s", summary_of(assignment, self.ordinal))
             await self.news.tell()
 
@@ -279,6 +282,7 @@ class Pod:
             uncommitted=self._uncommitted,
             take_out=self.taking_out.begin,
             slices=self.slices,
+            send=self.send_signal.wake,
             indexing=self.indexing,
             refusal=self._refusal,
         )

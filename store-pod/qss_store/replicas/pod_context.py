@@ -47,5 +47,6 @@ class PodContext:
     uncommitted: UncommittedMemory
     take_out: Callable[[PartitionId], None]  # A failed replica calls it, see `TakingOut`.
     slices: SliceLimits  # The limits of the slices of a commit's rows.
+    send: Callable[[], None]  # Has the senders look for entries and watermarks of actives.
     indexing: Indexing | None = None  # Only a store of a user's own type has one.
     refusal: StoreError | None = None  # Why no replica may serve: the pod lacks the store's type.

@@ -7,7 +7,12 @@ which a commit replaces only after its rows are durable.
 
 import asyncio
 
-from qss_core.errors import CorruptionError, StoreError, WrongStoreError
+from qss_core.errors import (
+    CorruptionError,
+    DiskFullError,
+    NotReadyError,
+    StoreError,
+)
 from qss_core.model import (
     Epoch,
     Offset,
@@ -25,6 +30,8 @@ from qss_store.replicas.apply.replica_health import ReplicaHealth
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.changelog import Changelog
 from qss_store.replicas.format_change import FormatChange
+from qss_store.replicas.peers.followers import Followers
+from qss_store.replicas.peers.following import Following
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.views.current_view import CurrentView
 from qss_store.replicas.views.decoded_rows import Batches, DecodedEntries
@@ -32,7 +39,6 @@ from qss_store.replicas.views.uncommitted import UncommittedRows
 from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication import log as logs
 from qss_store.replication.entries import VERSIONS
-from qss_store.replication.follower import Append, StepBack, check_epoch, receive
 from qss_store.replication.hello import Hello
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.index_build import IndexBuild
@@ -58,7 +64,6 @@ class Replica:
         self.engine = engine
         self._context = context
         self._task: asyncio.Task[None] | None = None
-        self._kept_epoch = Epoch(0)  # The database has the configuration of this epoch durably.
         meta = dict(engine.scan(META))
         configuration = newest_configuration(meta, definition, configuration, context.pod)
         self.machine = Machine.load(configuration.partition, meta)
@@ -67,30 +72,30 @@ class Replica:
         self.current_view = CurrentView()
         self.dropped = DroppedRows[int]()
         self.index_build = IndexBuild(engine, meta, configuration.partition, context.slices)
+        generation = self.machine.participant.data_generation
         self._views = ViewMaker(
-            definition,
-            self.current_view,
-            engine,
-            self.migration,
-            context.indexing,
-            self.machine.participant.data_generation,
+            definition, self.current_view, engine, self.migration, context.indexing, generation
         )
         recent, wake, changing = DecodedEntries(context.recent), asyncio.Event(), asyncio.Lock()
-        self._changelog = Changelog(
+        changelog = self._changelog = Changelog(
             engine, context.pod, configuration, meta, context.clock, context.syncs
         )
-        self._end_at_start = self._changelog.log.end
+        self._end_at_start = changelog.log.end
+        self._barrier_at: Offset | None = None
+        self.followers = Followers(
+            changelog, lambda: self.hello, context.clock.monotonic, self._acknowledged
+        )
         self.format_change = FormatChange(
-            engine, self.migration, self._views, changing, self._changelog.sync
+            engine, self.migration, self._views, changing, changelog.sync
         )
         self.uncommitted = UncommittedRows(
             self, engine, recent.peek, context.uncommitted, context.slices
         )
-        self.pending = PendingEntries(self._changelog, recent, wake)
+        self.pending = PendingEntries(changelog, recent, wake, context.send)
         self._parts = ReplicaParts(
             context=context,
             engine=engine,
-            changelog=self._changelog,
+            changelog=changelog,
             machine=self.machine,
             migration=self.migration,
             index_build=self.index_build,
@@ -104,6 +109,7 @@ class Replica:
             changing=changing,
         )
         self._apply_loop = ApplyLoop(self._parts, self.fail)
+        self.following = Following(self._parts, self._take, self.fail)
 
     # --- Life
 
@@ -160,9 +166,19 @@ class Replica:
         return self.health.failure
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the replica has a failure that does not pass by itself, as a full disk does."""
+        return self.failure is not None and not isinstance(self.failure, DiskFullError)
+
+    @property
     def is_recovered(self) -> bool:
-        """Whether the tail of the log at the start is applied, as far as it was not cut."""
-        tail = min(self._end_at_start, self.log.end)
+        """Whether the tail of the log at the start is applied, as far as it was not cut.
+
+        An active with standbys has applied the Barrier of its epoch, too.
+        """
+        tail, barrier = min(self._end_at_start, self.log.end), self._barrier_at
+        if barrier is not None and self.log.applied <= barrier:
+            return False
         return self._apply_loop.is_recovered and self.log.applied >= tail
 
     @property
@@ -206,6 +222,48 @@ class Replica:
         """Waits until readers see that batch; raises the failure of the replica."""
         await self.current_view.reaches(sequence, lambda: self.failure)
 
+    # --- Writing
+
+    def append(
+        self, command: Command, payload: bytes | memoryview = b"", decoded: Batches = ()
+    ) -> "asyncio.Future[Outcome]":
+        """Appends an entry; the future gets the outcome when the entry is applied.
+
+        `decoded` are the rows of `payload`, if the replica shall keep them for the commit. Raises
+        as `check_active`, DiskFullError (then no entry was appended) and the replica's failure.
+        """
+        self.check_active()
+        if self.failure:
+            raise self.failure
+        try:
+            return self.pending.append(command, payload, decoded)
+        except (CorruptionError, PassingError) as error:
+            self.fail(error)
+            raise
+
+    def check_active(self, epoch: Epoch | None = None) -> None:
+        """Refuses a write, or a question for the partition's last word, to this replica.
+
+        Raises NotActiveError, StaleEpochError for another `epoch`, and NotReadyError where the
+        active of several replicas has not begun its epoch: it would answer from an older state.
+        """
+        logs.check_active(self.log, epoch)
+        if logs.is_sole(self.log):
+            return
+        if self.asks_for_epoch:
+            raise NotReadyError(
+                f"the active of partition {self.partition} started again, and waits for its next "
+                "epoch from the operator: try again"
+            )
+        self.followers.check()
+        if not self.is_recovered:
+            raise NotReadyError(f"partition {self.partition} applies its changelog: try again")
+
+    @property
+    def asks_for_epoch(self) -> bool:
+        """Whether this active started again, and must not act before it gets a new epoch."""
+        return self.log.role is Role.ACTIVE and not self._changelog.may_act
+
     @property
     def hello(self) -> Hello:
         """What this replica says of its database to other replicas of the partition."""
@@ -216,71 +274,6 @@ class Replica:
             database=database_id(self.engine),
             reads=VERSIONS,
         )
-
-    # --- Writing
-
-    def append(
-        self, command: Command, payload: bytes | memoryview = b"", decoded: Batches = ()
-    ) -> "asyncio.Future[Outcome]":
-        """Appends an entry; the future gets the outcome when the entry is applied.
-
-        `decoded` are the rows of `payload`, if the replica shall keep them for the commit. Raises
-        NotActiveError, DiskFullError (then no entry was appended) and the replica's failure.
-        """
-        logs.check_active(self.log)
-        if self.failure:
-            raise self.failure
-        try:
-            return self.pending.append(command, payload, decoded)
-        except (CorruptionError, PassingError) as error:
-            self.fail(error)
-            raise
-
-    async def receive(self, append: Append) -> Offset | StepBack:
-        """Takes entries of the partition's active; returns the offset up to which they are durable.
-
-        Raises StaleEpochError, MalformedRequestError for damaged entries, DiskFullError, and
-        CorruptionError where this log and the active's differ below the watermark: then the replica
-        has failed, and has to be made anew.
-        """
-        if self.failure:
-            raise self.failure
-        try:
-            await self._take_epoch(append.configuration)
-            found = receive(self.log, self._changelog.point_at, append)
-            if isinstance(found, StepBack):
-                return found
-            self._changelog.take(found)
-            if found.cut_from is not None:
-                self._parts.recent.cut(found.cut_from)
-                self.pending.cut(found.cut_from, logs.not_active(self.log))
-            self._parts.wake.set()
-            await self._changelog.sync()
-        except (CorruptionError, PassingError) as error:
-            self.fail(error)
-            raise
-        check_epoch(self.log, append)
-        if self.failure:
-            raise self.failure
-        return found.matched
-
-    async def _take_epoch(self, configuration: PartitionConfiguration) -> None:
-        """Takes a newer configuration; the held one is durable when this returns.
-
-        Nothing is answered in an epoch that a crash would forget.
-        """
-        held = self.log.configuration
-        if configuration.partition != held.partition:
-            raise WrongStoreError(
-                f"this is partition {held.partition}, and the entries are of partition "
-                f"{configuration.partition}"
-            )
-        if configuration.epoch > held.epoch:
-            self.reconfigure(configuration, self._apply_loop.settings)
-        epoch = self.log.configuration.epoch
-        if self._kept_epoch < epoch:
-            await self._changelog.sync()
-            self._kept_epoch = max(self._kept_epoch, epoch)
 
     def reconfigure(self, configuration: PartitionConfiguration, settings: StoreSettings) -> bool:
         """Takes settings and a configuration; returns whether the configuration is a new one.
@@ -293,8 +286,19 @@ class Replica:
             return False
         self._parts.write_configuration(configuration)
         self._changelog.log = log
+        self._changelog.may_act = True
+        is_sole = logs.is_sole(log)
+        self._barrier_at = None if is_sole or log.role is not Role.ACTIVE else log.end
         self._parts.wake.set()  # A Barrier may have to be appended.
         return True
+
+    def _take(self, configuration: PartitionConfiguration) -> None:
+        self.reconfigure(configuration, self._apply_loop.settings)
+
+    def _acknowledged(self) -> None:
+        """Followers hold more entries, which may be applied now."""
+        self._parts.wake.set()
+        self._context.send()
 
     def cut_soon(self) -> None:
         """Has the apply loop delete the entries that the changelog's retention allows to delete."""

@@ -57,6 +57,7 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
         coordinated=coordinator.completed if coordinator else None,
         losses=replica.machine.participant.losses,
         accepted_in=replica.machine.participant.accepted_in or None,
+        asks_for_epoch=replica.asks_for_epoch,
     )
 
 

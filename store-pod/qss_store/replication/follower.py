@@ -65,7 +65,7 @@ def receive(log: Log, point_at: PointAt, append: Append) -> Take | StepBack:
     MalformedRequestError where the entries do not continue each other, and CorruptionError where
     the logs differ under the watermark: then the replica has to be made anew.
     """
-    check_epoch(log, append)
+    check_follows(log, append.configuration)
     points = _points_of(append)
     at, previous = log.start, append.previous
     if previous.offset > log.end:
@@ -103,9 +103,9 @@ def _compared(
     )
 
 
-def check_epoch(log: Log, append: Append) -> None:
+def check_follows(log: Log, sent: PartitionConfiguration) -> None:
     """Raises StaleEpochError unless this replica follows the sender in this epoch."""
-    held, sent = log.configuration, append.configuration
+    held = log.configuration
     if sent == held and log.role not in (None, Role.ACTIVE):
         return
     raise StaleEpochError(

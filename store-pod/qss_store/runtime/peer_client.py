@@ -20,6 +20,7 @@ CONNECTIONS_PER_PEER_MAX = 256
 CONNECT_TIMEOUT_S = 2.0
 HEADER_BYTES_MAX = 32 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+REPLICATION_MEDIA = "application/vnd.queryablestate.replication"
 
 
 class PeerSession:
@@ -81,6 +82,9 @@ class Transport(Protocol):
         Raises the error of the peer's problem document, or UnreachableError without an answer.
         """
 
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        """As `post`, for a message and an answer that are bytes."""
+
 
 class Peers:
     """A client of other pods' internal ports."""
@@ -94,16 +98,23 @@ class Peers:
 
     async def post(self, url: str, message: object, kind: type[Answer], timeout_s: float) -> Answer:
         """Sends a message and decodes the answer; raises as `Transport.post`."""
+        return decode(await self._post(url, encode(message), "application/json", timeout_s), kind)
+
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        """Sends bytes and returns the answer's; raises as `Transport.send`."""
+        return await self._post(url, body, REPLICATION_MEDIA, timeout_s)
+
+    async def _post(self, url: str, data: bytes, media: str, timeout_s: float) -> bytes:
         shown = self._credentials() if self._credentials else {}
-        headers = {"Content-Type": "application/json", **shown}
+        headers = {"Content-Type": media, **shown}
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._session.request(
-                    "POST", url, data=encode(message), headers=headers
+                    "POST", url, data=data, headers=headers
                 ) as response:
                     body = await read_answer(response)
                     if response.status == 200:
-                        return decode(body, kind)
+                        return body
                     raise refusal_of(response.status, body)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise unreachable(url, error, timeout_s) from error

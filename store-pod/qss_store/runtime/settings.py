@@ -28,6 +28,9 @@ class Settings:
     maintenance_interval_s: float = 30.0
     finish_timeout_s: float = 30.0  # How long a request waits for a decided batch to complete.
     peer_timeout_s: float = 30.0
+    replica_timeout_s: float = 10.0  # For a follower to sync the entries of one request.
+    # The entries of a request between replicas: 4 MiB, or one entry that is larger.
+    replication_bytes_max: int = 40 * 1024 * 1024
     # The longest that a starting pod waits for the other pods' sequences before it serves.
     compare_timeout_s: float = 2.0
     connections_max: int = 4096

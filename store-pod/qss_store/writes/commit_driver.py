@@ -7,6 +7,7 @@ The decision and the rows that it carries are in the log: after a crash the next
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from qss_client.chunks.chunk import Slice
 from qss_core.errors import (
@@ -22,7 +23,6 @@ from qss_store.replicas.append_wait import outcome_of
 from qss_store.replicas.apply.dropped_rows import DroppedRows
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replication import log as logs
 from qss_store.runtime.settings import Settings
 from qss_store.storage.commit_rows.commit_writer import read_payload
 from qss_store.transactions.commands import Complete
@@ -33,14 +33,15 @@ from qss_store.writes.participant_service import ParticipantService
 _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.02
 _LAST_RETRY_S = 1.0
+_NOT_READY_S = 0.5
 _Carried = tuple[Decision | None, Mapping[PartitionId, Slice]]
 _NOTHING: _Carried = (None, {})
 
 
 def active_coordinator(pod: Pod) -> tuple[Replica, Coordinator]:
-    """Partition 0's active and its coordinator. Raises NotActiveError on another pod."""
+    """Partition 0's active and its coordinator; raises as `Replica.check_active`."""
     replica = pod.registry.local(0)
-    logs.check_active(replica.log)
+    replica.check_active()
     coordinator = replica.machine.coordinator
     assert coordinator is not None, "partition 0 has a coordinator"
     return replica, coordinator
@@ -66,15 +67,16 @@ class CommitDriver:
         self._participants = participants
         self._settings = settings
         self._task: asyncio.Task[bool] | None = None
+        self._later: asyncio.Task[None] | None = None
         # Resolved when all partitions have applied the task's decision, or when the task ends.
         self._applied: asyncio.Future[None] | None = None
         self._carried = _NOTHING
         self.dropped = DroppedRows[Mapping[str, int]]()
 
     @property
-    def tasks(self) -> list[asyncio.Task[bool]]:
-        """The background task, if there is one."""
-        return [self._task] if self._task else []
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """The background tasks, if there are any."""
+        return [*([self._task] if self._task else []), *([self._later] if self._later else [])]
 
     def carries(self, decision: Decision, rows: Iterable[Slice]) -> None:
         """Keeps the rows of a decision that will be logged with them next."""
@@ -86,12 +88,22 @@ class CommitDriver:
             return
         try:
             _, coordinator = active_coordinator(self._pod)
-        except (NotReadyError, RolledBackError):
+        except RolledBackError:
             return  # Each request to the coordinator raises the same error.
+        except NotReadyError:
+            if self._later is None or self._later.done():
+                self._later = asyncio.create_task(self._go_on_later(), name="decision-later")
+            return
         if coordinator.unfinished:
             applied = self._applied = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._drive(applied), name="finish-decision")
             self._task.add_done_callback(lambda task: self._has_ended(task, applied))
+
+    async def _go_on_later(self) -> None:
+        """Waits while partition 0 is opened, compared, or begins an epoch."""
+        await asyncio.sleep(_NOT_READY_S)
+        self._later = None
+        self.go_on()
 
     def _has_ended(self, task: asyncio.Task[bool], applied: "asyncio.Future[None]") -> None:
         _resolve(applied)

@@ -44,7 +44,6 @@ from qss_core.wire.writer_reports import WriterReport
 from qss_store.replicas.append_wait import AppendWait, outcome_of, settle
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
-from qss_store.replication import log as logs
 from qss_store.runtime.peer_client import Transport
 from qss_store.runtime.request_memory import MemoryShare
 from qss_store.runtime.settings import Settings
@@ -376,7 +375,7 @@ class CoordinatorService:
         if request.store_id != held:
             raise WrongStoreError(f"this pod serves store id {held}, not {request.store_id}")
         replica, coordinator = active_coordinator(self._pod)
-        logs.check_active(replica.log, request.epoch)
+        replica.check_active(request.epoch)
         ordinal = (request.generation, request.batch)
         verdict = coordinator.verdict(request.writer, request.writer_epoch, ordinal)
         if verdict == "decided":

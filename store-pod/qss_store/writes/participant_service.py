@@ -39,7 +39,6 @@ from qss_store.replicas.completion import rolled_back
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.replica import Replica
 from qss_store.replicas.volume.room import RESERVE_BYTES
-from qss_store.replication import log as logs
 from qss_store.runtime.blocking import run_blocking
 from qss_store.transactions.commands import Abort, Commit, Stage
 from qss_store.writes.row_validation import RowValidator
@@ -80,7 +79,7 @@ class ParticipantService:
         command = with_slice(stage, one)
         try:
             replica = self._pod.registry.local(one.partition)
-            logs.check_active(replica.log)
+            replica.check_active()
             replica.pending.check_stage(command)
             # A copy that was applied is durable: nothing is left to log.
             if not replica.machine.participant.check_stage(command):
@@ -280,7 +279,7 @@ class ParticipantService:
         for partition, epoch in epochs.items():
             try:
                 replica = self._pod.registry.local(_number_of(partition))
-                logs.check_active(replica.log, epoch)
+                replica.check_active(epoch)
                 work = begin(replica, partition)
             except StoreError as error:
                 answers[partition] = problem_of(error)

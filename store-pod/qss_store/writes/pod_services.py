@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
+from qss_store.replicas.sending.receiver import Receiver
+from qss_store.replicas.sending.senders import Senders
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Transport
@@ -31,6 +33,8 @@ class PodServices:
     coordinator: CoordinatorService
     sweeper: Sweeper
     comparison: Comparison
+    senders: Senders
+    receiver: Receiver
 
 
 def build_pod(
@@ -54,4 +58,13 @@ def build_pod(
         coordinator=coordinator,
         sweeper=Sweeper(pod, coordinator, transport, settings),
         comparison=Comparison(pod, transport, settings),
+        senders=Senders(
+            pod.ordinal,
+            pod.registry,
+            pod.send_signal,
+            transport,
+            clock,
+            settings.replica_timeout_s,
+        ),
+        receiver=Receiver(pod.registry),
     )

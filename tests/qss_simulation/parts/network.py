@@ -140,6 +140,10 @@ class SimulatedTransport:
         """Sends a message, and returns its answer; raises as `Transport.post`."""
         return decode(await self._network.exchange(url, encode(message), timeout_s), kind)
 
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        """Sends bytes, and returns the answer's; raises as `Transport.send`."""
+        return await self._network.exchange(url, body, timeout_s)
+
 
 def _tell(answered: "asyncio.Future[bytes]", answer: bytes) -> None:
     if not answered.done():

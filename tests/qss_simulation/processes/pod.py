@@ -15,6 +15,7 @@ import msgspec
 from qss_client.chunks.carried_batch import BATCH_MEDIA, decode_batch
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Ordinal, StoreAssignment, StoreName, WriterEpoch
+from qss_core.queries.parameters import ReadOptions
 from qss_core.wire.losses import AcceptLossRequest, SequencesRequest
 from qss_core.wire.messages import (
     AbortPartitionsRequest,
@@ -36,6 +37,14 @@ from qss_simulation.parts.store_type import extensions_of, wrong_index_rows
 from qss_store.replicas.migrator import Migrator
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
+from qss_store.replication.messages import (
+    APPEND_PATH,
+    HELLO_PATH,
+    AppendRequest,
+    HelloRequest,
+    decode_message,
+    encode_message,
+)
 from qss_store.runtime.settings import Settings
 from qss_store.transactions.commands import Stage
 from qss_store.writes.loss_acceptance import LossAcceptance
@@ -96,6 +105,7 @@ class PodProcess:
                 services.comparison.run(),
                 pod.keep_sync_marks(),
                 Migrator(pod, services.settings).run(),
+                services.senders.run(),
             ):
                 group.create_task(work)
 
@@ -108,19 +118,24 @@ class PodProcess:
         if names[:2] == ["state", "instances"]:
             return encode(metadata_of(self.pod.registry.check_store(names[2])))
         if names[0] == "read":
-            return self._read(int(names[1]))
+            return self._read(int(names[1]), parse_qs(parts.query))
         return await self._messages[parts.path](request.body)
 
-    def _read(self, partition: int) -> bytes:
-        """The rows of a partition, as a scan of it shows them."""
-        view = open_reading(self.pod, None, _FORMAT, partition).view
+    def _read(self, partition: int, given: dict[str, list[str]]) -> bytes:
+        """The rows of a partition, as a scan of it shows them.
+
+        They are not older than the sequence `since` that the reader saw of this store.
+        """
+        store_id = self.pod.registry.placed().definition.store_id
+        since = int(given["since"][0]) if given.get("storeId") == [store_id] else 0
+        options = ReadOptions(require_active="active" in given)
+        view = open_reading(self.pod, options, _FORMAT, partition, since).view
         if wrong := wrong_index_rows(view.snapshot, self.pod.indexing, _TIME_BYTES):
             raise HistoryError(f"partition {partition} has other index rows than rows: {wrong}")
         rows = [
             (key.decode(), value[_TIME_BYTES:].decode(), int.from_bytes(value[:_TIME_BYTES], "big"))
             for key, value in view.snapshot.scan()
         ]
-        store_id = self.pod.registry.placed().definition.store_id
         shown = {"storeId": store_id, "sequence": view.sequence, "rows": rows}
         return msgspec.json.encode(shown)
 
@@ -136,11 +151,21 @@ class PodProcess:
 
             return answer
 
+        def between_replicas(
+            kind: type[Any], work: Callable[[Any], Awaitable[object]]
+        ) -> Callable[[bytes], Any]:
+            async def answer(body: bytes) -> bytes:
+                return encode_message(await work(decode_message(body, kind)))
+
+            return answer
+
         return {
             "transactions/prepare": of(PrepareRequest, services.participant.prepare),
             "transactions/commit": of(CommitPartitionsRequest, services.participant.commit),
             "transactions/abort": of(AbortPartitionsRequest, services.participant.abort),
             "transactions/resolve": of(ResolveRequest, services.coordinator.resolve),
+            HELLO_PATH: between_replicas(HelloRequest, services.receiver.hello),
+            APPEND_PATH: between_replicas(AppendRequest, services.receiver.append),
             "transactions/sequences": of(SequencesRequest, services.comparison.answer),
             "control/replicas": of(dict, lambda _: self.pod.report()),
             "control/assignment": of(StoreAssignment, self._assign),

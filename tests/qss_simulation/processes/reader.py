@@ -5,10 +5,12 @@ import json
 from dataclasses import dataclass
 from random import Random  # noqa: TID251 seeded by the story.
 
-from qss_core.errors import StoreError
+from qss_core.errors import NotActiveError, NotPresentError, StoreError
 from qss_simulation.history import PARTITIONS, Histories, HistoryError
 from qss_simulation.parts.network import Network
 from qss_simulation.parts.trace import Trace
+
+_OF_ACTIVE = 0.3  # Of the reads ask for the active.
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,18 @@ class PartitionRows:
 
 
 async def read_partition(
-    network: Network, partition: int, pods: int, timeout_s: float
+    network: Network,
+    partition: int,
+    pod: int,
+    timeout_s: float,
+    since: PartitionRows | None = None,
+    *,
+    of_active: bool = False,
 ) -> PartitionRows:
-    """The rows of a partition, from its active. Raises StoreError."""
-    url = f"http://pod-{partition % pods}/read/{partition}"
+    """The rows of a partition on a pod, not older than `since`. Raises StoreError."""
+    bound = "" if since is None else f"storeId={since.store_id}&since={since.sequence}"
+    query = f"{bound}{'&active=1' if of_active else ''}"
+    url = f"http://pod-{pod}/read/{partition}?{query}"
     found = json.loads(await network.exchange(url, b"", timeout_s))
     rows = found["rows"]
     return PartitionRows(
@@ -39,21 +49,36 @@ async def read_partition(
 async def run_reader(
     network: Network, pods: int, random: Random, histories: Histories, trace: Trace
 ) -> None:
-    """Reads until the node dies. Raises HistoryError."""
-    seen = [(0, 0)] * PARTITIONS  # Age of the store, sequence.
+    """Reads any replica, by the bound of what it saw, until the node dies. Raises HistoryError.
+
+    Reads of actives also see everything that was acknowledged before they began.
+    """
+    seen: list[PartitionRows | None] = [None] * PARTITIONS
     while True:
-        partition = random.randrange(PARTITIONS)
-        try:
-            found = await read_partition(network, partition, pods, 1.0)
-        except StoreError as error:
-            trace.note("read-failed", error.code)
-        else:
+        partition, of_active = random.randrange(PARTITIONS), random.random() < _OF_ACTIVE
+        before, acknowledged = seen[partition], histories.acknowledged()
+        for pod in random.sample(range(pods), pods):
+            try:
+                found = await read_partition(
+                    network, partition, pod, 1.0, before, of_active=of_active
+                )
+            except StoreError as error:
+                trace.note("read-failed", error.code)
+                if isinstance(error, NotPresentError | NotActiveError):
+                    continue
+                break
             histories.of(found.store_id).check_rows(partition, found.rows)
             shown = (histories.age(found.store_id), found.sequence)
-            if shown < seen[partition]:
+            if before is not None and shown < (histories.age(before.store_id), before.sequence):
                 raise HistoryError(
-                    f"partition {partition} went back from {seen[partition]} to {shown}"
+                    f"partition {partition} went back from {before.sequence} to {shown}"
                 )
-            seen[partition] = shown
+            if of_active and found.sequence < acknowledged.get(found.store_id, 0):
+                raise HistoryError(
+                    f"the active of partition {partition} is at {found.sequence}, and "
+                    f"{acknowledged[found.store_id]} was acknowledged"
+                )
+            seen[partition] = found
             trace.note("read", f"{partition} {found.sequence} {len(found.rows)}")
+            break
         await asyncio.sleep(random.expovariate(1 / 0.2))

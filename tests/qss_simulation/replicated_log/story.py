@@ -271,6 +271,7 @@ class ReplicatedLog:
         node.durable_end = len(node.files.log) and node.log.log.end
         node.peers, node.syncing = None, None
         node.may_act = self._guards.acts_after_restart or logs.is_sole(node.log.log)
+        node.log.may_act = node.may_act
 
     def _crash(self, node: Node) -> None:
         if node.changelog is not None:
@@ -298,7 +299,7 @@ class ReplicatedLog:
                 node.syncing.end = min(node.syncing.end, log.watermark)
         node.log.log = self._guards.reconfigure(node.log.log, configuration)
         node.configuration = configuration
-        node.may_act = True
+        node.may_act = node.log.may_act = True
         node.peers = None
 
     # --- The operator

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qss_client.chunks.chunk import Slice, decode_chunk, encode_slice
 from qss_client.chunks.chunk_schema import layout_of
-from qss_core.errors import StoreError
+from qss_core.errors import StoreError, UnreachableError
 from qss_core.model import Ordinal, StoreDefinition
 from qss_core.wire.messages import (
     CommitPartitionsRequest,
@@ -48,6 +48,10 @@ class ScriptedPods:
         self.asked.append((host, path.rpartition("/")[2], message))
         answer: Answer = await self.reply(message)  # type: ignore[assignment]
         return answer
+
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        """No partition of these pods has standbys."""
+        raise UnreachableError(f"{url}: nothing is replicated here")
 
     def messages(self, path: str) -> list[Message]:
         """The messages to one path."""

@@ -101,6 +101,10 @@ class FaultyNetwork:
         answer: Answer = await self.carry(host, lambda services: services.handle(path, message))
         return answer
 
+    async def send(self, url: str, body: bytes, timeout_s: float) -> bytes:
+        """No partition of this cluster has standbys."""
+        raise UnreachableError(f"{url}: nothing is replicated here")
+
     async def carry(self, host: str, deliver: Callable[["Services"], Awaitable[Any]]) -> Any:
         """One exchange. Raises UnreachableError if the request or its answer is lost."""
         for _ in range(self.random.randrange(4)):

@@ -39,6 +39,7 @@ async def started_replica(
         uncommitted=UncommittedMemory(1024 * 1024),
         take_out=take_out,
         slices=slice_limits(Settings(), is_indexed=False),
+        send=lambda: None,
     )
     definition = make_definition(partitions=1)
     replica = Replica(definition, held or configuration(0, 0), engine, context)

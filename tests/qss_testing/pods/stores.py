@@ -342,10 +342,18 @@ async def commit_chunks(
 
 
 def open_reading(
-    pod: Pod, options: ReadOptions | None = None, store_format: str = "", partition: int = 0
+    pod: Pod,
+    options: ReadOptions | None = None,
+    store_format: str = "",
+    partition: int = 0,
+    since: int = 0,
 ) -> Reading:
-    """The state that a read of a partition gets, in the store's format or another one."""
-    return read(pod, PartitionId(partition), _request(pod, options, store_format), _nothing)[0]
+    """The state that a read of a partition gets, in the store's format or another one.
+
+    The state is at least at the sequence `since`.
+    """
+    request = _request(pod, options, store_format)
+    return read(pod, PartitionId(partition), request, _nothing, BatchSequence(since))[0]
 
 
 async def prepared_reading(

@@ -7,6 +7,7 @@ from qss_store.http.access import access_middlewares
 from qss_store.http.browsers import browser_middlewares, callers_of
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.internal.handlers import InternalApi
+from qss_store.http.internal.replication import ReplicationApi
 from qss_store.http.internal.routes import INTERNAL_ROUTES, InternalHandlers
 from qss_store.http.internal.writers import WritersApi
 from qss_store.http.large_answers import memory_middlewares
@@ -30,6 +31,7 @@ def make_internal_app(
         discovery=DiscoveryApi(pod),
         document=DocumentApi(QUERY_ROUTES),
         internal=InternalApi(services, session),
+        replication=ReplicationApi(services.receiver, settings),
         writers=WritersApi(services.coordinator),
     )
     app = web.Application(

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from qss_store.access.rights import Caller
 from qss_store.http.discovery import DiscoveryApi
 from qss_store.http.internal.handlers import STORE_ID, InternalApi
+from qss_store.http.internal.replication import ReplicationApi
 from qss_store.http.internal.writers import WritersApi
 from qss_store.http.query.openapi.document import DocumentApi
 from qss_store.http.query.routes import DISCOVERY_ROUTES
 from qss_store.http.routes import Handler, Route
+from qss_store.replication.messages import APPEND_PATH, HELLO_PATH
 
 _WRITERS = "/changelog/stores/{store}/writers"
 _WRITER = _WRITERS + "/{writer}"
@@ -20,6 +22,7 @@ class InternalHandlers:
     discovery: DiscoveryApi
     document: DocumentApi
     internal: InternalApi
+    replication: ReplicationApi
     writers: WritersApi
 
     def of_writer(self, handler: Handler) -> Handler:
@@ -97,6 +100,18 @@ INTERNAL_ROUTES: tuple[Route[InternalHandlers], ...] = (
         path="/transactions/sequences",
         caller=Caller.POD,
         handler=lambda api: api.internal.sequences,
+        method="POST",
+    ),
+    Route(
+        path=f"/{HELLO_PATH}",
+        caller=Caller.POD,
+        handler=lambda api: api.replication.hello,
+        method="POST",
+    ),
+    Route(
+        path=f"/{APPEND_PATH}",
+        caller=Caller.POD,
+        handler=lambda api: api.replication.append,
         method="POST",
     ),
     Route(

@@ -91,6 +91,8 @@ def read(
     assert role is not None, "a local replica has a role"
     if role is not Role.ACTIVE:
         _check_role(replica, pod, options)
+    elif options.require_active:
+        replica.check_active()
     view = replica.view
     if view is None:
         why = replica.failure.message if replica.failure else "it is being opened"
@@ -138,11 +140,10 @@ def _elsewhere(
 
 
 def _check_staleness(replica: Replica, max_staleness_s: float) -> None:
-    # An active is never stale. A standby cannot tell its lag yet, so `maxStaleness` refuses it.
-    if replica.role is not Role.ACTIVE:
+    if replica.following.stale_s() > max_staleness_s:
         raise TooStaleError(
-            f"the standby of partition {replica.partition} cannot tell that it was level with its "
-            f"active within the last {max_staleness_s:g} s",
+            f"the standby of partition {replica.partition} was not level with its active within "
+            f"the last {max_staleness_s:g} s",
             partition=replica.partition,
         )
 

@@ -69,9 +69,11 @@ class ApplyLoop:
         end = changelog.log.end
         if self._applies_make_durable(end):
             changelog.apply_unsynced(end)
-        else:
+        elif changelog.owes_sync:
             await changelog.sync()
         await self.apply_all()
+        if len(changelog.log.configuration.replicas) > 1:
+            parts.context.send()  # The watermark may have risen.
         if changelog.is_due_to_cut and changelog.cut(self.settings, parts.machine.open_floor):
             parts.wake.set()  # Entries that came meanwhile are applied before the next cut.
             await asyncio.sleep(0)

@@ -1,7 +1,7 @@
 """Entries between their append and their apply, with the futures of their outcomes."""
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from qss_core.errors import BatchClosedError, ChunkMismatchError, StoreError
@@ -25,9 +25,17 @@ class PendingEntries:
     """The entries of one log between their append and their apply."""
 
     def __init__(
-        self, changelog: Changelog, recent: DecodedEntries, appended: asyncio.Event
+        self,
+        changelog: Changelog,
+        recent: DecodedEntries,
+        appended: asyncio.Event,
+        send: Callable[[], None],
     ) -> None:
-        """Sets `appended` at each entry; `recent` keeps rows for the commits that read them."""
+        """Sets `appended` at each entry; `recent` keeps rows for the commits that read them.
+
+        Calls `send` at each entry that other replicas get.
+        """
+        self._send = send
         self._changelog = changelog
         self._recent = recent
         self._appended = appended
@@ -59,6 +67,8 @@ class PendingEntries:
         if (name := _name_of(command)) is not None:
             self._by_name[name] = pending
         self._appended.set()
+        if len(self._changelog.log.configuration.replicas) > 1:
+            self._send()
         return pending.outcome
 
     def entry(self, offset: Offset) -> LoggedCommand | None:

@@ -73,3 +73,4 @@ class ReplicaParts:
         put_database_id(batch, self.engine)
         self.migration.keep_only(batch, self.views.families)
         self.engine.write(batch)
+        self.changelog.written_epoch = configuration.epoch

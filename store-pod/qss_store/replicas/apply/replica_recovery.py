@@ -66,8 +66,11 @@ class Recovery:
     async def run(self) -> None:
         """Performs all steps. After DiskFullError call it again when the disk has space."""
         parts = self._parts
+        is_kept = parts.is_configuration_kept
+        if is_kept:
+            parts.changelog.written_epoch = parts.changelog.log.configuration.epoch
         found = Found(
-            is_configuration_kept=parts.is_configuration_kept,
+            is_configuration_kept=is_kept,
             is_commit_unfinished=self._is_commit_unfinished,
         )
         for step in plan_recovery(found):

@@ -61,6 +61,7 @@ def test_the_first_words_of_a_path_say_whom_it_is_for(route: Route[Any]) -> None
             "changelog": Caller.WRITER,
             "control": Caller.OPERATOR,
             "transactions": Caller.POD,
+            "replication": Caller.POD,
         }
         assert caller is expected[first]
 

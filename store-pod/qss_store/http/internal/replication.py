@@ -1,0 +1,42 @@
+"""The handlers for the actives of other pods: hello, and entries of changelogs."""
+
+from aiohttp import web
+
+from qss_store.http.middleware import BodyPace, read_body
+from qss_store.replicas.sending.receiver import Receiver
+from qss_store.replication.messages import (
+    AppendRequest,
+    HelloRequest,
+    decode_message,
+    encode_message,
+)
+from qss_store.runtime.peer_client import REPLICATION_MEDIA
+from qss_store.runtime.settings import Settings
+
+_SPLIT = "a request has 4 MiB of entries, or one entry that is larger"
+
+
+class ReplicationApi:
+    """Decodes MessagePack bodies, and encodes the receiver's answers."""
+
+    def __init__(self, receiver: Receiver, settings: Settings) -> None:
+        self._receiver = receiver
+        self._bytes_max = settings.replication_bytes_max
+        self._pace = BodyPace(total_s=settings.body_deadline_s)
+
+    async def hello(self, request: web.Request) -> web.Response:
+        """Answers what the pod's replicas are, once they have taken the epochs."""
+        message = decode_message(await self._body(request), HelloRequest)
+        return _response(await self._receiver.hello(message))
+
+    async def append(self, request: web.Request) -> web.Response:
+        """Takes the entries and watermarks of other pods' actives."""
+        message = decode_message(await self._body(request), AppendRequest)
+        return _response(await self._receiver.append(message))
+
+    async def _body(self, request: web.Request) -> bytes:
+        return await read_body(request, self._bytes_max, self._pace, _SPLIT)
+
+
+def _response(message: object) -> web.Response:
+    return web.Response(body=encode_message(message), content_type=REPLICATION_MEDIA)

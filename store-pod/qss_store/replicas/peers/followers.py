@@ -1,0 +1,247 @@
+"""The other replicas of a partition, as its active knows them in one epoch."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from qss_core.errors import (
+    CorruptionError,
+    MalformedRequestError,
+    NotReadyError,
+    StaleEpochError,
+    StoreError,
+    WrongStoreError,
+)
+from qss_core.model import Epoch, Offset, Ordinal, Role
+from qss_core.text import listed
+from qss_core.wire.messages import error_of
+from qss_store.replicas.changelog import Changelog
+from qss_store.replication import active
+from qss_store.replication.follower import Append
+from qss_store.replication.hello import Hello, check_hello
+from qss_store.replication.messages import Held, Refused, SteppedBack
+
+_LOG = logging.getLogger(__name__)
+HEARTBEAT_S = 1.0
+# A watermark that rose goes with the next entries, or alone after this time.
+_WATERMARK_S = 0.005
+_AGAIN_S, _AGAIN_S_MAX = 0.1, 1.0
+_NOT_YET = Offset(-1)
+
+
+@dataclass(slots=True)
+class _Follower:
+    """One other replica; `database` is the id of its database, once its hello was taken."""
+
+    database: str | None = None
+    has_said_hello: bool = False  # In this epoch.
+    is_greeted: bool = False  # Since the last request to its pod that failed.
+    lost: str | None = None  # The reason why it has to be made anew.
+    watermark: Offset = _NOT_YET  # It was told this one.
+    sent_s: float = float("-inf")
+    acknowledged_s: float = float("-inf")
+    not_before_s: float = float("-inf")
+    refusals: int = 0
+
+
+class Followers:
+    """The followers of one active; nothing is known of them at the start of an epoch."""
+
+    def __init__(
+        self,
+        changelog: Changelog,
+        hello: Callable[[], Hello],
+        monotonic_s: Callable[[], float],
+        acknowledged: Callable[[], None],
+    ) -> None:
+        """`hello` is this replica's own; `acknowledged` is called when the watermark may rise."""
+        self._changelog = changelog
+        self._hello = hello
+        self._now_s = monotonic_s
+        self._acknowledged = acknowledged
+        self._peers = active.Peers(epoch=Epoch(0), next={})
+        self._followers: dict[Ordinal, _Follower] = {}
+
+    def _of_epoch(self) -> dict[Ordinal, _Follower]:
+        """The followers in the epoch that the log holds."""
+        log = self._changelog.log
+        if self._peers.epoch != log.configuration.epoch:
+            self._peers = active.peers_of(log)
+            self._followers = {pod: _Follower() for pod in self._peers.next}
+        return self._followers
+
+    def check(self) -> None:
+        """Raises NotReadyError until every in-sync follower has taken this epoch.
+
+        So the first entry of a store is appended only after each of its volumes exists.
+        """
+        followers = self._of_epoch()
+        silent = [
+            pod
+            for pod in self._changelog.log.configuration.in_sync
+            if pod in followers and not followers[pod].has_said_hello
+        ]
+        if silent:
+            partition = self._changelog.log.configuration.partition
+            raise NotReadyError(
+                f"partition {partition} waits for its standby on pod "
+                f"{listed([str(pod) for pod in silent])}: try again"
+            )
+
+    # --- Requests
+
+    def sends_to(self, pod: Ordinal) -> bool:
+        """Whether this replica acts as an active, and the pod has a follower that is not lost.
+
+        An active sends nothing in an epoch before its own disk keeps the epoch: after a crash it
+        would send other entries in the same epoch.
+        """
+        log = self._changelog.log
+        if log.role is not Role.ACTIVE or not self._changelog.may_act:
+            return False
+        if self._changelog.kept_epoch != log.configuration.epoch:
+            return False
+        follower = self._of_epoch().get(pod)
+        return follower is not None and follower.lost is None
+
+    def owes_hello(self, pod: Ordinal) -> bool:
+        """Whether the pod's replica has to say hello before it gets entries."""
+        follower = self._of_epoch()[pod]
+        return not follower.is_greeted and self._now_s() >= follower.not_before_s
+
+    def is_greeted(self, pod: Ordinal) -> bool:
+        """Whether the pod's replica gets entries: it said hello after the last failure."""
+        return self._of_epoch()[pod].is_greeted
+
+    def sent_s(self, pod: Ordinal) -> float:
+        """When the pod's replica was last sent something, in seconds of the monotonic clock."""
+        return self._of_epoch()[pod].sent_s
+
+    def due_s(self, pod: Ordinal) -> float:
+        """When the next request to the pod has to have a part for this partition."""
+        follower, log = self._of_epoch()[pod], self._changelog.log
+        if not follower.is_greeted:
+            return follower.not_before_s
+        if self._peers.next[pod] < active.send_until(log, pod):
+            return follower.not_before_s
+        idle_s = HEARTBEAT_S if follower.watermark >= log.watermark else _WATERMARK_S
+        return max(follower.not_before_s, follower.sent_s + idle_s)
+
+    def next(self, pod: Ordinal, bytes_max: int) -> Append | None:
+        """The next entries for the pod's replica, the first one also where it is larger.
+
+        Without new entries it is a heartbeat, with the watermark. None where the log does not reach
+        back to what the replica needs. Raises CorruptionError where this log is damaged.
+        """
+        follower, log = self._of_epoch()[pod], self._changelog.log
+        first = active.send_from(self._peers, log, pod)
+        previous = None if first is None else self._changelog.point_at(first)
+        if first is None or previous is None:
+            self._lose(pod, f"entries before {log.start} are no longer in the active's changelog")
+            return None
+        end = active.send_until(log, pod)
+        entries = self._changelog.entries_between(first, end, bytes_max)
+        self._peers = active.sent(self._peers, pod, Offset(first + len(entries)))
+        follower.watermark, follower.sent_s = log.watermark, self._now_s()
+        return Append(
+            configuration=log.configuration,
+            previous=previous,
+            entries=entries,
+            watermark=log.watermark,
+        )
+
+    # --- Answers
+
+    def greeted(self, pod: Ordinal, epoch: Epoch, hello: Hello) -> None:
+        """Takes the hello of a pod's replica: it has taken this epoch."""
+        follower = self._of_epoch().get(pod)
+        if follower is None or epoch != self._peers.epoch:
+            return
+        try:
+            check_hello(self._hello(), hello, pod, follower.database)
+        except StoreError as error:
+            self._refuse(pod, follower, error)
+            return
+        follower.database, follower.refusals = hello.database, 0
+        follower.is_greeted = follower.has_said_hello = True
+
+    def held(self, pod: Ordinal, result: Held, sent_s: float) -> None:
+        """A pod's replica acknowledged what was sent to it at `sent_s`."""
+        follower, log = self._of_epoch().get(pod), self._changelog.log
+        if follower is None or result.epoch != self._peers.epoch:
+            return
+        if result.matched > log.end:
+            error = f"pod {pod} acknowledged entry {result.matched - 1}, which does not exist"
+            self._refuse(pod, follower, MalformedRequestError(error))
+            return
+        follower.refusals = 0
+        follower.acknowledged_s = max(follower.acknowledged_s, sent_s)
+        watermark = log.watermark
+        self._peers, self._changelog.log = active.acknowledged(
+            self._peers, log, pod, result.epoch, result.matched
+        )
+        if self._changelog.log.watermark > watermark:
+            self._acknowledged()
+
+    def stepped_back(self, pod: Ordinal, result: SteppedBack) -> None:
+        """A pod's replica wants earlier entries; it is lost where it should have them."""
+        if self._of_epoch().get(pod) is None or result.epoch != self._peers.epoch:
+            return
+        log = self._changelog.log
+        if active.lacks_acknowledged(log, pod, result.epoch, result.back):
+            self._lose(pod, f"it ends at entry {result.back.end}, and had acknowledged later ones")
+            return
+        self._peers = active.step_back(self._peers, log, pod, result.epoch, result.back)
+
+    def refused(self, pod: Ordinal, epoch: Epoch, result: Refused) -> None:
+        """A pod's replica took nothing. The caller takes a newer configuration first."""
+        follower = self._of_epoch().get(pod)
+        if follower is not None and epoch == self._peers.epoch:
+            self._refuse(pod, follower, error_of(result.problem))
+
+    def failed(self, pod: Ordinal) -> None:
+        """A request to the pod has failed: what arrived of it is not known."""
+        follower = self._of_epoch().get(pod)
+        if follower is not None:
+            follower.is_greeted = False
+            self._send_again(pod)
+
+    def _refuse(self, pod: Ordinal, follower: _Follower, error: StoreError) -> None:
+        self._send_again(pod)
+        if isinstance(error, CorruptionError | WrongStoreError):
+            self._lose(pod, error.message)
+            return
+        pause_s = min(_AGAIN_S_MAX, _AGAIN_S * 2 ** min(follower.refusals, 10))
+        follower.refusals += 1
+        follower.is_greeted = False
+        follower.not_before_s = self._now_s() + pause_s
+        if not isinstance(error, StaleEpochError):
+            _LOG.info(
+                "partition %s: pod %s does not take entries now: %s",
+                self._changelog.log.configuration.partition,
+                pod,
+                error.message,
+            )
+
+    def _send_again(self, pod: Ordinal) -> None:
+        log = self._changelog.log
+        known = log.durable.get(pod)
+        again = active.send_until(log, pod) if known is None else known
+        self._peers = active.sent(self._peers, pod, again)
+
+    def _lose(self, pod: Ordinal, why: str) -> None:
+        follower = self._followers[pod]
+        if follower.lost is None:
+            _LOG.error(
+                "partition %s: the replica on pod %s has to be made anew: %s",
+                self._changelog.log.configuration.partition,
+                pod,
+                why,
+            )
+        follower.lost = why
+
+    @property
+    def lost(self) -> dict[Ordinal, str]:
+        """The followers that have to be made anew, with the reasons."""
+        followers = self._of_epoch()
+        return {pod: one.lost for pod, one in followers.items() if one.lost is not None}

@@ -1,0 +1,7 @@
+"""Carries the logs of a pod's actives to the pods of their followers.
+
+`peer_sender` sends the logs of all actives of this pod to one other pod, with one request in
+flight; what is appended meanwhile goes with the next request. `senders` runs such a task for each
+other pod. `receiver` takes the requests of other pods for the replicas of this pod. What is sent,
+and what an answer means, `replicas.peers` decides.
+"""

@@ -1,0 +1,73 @@
+"""Takes the entries that other pods' actives send to the replicas of this pod."""
+
+import asyncio
+
+from qss_core.errors import StoreError, WrongStoreError
+from qss_core.model import PartitionConfiguration, PartitionId, StoreId
+from qss_core.wire.messages import problem_of
+from qss_store.replicas.registry import Registry
+from qss_store.replicas.replica import Replica
+from qss_store.replication.follower import Append, StepBack
+from qss_store.replication.messages import (
+    AppendAnswer,
+    AppendRequest,
+    Greeted,
+    Held,
+    HelloAnswer,
+    HelloRequest,
+    Refused,
+    SteppedBack,
+)
+
+
+class Receiver:
+    """The followers' side of one pod; a partition that refuses does not stop the others."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def hello(self, request: HelloRequest) -> HelloAnswer:
+        """Takes the epochs of the request; raises WrongStoreError for another store's request."""
+        self._check(request.store_id)
+        found = await asyncio.gather(*(self._greet(one) for one in request.configurations))
+        return HelloAnswer(tuple(found))
+
+    async def append(self, request: AppendRequest) -> AppendAnswer:
+        """Takes the entries of the request, and syncs them; raises as `hello`."""
+        self._check(request.store_id)
+        found = await asyncio.gather(*(self._take(one) for one in request.appends))
+        return AppendAnswer(tuple(found))
+
+    def _check(self, named: StoreId) -> None:
+        held = self._registry.placed().definition.store_id
+        if named != held:
+            raise WrongStoreError(f"this pod serves store id {held}, not {named}")
+
+    async def _greet(self, configuration: PartitionConfiguration) -> Greeted | Refused:
+        partition = configuration.partition
+        try:
+            replica = self._replica(partition)
+            await replica.following.greet(configuration)
+        except StoreError as error:
+            return self._refused(partition, error)
+        return Greeted(partition=partition, hello=replica.hello)
+
+    async def _take(self, append: Append) -> Held | SteppedBack | Refused:
+        partition, epoch = append.configuration.partition, append.configuration.epoch
+        try:
+            found = await self._replica(partition).following.receive(append)
+        except StoreError as error:
+            return self._refused(partition, error)
+        if isinstance(found, StepBack):
+            return SteppedBack(partition=partition, epoch=epoch, back=found)
+        return Held(partition=partition, epoch=epoch, matched=found)
+
+    def _replica(self, partition: PartitionId) -> Replica:
+        """The replica of this pod; raises as `Registry.local` where there is none."""
+        replica = self._registry.replicas.get(partition)
+        return self._registry.local(partition) if replica is None else replica
+
+    def _refused(self, partition: PartitionId, error: StoreError) -> Refused:
+        replica = self._registry.replicas.get(partition)
+        held = None if replica is None else replica.log.configuration
+        return Refused(partition=partition, problem=problem_of(error), configuration=held)
