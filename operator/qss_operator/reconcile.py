@@ -81,6 +81,7 @@ class StoreReconciler:
         self.published_at_s: float | None = None
         self._attempts = Backoff()
         self._completed: Sequence | None = None  # As of the last round.
+        self._heard_s: dict[Ordinal, float] = {}  # When each pod was last heard, or first missed.
         self.failures: list[StoreError] = []  # Of the last round, which went on all the same.
 
     async def run_round(self) -> bool | None:
@@ -108,11 +109,15 @@ class StoreReconciler:
         reports = await self._reports(cluster)
         cluster = replace(cluster, pods=tuple(self._told(pod, reports) for pod in cluster.pods))
         completed, self._completed = self._completed, _completed_of(reports.values())
+        now_s = self._clock.monotonic_s()
+        self._heard_s |= dict.fromkeys(reports, now_s)
+        ordinals = [pod.ordinal for pod in cluster.pods]
         return Observation(
             resource=resource,
             cluster=cluster,
             reports=reports,
             sent=dict(self._sent),
+            silent_s={one: now_s - self._heard_s.setdefault(one, now_s) for one in ordinals},
             completed=completed,
         )
 

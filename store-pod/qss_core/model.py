@@ -132,13 +132,19 @@ class StoreDefinition(Wire, frozen=True, kw_only=True):
             )
 
 
-class StoreSettings(Wire, frozen=True, kw_only=True):
-    """Limits that a store's resource sets, in bytes and milliseconds."""
+class StoreSettings(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits that a store's resource sets, in bytes and milliseconds.
+
+    A default is not sent, so that pods of an older version take settings that they know.
+    """
 
     uncommitted_bytes_max: int = 64 * 1024 * 1024  # -1: no limit.
     staged_bytes_max: int | None = None  # None: half of the volume's free space.
     changelog_retention_ms: int = 24 * 3600 * 1000
     changelog_retention_bytes: int = 256 * 1024 * 1024
+    lease_ms: int = 5000  # How long a follower's answer lets its active act.
+    snapshot_bytes_per_s: int = 64 * 1024 * 1024  # That a pod copies for its learners.
+    replica_timeout_ms: int = 10_000  # Of a follower that does not take what it is sent.
 
 
 class PodAddress(Wire, frozen=True, kw_only=True):

@@ -109,6 +109,7 @@ async def serve(arguments: argparse.Namespace, settings: Settings) -> None:
         tasks.append(asyncio.create_task(services.comparison.run(), name="comparison"))
         tasks.append(asyncio.create_task(pod.keep_sync_marks(), name="sync-marks"))
         stack.push_async_callback(_cancel, [asyncio.create_task(Migrator(pod, settings).run())])
+        stack.push_async_callback(lambda: _cancel(services.copies.tasks))
         stack.push_async_callback(_cancel, [asyncio.create_task(services.senders.run())])
         _LOG.info(
             "pod %s (%s) has opened %d replicas", pod.name, VERSION, len(pod.registry.replicas)

@@ -13,6 +13,7 @@ from qss_core.errors import (
     DiskFullError,
     MalformedRequestError,
     NotActiveError,
+    NotReadyError,
     StaleEpochError,
     WrongStoreError,
 )
@@ -42,6 +43,7 @@ from qss_store.transactions.commands import (
     command_of,
     entry_of,
 )
+from qss_testing.fakes.set_clock import SetClock
 from qss_testing.pods.one_replica import started_replica
 from qss_testing.pods.stores import configuration
 from qss_testing.waiting import wait_until_async
@@ -169,8 +171,8 @@ async def test_whoever_waits_for_an_entry_that_is_cut_hears_where_the_active_is(
         )
         decoded = tuple(pa.ipc.open_stream(chunk.data).iter_batches_with_custom_metadata())
         other = msgspec.structs.replace(replica.hello, ordinal=Ordinal(1), database="other")
-        replica.followers.greeted(Ordinal(1), FOLLOWS.epoch, other)
-        waits = replica.append(stage, chunk.data, tuple(batch.batch for batch in decoded))
+        replica.followers.greeted(Ordinal(1), FOLLOWS.epoch, other, BEGINNING)
+        waits = replica.pending.append(stage, chunk.data, tuple(batch.batch for batch in decoded))
         assert replica.log.end == 1
         assert await replica.following.receive(log.append()) == 2
         with pytest.raises(NotActiveError) as refused:
@@ -249,16 +251,21 @@ async def test_a_sync_that_began_before_a_cut_makes_no_entry_durable_that_was_cu
     for batch in range(5):
         log.add(abort(batch))
     newer.add(abort(100))
-    async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS) as replica:
+    clock = SetClock()
+    async with started_replica(MemoryEngine(), pod=1, held=FOLLOWS, clock=clock) as replica:
         assert await replica.following.receive(log.append()) == 5
         assert await replica.following.receive(newer.append()) == 1
-        assert (
-            await replica.following.receive(newer.append(1)) == 1
-        )  # The apply loop has synced, too.
+        # The apply loop has synced, too.
+        assert await replica.following.receive(newer.append(1)) == 1
         assert replica.durable_end == 1
         sole = configuration(0, 1, learners=[0], epoch=3)
         replica.reconfigure(sole, StoreSettings())
+        await wait_until_async(lambda: replica.log.applied == 1)
+        with pytest.raises(NotReadyError, match="lease"):
+            replica.check_active()
+        clock.now_s += 5.6
         await wait_until_async(lambda: replica.log.applied == 2)  # The entry, and the Barrier.
+        replica.check_active()
         assert replica.failure is None
 
 

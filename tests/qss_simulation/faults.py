@@ -18,6 +18,7 @@ _IN_TROUBLE = 0.5  # The pod has a slow disk, and loses its power soon.
 _COPIED = 0.7
 _WHOLE = 0.5  # Of the volumes that go back do so with all their databases.
 _VOLUME_LOOKS = 20
+_REBUILT_LOOKS = 200
 _LOOK_S, _LOOKS = 0.01, 500
 _PAUSE_S = 30.0  # Longer than any timeout of the settings.
 # A volume that went back is found by asking other pods: nothing else keeps them from answering.
@@ -50,9 +51,7 @@ class Faults:
             "index": self._index,
         }
         wanted = [kind for kind in self._kinds if kind not in _RARE]
-        if world.api.resource.spec.standbys:
-            wanted += random.choice([[], ["again"]])
-        elif random.random() < 0.2:
+        if random.random() < 0.2:
             wanted = list(_WITH_OLD_VOLUMES)
         else:
             wanted += random.choice([[], [], ["hole"], ["again"]])
@@ -212,14 +211,21 @@ class Faults:
     async def _swap_volume(self) -> None:
         """A whole volume goes back, with the pod's own notes of what it had, or is lost."""
         number = self._pod()
+        if not self._may_lose_one():
+            return
         world, host = self._world, f"pod-{number}"
         older = world.volume(number, is_synced=True) if self._random.random() < _COPIED else None
         await self._wait(2.0)
-        if not world.histories.present.acknowledged or not world.end(host):
+        if not world.histories.present.acknowledged or not self._may_lose_one():
+            return
+        if not world.end(host):
             return
         newer = world.volume(number, is_synced=False)
         world.put_volume(number, older)
         world.start_pod(number)
+        if world.standbys:
+            await self._until_redundant()
+            return
         for _ in range(_VOLUME_LOOKS):
             await self._wait(0.5)
             if world.serves_all(host) is not None:
@@ -232,15 +238,18 @@ class Faults:
     async def _swap_one(self) -> None:
         number = self._pod()
         disk, host = self._world.disks[number], f"pod-{number}"
-        if not disk.databases():
+        if not disk.databases() or not self._may_lose_one():
             return
         name = self._random.choice(disk.databases())
         older = disk.synced_copy(name) if self._random.random() < _COPIED else DatabaseFiles()
         await self._wait(2.0)
-        if not self._world.end(host):
+        if not self._may_lose_one() or not self._world.end(host):
             return
         newer = disk.swap(name, older)
         self._world.start_pod(number)
+        if self._world.standbys:
+            await self._until_redundant()
+            return
         await self._wait(3.0)
         while (serves_all := self._world.serves_all(host)) is None:
             await self._wait(0.5)
@@ -254,11 +263,34 @@ class Faults:
 
         No sync covered what is lost, so nobody was told that it is there.
         """
+        async with self._swapping:
+            await self._lose_pages()
+
+    def _may_lose_one(self) -> bool:
+        """Whether a volume may be lost: the other replicas of its partitions are in sync.
+
+        Without standbys a person undoes the loss.
+        """
+        return not self._world.standbys or self._world.is_redundant
+
+    async def _until_redundant(self) -> None:
+        """Waits until the lost replicas are made anew; a partition's data survives one loss."""
+        for _ in range(_REBUILT_LOOKS):
+            await self._wait(0.5)
+            if self._world.is_redundant:
+                return
+
+    async def _lose_pages(self) -> None:
         number = self._pod()
         host = f"pod-{number}"
+        if not self._may_lose_one():
+            return
         self._world.lose_power(number, holes=True)
         await self._wait(1.0)
         self._world.start_pod(number)
+        if self._world.standbys:
+            await self._until_redundant()
+            return
         while not self._world.serves_all(host):
             await self._wait(0.5)
             status = self._world.api.resource.status

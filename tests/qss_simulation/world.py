@@ -207,6 +207,29 @@ class World:
             one.state in ("serving", "opening") for one in report.replicas
         )
 
+    @property
+    def standbys(self) -> int:
+        """How many standbys the resource asks for."""
+        return self._spec.effective_standbys
+
+    @property
+    def is_redundant(self) -> bool:
+        """Whether every replica is in sync, as far as the status tells, and was compared."""
+        status = self.api.resource.status
+        if status is None or status.assignment is None:
+            return False
+        held = {
+            (process.pod.ordinal, one.configuration.partition)
+            for process in self.processes.values()
+            for one in process.pod.report().replicas
+            if one.is_compared
+        }
+        return all(
+            set(one.in_sync) == set(one.replicas)
+            and all((pod, one.partition) in held for pod in one.in_sync)
+            for one in status.assignment
+        )
+
     def is_migrated(self) -> bool:
         """Whether all rows have the format of the resource."""
         wanted = self.api.resource.spec.store.format

@@ -16,7 +16,8 @@ _SEEDS = 500
 _FIRST = {  # Rules whose lack shows in few runs.
     "a follower takes entries of an older epoch": 1500,
     "a learner gets entries that the active has not synced": 500,
-    "an active forgets in a restart which learner it asked for": 14200,
+    "an active forgets in a restart which learner it asked for": 500,
+    "a learner with all entries under a new active's watermark is taken in": 1500,
 }
 
 
@@ -80,7 +81,13 @@ BROKEN = {
     "a replica that is not in sync is promoted": Guards(promotes_any=True),
     "a new active drops its tail": Guards(drops_tail=True),
     "a new configuration takes the end for durable": Guards(reconfigure=end_as_durable),
-    "a learner is admitted that was not waited for": Guards(counts_learners=False),
+    "a learner is admitted that was not waited for": Guards(
+        counts_learners=False,
+        is_caught_up=lambda log, learner, _: log.durable[learner] == log.end,
+    ),
+    "a learner with all entries under a new active's watermark is taken in": Guards(
+        is_caught_up=lambda log, learner, _: log.durable[learner] >= log.watermark
+    ),
     "an active forgets in a restart which learner it asked for": Guards(remembers_learners=False),
     "an active that started again acts in its old epoch": Guards(acts_after_restart=True),
     "a follower acknowledges before it has synced": Guards(acks_before_sync=True),

@@ -191,6 +191,8 @@ class Observation:
     cluster: ClusterState
     reports: Mapping[Ordinal, ReplicasReport] = field(default_factory=dict)
     sent: Mapping[Ordinal, SentAssignment] = field(default_factory=dict)
+    # Seconds without a report, on the operator's own clock; a new operator begins to count anew.
+    silent_s: Mapping[Ordinal, float] = field(default_factory=dict)
     completed: Sequence | None = None  # From the coordinator's report of the round before.
     troubles: tuple[Trouble, ...] = ()  # Refused actions of earlier rounds; only the status shows.
 

@@ -302,4 +302,7 @@ def settings_of(spec: StoreSpec) -> StoreSettings:
         staged_bytes_max=None if staged is None else parse_quantity_bytes(staged),
         changelog_retention_ms=parse_duration_ms(spec.changelog.retention),
         changelog_retention_bytes=parse_quantity_bytes(spec.changelog.retention_bytes),
+        lease_ms=parse_duration_ms(spec.rebalance.lease_duration),
+        replica_timeout_ms=parse_duration_ms(spec.rebalance.replica_timeout),
+        snapshot_bytes_per_s=parse_quantity_bytes(spec.rebalance.snapshot_bytes_per_second),
     )

@@ -65,6 +65,12 @@ class ReplicaReport(Wire, frozen=True, kw_only=True, omit_defaults=True):
     losses: tuple[DataLoss, ...] = ()
     accepted_in: Epoch | None = None  # The last epoch in which a loss was accepted here.
     asks_for_epoch: bool = False  # An active of several replicas that has started again.
+    # Of an active: in-sync followers to remove, and learners to take into the in-sync set.
+    silent: tuple[Ordinal, ...] = ()
+    caught_up: tuple[Ordinal, ...] = ()
+    misses_active: bool = False  # A standby whose promise to its active has run out.
+    # Whether another in-sync replica has compared its log with this one since the pod started.
+    is_compared: bool = False
 
 
 class FullVolume(Wire, frozen=True, kw_only=True):

@@ -133,6 +133,11 @@ class Changelog:
         return self.may_act and logs.owes_barrier(self.log, self._end_epoch)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the log has entries of the held epoch, or the epoch is a partition's first."""
+        return self._end_epoch == self.log.configuration.epoch
+
+    @property
     def _end_epoch(self) -> Epoch:
         last = self._last
         return self._before_start.epoch if last is None else Epoch(decode_head(last).epoch)
@@ -161,13 +166,13 @@ class Changelog:
         self._last = data
         return offset, logged
 
-    async def ask_for(self, learner: Ordinal) -> None:
+    async def count(self, learner: Ordinal) -> None:
         """From now on the learner counts in this epoch, after a restart, too.
 
         Ask the operator only afterwards: a sole replica that forgot the learner would acknowledge
         entries that the learner lacks, and the operator would still take it into the in-sync set.
         """
-        log = active.ask_for(self.log, learner)
+        log = active.count(self.log, learner)
         asked = _Asked(epoch=log.configuration.epoch, learners=tuple(sorted(log.counted)))
         batch = self.engine.batch()
         batch.put(META, _ASKED, encode(asked))

@@ -29,6 +29,10 @@ class Held(Protocol):
         """Whether the tail of its log is applied."""
 
     @property
+    def begins_epoch(self) -> bool:
+        """Whether a new active has not applied all of its log yet."""
+
+    @property
     def partition(self) -> int: ...
 
     @property
@@ -87,7 +91,7 @@ class Completion:
         For partition 0 also a decided sequence that its coordinator lacks.
         """
         view = replica.view
-        if view is None or replica.role is not Role.ACTIVE:
+        if view is None or replica.role is not Role.ACTIVE or replica.begins_epoch:
             return None
         if view.sequence < self.completed:
             return self.completed
@@ -107,6 +111,8 @@ class Completion:
         The sequence is `missing`, or that of a decided batch whose chunks or rows the replica lost.
         In the second case the state that readers see may be complete.
         """
+        if replica.role is not Role.ACTIVE:
+            return None  # Its active has the entries that it lacks.
         lacking = self.lacking.get(replica.partition, _NONE)
         coordinator = replica.machine.coordinator
         if coordinator is not None and self.unreadable > coordinator.completed:

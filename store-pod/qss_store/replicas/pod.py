@@ -7,14 +7,21 @@ without the operator, and never serves the volume of another store.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from msgspec.structs import replace
 
-from qss_core.errors import NotReadyError, StoreError, StoreTypeRefusedError
+from qss_core.errors import (
+    NotReadyError,
+    StaleEpochError,
+    StoreError,
+    StoreTypeRefusedError,
+)
 from qss_core.model import (
     PartitionConfiguration,
     PartitionId,
     PodName,
+    Role,
     StoreAssignment,
     StoreDefinition,
     StoreId,
@@ -262,6 +269,37 @@ class Pod:
             )
             self._unopened.opened(partition)
             await self.marks.renew(assignment.definition.store_id, partition)
+
+    async def install(self, configuration: PartitionConfiguration, copied: Path) -> None:
+        """Serves a learner from a copy of its active's database, in place of its own one.
+
+        Raises StaleEpochError where the pod knows a newer configuration that is not a learner's.
+        """
+        partition = configuration.partition
+        async with self._assigning:
+            known = self.registry.configuration(partition)
+            newest = max(known, configuration, key=lambda one: one.epoch)
+            if newest.role_of(self.ordinal) is not Role.LEARNER:
+                raise StaleEpochError(f"partition {partition} is no learner's any more")
+            is_damaged = partition in self._unopened.partitions
+            replica = self.registry.replicas.get(partition)
+            if replica is not None:
+                is_damaged |= replica.has_failed
+                await self.taking_out.close_now(partition, replica)
+                del replica
+            assignment = self.registry.placed()
+            try:
+                await self._opening.install(partition, copied, self.ordinal, is_damaged=is_damaged)
+                opened = await self._opened(assignment, newest, was_here=False)
+            except BaseException:
+                self._reopening.begin()
+                raise
+            self.registry.replicas[partition] = opened
+            self._unopened.opened(partition)
+            await self.marks.renew(assignment.definition.store_id, partition)
+        self.send_signal.assigned()
+        await self.news.tell()
+        _LOG.info("partition %s follows its active from a copy of its database", partition)
 
     async def _opened(
         self,

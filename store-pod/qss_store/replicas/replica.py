@@ -6,6 +6,7 @@ which a commit replaces only after its rows are durable.
 """
 
 import asyncio
+from pathlib import Path
 
 from qss_core.errors import (
     CorruptionError,
@@ -16,6 +17,7 @@ from qss_core.errors import (
 from qss_core.model import (
     Epoch,
     Offset,
+    Ordinal,
     PartitionConfiguration,
     PartitionId,
     Role,
@@ -40,6 +42,7 @@ from qss_store.replicas.views.view_maker import ViewMaker
 from qss_store.replication import log as logs
 from qss_store.replication.entries import VERSIONS
 from qss_store.replication.hello import Hello
+from qss_store.runtime.blocking import run_blocking
 from qss_store.storage.column_families import ColumnFamilies
 from qss_store.storage.commit_rows.index_build import IndexBuild
 from qss_store.storage.engine import META, Engine, PassingError, shortage_of
@@ -48,6 +51,8 @@ from qss_store.storage.replica_identity import database_id, newest_configuration
 from qss_store.storage.views.read_view import ReadView
 from qss_store.transactions.commands import Command
 from qss_store.transactions.machine import Machine, Outcome
+
+_BEGIN_AGAIN_S = 0.05
 
 
 class Replica:
@@ -82,8 +87,9 @@ class Replica:
         )
         self._end_at_start = changelog.log.end
         self._barrier_at: Offset | None = None
+        self._has_restarted = not changelog.may_act
         self.followers = Followers(
-            changelog, lambda: self.hello, context.clock.monotonic, self._acknowledged
+            changelog, lambda: self.hello, context.clock.monotonic, self._acknowledged, self._prove
         )
         self.format_change = FormatChange(
             engine, self.migration, self._views, changing, changelog.sync
@@ -176,10 +182,19 @@ class Replica:
 
         An active with standbys has applied the Barrier of its epoch, too.
         """
-        tail, barrier = min(self._end_at_start, self.log.end), self._barrier_at
-        if barrier is not None and self.log.applied <= barrier:
+        if self.begins_epoch:
             return False
+        tail = min(self._end_at_start, self.log.end)
         return self._apply_loop.is_recovered and self.log.applied >= tail
+
+    @property
+    def begins_epoch(self) -> bool:
+        """Whether this active has not applied its log up to the Barrier of its epoch yet.
+
+        Until then it may lack what the active before it has told. A sole active that stays the
+        only one lacks nothing.
+        """
+        return self._barrier_at is not None and self.log.applied <= self._barrier_at
 
     @property
     def log(self) -> logs.Log:
@@ -248,21 +263,54 @@ class Replica:
         active of several replicas has not begun its epoch: it would answer from an older state.
         """
         logs.check_active(self.log, epoch)
-        if logs.is_sole(self.log):
-            return
         if self.asks_for_epoch:
             raise NotReadyError(
                 f"the active of partition {self.partition} started again, and waits for its next "
                 "epoch from the operator: try again"
             )
-        self.followers.check()
-        if not self.is_recovered:
+        if not self._changelog.may_act:
+            raise NotReadyError(
+                f"the new active of partition {self.partition} waits until the lease of the active "
+                "before it has run out: try again"
+            )
+        if self.begins_epoch:
+            self.followers.check()
             raise NotReadyError(f"partition {self.partition} applies its changelog: try again")
+        if logs.is_sole(self.log):
+            return
+        self.followers.check()
+        if not self.followers.has_lease():
+            raise NotReadyError(
+                f"the active of partition {self.partition} did not hear from its standbys within "
+                "its lease: try again"
+            )
 
     @property
     def asks_for_epoch(self) -> bool:
         """Whether this active started again, and must not act before it gets a new epoch."""
-        return self.log.role is Role.ACTIVE and not self._changelog.may_act
+        return self.log.role is Role.ACTIVE and self._has_restarted
+
+    async def checkpoint(self, path: Path) -> None:
+        """Copies the database to `path`, between two commits; its entries are durable here, too.
+
+        A sole active that lost entries goes on in its epoch: no learner may hold them.
+        """
+        await run_blocking(self.engine.flush)
+        async with self._parts.changing:
+            await run_blocking(self.engine.checkpoint, path)
+        await self._changelog.sync()
+
+    def silent_followers(self) -> tuple[Ordinal, ...]:
+        """The in-sync followers without which this active would go on.
+
+        None while the active does not know whether its own volume went back: one of those followers
+        may be the only replica with all that was acknowledged.
+        """
+        if self.log.role is not Role.ACTIVE or not self._changelog.may_act:
+            return ()
+        if not self.following.is_compared:
+            return ()
+        return self.followers.silent(self._apply_loop.settings.replica_timeout_ms / 1000)
 
     @property
     def hello(self) -> Hello:
@@ -281,19 +329,36 @@ class Replica:
         Raises StaleEpochError for an older configuration.
         """
         self._apply_loop.settings = settings
-        log = logs.reconfigure(self.log, configuration)
-        if log is self.log:
+        before = self.log
+        log = logs.reconfigure(before, configuration)
+        if log is before:
             return False
         self._parts.write_configuration(configuration)
         self._changelog.log = log
-        self._changelog.may_act = True
-        is_sole = logs.is_sole(log)
-        self._barrier_at = None if is_sole or log.role is not Role.ACTIVE else log.end
-        self._parts.wake.set()  # A Barrier may have to be appended.
+        self._changelog.may_act = self._has_restarted = False
+        was_sole = before.role is Role.ACTIVE and logs.is_sole(before)
+        stays_sole = was_sole and logs.is_sole(log) and self._barrier_at is None
+        is_led = log.role is Role.ACTIVE and not stays_sole
+        self._barrier_at = log.end if is_led else None
+        self._begin()
         return True
+
+    def _begin(self) -> None:
+        """Acts in the epoch, once every older active has stopped."""
+        if self.log.role is not Role.ACTIVE or self._changelog.may_act or self._has_restarted:
+            return
+        if not self.following.may_begin():
+            asyncio.get_running_loop().call_later(_BEGIN_AGAIN_S, self._begin)
+            return
+        self._changelog.may_act = True
+        self._parts.wake.set()  # A Barrier may have to be appended.
+        self._context.send()
 
     def _take(self, configuration: PartitionConfiguration) -> None:
         self.reconfigure(configuration, self._apply_loop.settings)
+
+    def _prove(self) -> None:
+        self.following.is_compared = True
 
     def _acknowledged(self) -> None:
         """Followers hold more entries, which may be applied now."""

@@ -36,7 +36,8 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
     """The report of one replica; its sequence is that of the state that readers see."""
     view, missing = replica.view, completion.lacks(replica)
     sequence = view.sequence if view else replica.machine.participant.sequence
-    coordinator = replica.machine.coordinator if replica.is_recovered else None
+    is_active = replica.role is Role.ACTIVE
+    coordinator = replica.machine.coordinator if is_active and replica.is_recovered else None
     error = replica.failure
     if missing is not None:
         error = rolled_back(replica.partition, sequence, missing)
@@ -58,12 +59,18 @@ def report_of(replica: Replica, completion: Completion) -> ReplicaReport:
         losses=replica.machine.participant.losses,
         accepted_in=replica.machine.participant.accepted_in or None,
         asks_for_epoch=replica.asks_for_epoch,
+        silent=replica.silent_followers(),
+        caught_up=replica.followers.caught_up() if is_active else (),
+        misses_active=replica.following.misses_active,
+        is_compared=len(replica.log.configuration.in_sync) > 1 and replica.following.is_compared,
     )
 
 
 def state_of(replica: Replica) -> str:
-    """Whether it is opening, serving or failed."""
-    return "failed" if replica.failure else "serving" if replica.view else "opening"
+    """Whether it is opening, serving or failed; a new active is opening until it may answer."""
+    if replica.failure:
+        return "failed"
+    return "opening" if replica.view is None or replica.begins_epoch else "serving"
 
 
 def summary_of(assignment: StoreAssignment, ordinal: Ordinal) -> str:

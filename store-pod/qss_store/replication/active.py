@@ -97,17 +97,28 @@ def lacks_acknowledged(log: Log, replica: Ordinal, epoch: Epoch, back: StepBack)
     return lacks_start or back.end < log.durable.get(replica, Offset(0))
 
 
-def holds_all(log: Log, replica: Ordinal) -> bool:
-    """Whether a replica acknowledged the whole log in this epoch."""
-    return log.durable.get(replica) == log.end
+def count(log: Log, learner: Ordinal) -> Log:
+    """From now on the watermark waits for the learner, too, until the next configuration.
 
-
-def ask_for(log: Log, learner: Ordinal) -> Log:
-    """From now on the learner counts, until the next configuration says whether it is in sync.
-
-    Ask the operator only afterwards: what is acknowledged meanwhile must be on the learner, too.
+    So a learner that is a little behind catches up, however much is written.
     """
     held = log.configuration
     assert held.role_of(learner) is Role.LEARNER, "the others are in sync, or not assigned"
-    assert holds_all(log, learner), "a learner that lacks entries would lack them in sync"
     return replace(log, counted=log.counted | {learner})
+
+
+def forget(log: Log, learner: Ordinal) -> Log:
+    """The learner has another database: what it acknowledged in this epoch is not in it."""
+    assert log.configuration.role_of(learner) is Role.LEARNER, "an in-sync replica may not forget"
+    durable = {pod: end for pod, end in log.durable.items() if pod != learner}
+    return replace(log, durable=durable)
+
+
+def is_caught_up(log: Log, learner: Ordinal, counted_at: Offset) -> bool:
+    """Whether the operator may be asked to take a learner into the in-sync set.
+
+    `counted_at` was the log's end when the learner began to count: all later entries wait for it,
+    and the earlier ones, which may be acknowledged without it, it has to hold. The watermark does
+    not say which those are: that of a new active is lower than what the old one acknowledged.
+    """
+    return learner in log.counted and log.durable.get(learner, Offset(0)) >= counted_at

@@ -13,29 +13,33 @@ import msgspec
 from qss_core.model import Epoch, Ordinal
 
 DURATION_S = 5.0
-_MARGIN = 1.1
+MARGIN = 1.1
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """An active's support in one epoch: when it sent what each follower acknowledged last."""
+    """An active's support in one epoch: until when it has that of each follower."""
 
     epoch: Epoch
-    sent_s: Mapping[Ordinal, float] = {}
+    until_s: Mapping[Ordinal, float] = {}
 
 
-def supported(lease: Lease, follower: Ordinal, epoch: Epoch, sent_s: float) -> Lease:
+def supported(
+    lease: Lease,
+    follower: Ordinal,
+    epoch: Epoch,
+    sent_s: float,
+    duration_s: float = DURATION_S,
+) -> Lease:
     """A follower acknowledged a request of this epoch that was sent at `sent_s`."""
     if epoch != lease.epoch:
         return lease
-    latest = max(sent_s, lease.sent_s.get(follower, sent_s))
-    return Lease(epoch=epoch, sent_s={**lease.sent_s, follower: latest})
+    until_s = max(sent_s + duration_s, lease.until_s.get(follower, sent_s))
+    return Lease(epoch=epoch, until_s={**lease.until_s, follower: until_s})
 
 
-def may_act(
-    lease: Lease, followers: Collection[Ordinal], now_s: float, duration_s: float = DURATION_S
-) -> bool:
+def may_act(lease: Lease, followers: Collection[Ordinal], now_s: float) -> bool:
     """Whether all in-sync followers support the active; check it after the work, too."""
-    return all(one in lease.sent_s and now_s < lease.sent_s[one] + duration_s for one in followers)
+    return all(one in lease.until_s and now_s < lease.until_s[one] for one in followers)
 
 
 class Support(msgspec.Struct, frozen=True):
@@ -49,14 +53,14 @@ _BEFORE = Epoch(0)  # Of promises that an earlier process may have given.
 
 def started(now_s: float, duration_s: float = DURATION_S) -> Support:
     """At the start of a process: it does not know what an earlier one promised a moment ago."""
-    return Support({_BEFORE: now_s + duration_s * _MARGIN})
+    return Support({_BEFORE: now_s + duration_s * MARGIN})
 
 
 def answered(
     support: Support, epoch: Epoch, now_s: float, duration_s: float = DURATION_S
 ) -> Support:
     """The follower acknowledges an active of this epoch at `now_s`."""
-    until_s = max(now_s + duration_s * _MARGIN, support.until_s.get(epoch, now_s))
+    until_s = max(now_s + duration_s * MARGIN, support.until_s.get(epoch, now_s))
     held = {one: until for one, until in support.until_s.items() if until > now_s}
     return Support({**held, epoch: until_s})
 

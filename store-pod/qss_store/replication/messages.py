@@ -11,11 +11,15 @@ import msgspec
 from qss_core.errors import MalformedRequestError
 from qss_core.model import Epoch, Offset, Ordinal, PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire.messages import Problem
+from qss_store.replication.digest import LogPoint
 from qss_store.replication.follower import Append, StepBack
 from qss_store.replication.hello import Hello
 
 HELLO_PATH = "replication/hello"
 APPEND_PATH = "replication/append"
+SNAPSHOT_PATH = "replication/snapshot"
+SNAPSHOT_PART_PATH = "replication/snapshot-part"
+SNAPSHOT_END_PATH = "replication/snapshot-end"
 Message = TypeVar("Message")
 
 
@@ -28,18 +32,31 @@ class HelloRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppendRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries and watermarks of the partitions whose active is on the pod `sender`."""
+    """Entries and watermarks of the partitions whose active is on the pod `sender`.
+
+    Who acknowledges an append supports its active for `lease_ms`, and no other one for a tenth
+    longer.
+    """
 
     store_id: StoreId
     sender: Ordinal
+    lease_ms: int
     appends: tuple[Append, ...]
+    # The log of these partitions no longer has the entries that the pod's learner lacks: the
+    # learner has to copy the sender's database.
+    copies: tuple[PartitionConfiguration, ...] = ()
 
 
 class Greeted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The follower has taken the epoch, durably."""
+    """The follower has taken the epoch, durably.
+
+    Every in-sync replica holds all entries below its `watermark`: an active that does not has a
+    volume that went back to an older state.
+    """
 
     partition: PartitionId
     hello: Hello
+    watermark: LogPoint
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -72,6 +89,54 @@ class HelloAnswer(msgspec.Struct, frozen=True):
 
 class AppendAnswer(msgspec.Struct, frozen=True):
     results: tuple[Held | SteppedBack | Refused, ...]
+
+
+class SnapshotRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A learner asks the active of a partition for a snapshot of its database."""
+
+    store_id: StoreId
+    configuration: PartitionConfiguration
+
+
+class SnapshotFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a snapshot; its size is in bytes."""
+
+    name: str
+    size: int
+
+
+class SnapshotManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot's own name, and its files."""
+
+    snapshot: str
+    files: tuple[SnapshotFile, ...]
+
+
+class SnapshotPartRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for `size` bytes of a file, from `offset` on."""
+
+    store_id: StoreId
+    snapshot: str
+    file: str
+    offset: int
+    size: int
+
+
+class SnapshotPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of a file, and their CRC-32."""
+
+    data: bytes
+    checksum: int
+
+
+class SnapshotEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The learner needs the snapshot no longer."""
+
+    snapshot: str
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The answer to a message that asks for nothing."""
 
 
 def encode_message(message: object) -> bytes:

@@ -6,6 +6,7 @@ crash of the process, but not a crash of the machine.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from qss_core.errors import NotReadyError
@@ -127,6 +128,15 @@ class Engine(Protocol):
 
     def approximate_count(self, family: str) -> int:
         """The approximate number of rows of a family."""
+
+    def flush(self) -> None:
+        """Writes all rows in memory to files, so that a checkpoint is quick. Blocks for long."""
+
+    def checkpoint(self, path: Path) -> None:
+        """Makes `path` a database with all writes so far. Blocks; its files may be links.
+
+        Raises DiskFullError.
+        """
 
     def size_bytes(self) -> int:
         """The approximate size of the database on disk, in bytes."""

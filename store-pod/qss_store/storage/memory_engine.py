@@ -1,10 +1,14 @@
 """The in-memory engine: the reference that the RocksDB engine is tested against."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import msgspec
 from sortedcontainers import SortedDict
 
 from qss_store.storage.engine import FIXED_FAMILIES, Batch, Get
+
+CHECKPOINT = "rows"  # The file of a checkpoint.
 
 
 class MemoryBatch:
@@ -72,6 +76,14 @@ class MemoryEngine:
                 self._families[family][key] = value
 
     def mark(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def checkpoint(self, path: Path) -> None:
+        """Writes all rows into one file."""
+        rows = {name: list(family.items()) for name, family in self._families.items()}
+        path.mkdir()
+        (path / CHECKPOINT).write_bytes(msgspec.msgpack.encode(rows))
 
     def sync(self) -> None: ...
 

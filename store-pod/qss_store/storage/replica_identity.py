@@ -82,6 +82,12 @@ def put_database_id(batch: Batch, engine: Engine) -> None:
         batch.put(META, _DATABASE, uuid.uuid4().hex.encode())
 
 
+def put_new_owner(batch: Batch, pod: Ordinal) -> None:
+    """Makes a copied database one of this pod, with an id of its own."""
+    batch.put(META, _ORDINAL, _encoded(pod))
+    batch.put(META, _DATABASE, uuid.uuid4().hex.encode())
+
+
 def put_definition(batch: Batch, definition: StoreDefinition) -> None:
     batch.put(META, _DEFINITION, encode(definition))
 

@@ -18,6 +18,7 @@ from rocksdict import (
     BlockBasedOptions,
     BottommostLevelCompaction,
     Cache,
+    Checkpoint,
     ColumnFamily,
     CompactOptions,
     DataBlockIndexType,
@@ -345,8 +346,18 @@ class RocksDbEngine:
 
     def flush(self) -> None:
         """Writes all memtables to files; releases the interpreter's lock."""
-        for family in self.column_families.values():
-            family.flush()
+        with self._compacting:
+            for family in [*self.column_families.values()]:
+                family.flush()
+
+    def checkpoint(self, path: Path) -> None:
+        """Flushes what is left in memory, and links the files."""
+        self._budget.room.check(self._path, 0)
+        with self._syncing:
+            try:
+                Checkpoint(self._db).create_checkpoint(str(path))
+            except Exception as error:
+                raise translated(error) from error
 
     def approximate_count(self, family: str) -> int:
         """RocksDB's estimate, which is far off if rows are often overwritten."""

@@ -111,13 +111,16 @@ class CommitDriver:
             self.go_on()  # The next batch may have been decided meanwhile.
 
     async def finish(self) -> None:
-        """Waits until no decision is incomplete; BatchInProgressError where that takes too long."""
+        """Waits until no decision is incomplete.
+
+        Raises BatchInProgressError where that takes too long, and as `active_coordinator`.
+        """
         self.go_on()
-        if self._task is None:
-            return
-        await asyncio.wait([self._task], timeout=self._settings.finish_timeout_s)
-        if self._task.done():
-            self._task.result()  # Raises an unexpected error of the task here, too.
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=self._settings.finish_timeout_s)
+            if self._task.done():
+                self._task.result()  # Raises an unexpected error of the task here, too.
+        # This pod may not coordinate any more, or not yet: then it does not know.
         _, coordinator = active_coordinator(self._pod)
         if coordinator.unfinished:
             raise BatchInProgressError("a decided batch is being completed: try again")
@@ -129,11 +132,11 @@ class CommitDriver:
         an active that finds the decision incomplete only sends it to all partitions once more.
         """
         self.go_on()
-        if self._applied is None:
-            return
-        await asyncio.wait([self._applied], timeout=self._settings.finish_timeout_s)
-        if self._task is None or self._task.done() or not self._applied.done():
-            await self.finish()
+        if self._applied is not None:
+            await asyncio.wait([self._applied], timeout=self._settings.finish_timeout_s)
+            if self._task is not None and not self._task.done() and self._applied.done():
+                return
+        await self.finish()
 
     async def _drive(self, applied: "asyncio.Future[None]") -> bool:
         """Whether the batch was completed."""

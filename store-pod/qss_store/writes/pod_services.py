@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from qss_store.replicas.opening.open_database import OpenEngine
 from qss_store.replicas.pod import Pod
 from qss_store.replicas.pod_context import PodConfig
+from qss_store.replicas.sending.copying import Copies
 from qss_store.replicas.sending.receiver import Receiver
 from qss_store.replicas.sending.senders import Senders
+from qss_store.replicas.sending.snapshots import Snapshots
 from qss_store.runtime.clock import Clock
 from qss_store.runtime.metrics import Metrics
 from qss_store.runtime.peer_client import Transport
@@ -35,6 +37,8 @@ class PodServices:
     comparison: Comparison
     senders: Senders
     receiver: Receiver
+    snapshots: Snapshots
+    copies: Copies
 
 
 def build_pod(
@@ -50,6 +54,7 @@ def build_pod(
     pod = Pod(config, open_engine, clock, metrics or Metrics(), salvage_engine)
     participant = ParticipantService(pod, config.directory)
     coordinator = CoordinatorService(pod, participant, transport, settings)
+    copies = Copies(pod, config.directory, transport, settings.replica_timeout_s)
     return PodServices(
         settings=settings,
         extensions=config.extensions,
@@ -66,5 +71,7 @@ def build_pod(
             clock,
             settings.replica_timeout_s,
         ),
-        receiver=Receiver(pod.registry),
+        receiver=Receiver(pod.registry, copies),
+        snapshots=Snapshots(pod, config.directory),
+        copies=copies,
     )

@@ -205,7 +205,9 @@ class Comparison:
         for sequence in self._sequences().values():
             completion.learn(held=sequence)
         replica = self._pod.registry.replicas.get(PartitionId(0))
-        if replica is not None and replica.is_recovered and replica.machine.coordinator:
+        # A standby's coordinator may lack the last decisions: its active has them.
+        is_witness = replica is not None and replica.role is Role.ACTIVE and replica.is_recovered
+        if is_witness and replica is not None and replica.machine.coordinator:
             completion.learn_of(replica.machine.coordinator)
         return completion.completed
 

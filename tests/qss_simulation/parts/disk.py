@@ -10,11 +10,13 @@ from itertools import count
 from pathlib import Path
 from random import Random  # noqa: TID251 seeded by the story.
 
+import msgspec
+
 from qss_core.errors import CorruptionError, DiskFullError
 from qss_simulation.parts.seeded_loop import SeededLoop
 from qss_simulation.parts.trace import Trace
 from qss_store.storage.engine import Batch, Engine
-from qss_store.storage.memory_engine import MemoryBatch, MemoryEngine
+from qss_store.storage.memory_engine import CHECKPOINT, MemoryBatch, MemoryEngine
 
 _NAME = "engine-id"
 
@@ -86,6 +88,10 @@ class SimulatedDisk:
         if not marker.exists():
             path.mkdir(parents=True, exist_ok=True)
             marker.write_text(str(next(self._names)))
+        copied = path / CHECKPOINT
+        if copied.exists():
+            self._files[marker.read_text()] = DatabaseFiles.of_checkpoint(copied.read_bytes())
+            copied.unlink()
         return self._files.setdefault(marker.read_text(), DatabaseFiles())
 
 
@@ -97,6 +103,16 @@ class DatabaseFiles:
         self.log: list[tuple[str, object]] = log or []
         self.durable = len(self.log)
         self.has_hole = False
+
+    @classmethod
+    def of_checkpoint(cls, data: bytes) -> "DatabaseFiles":
+        """The database that a checkpoint's file has; all of it is durable."""
+        rows = msgspec.msgpack.decode(data, type=dict[str, list[tuple[bytes, bytes]]])
+        batch = MemoryBatch()
+        for family, pairs in rows.items():
+            batch.put_rows(family, [key for key, _ in pairs], [value for _, value in pairs])
+        created: list[tuple[str, object]] = [("create", family) for family in rows]
+        return cls([*created, ("write", batch)])
 
     def lose(self, random: Random, *, holes: bool) -> None:
         """Families are made and dropped durably, as in RocksDB."""

@@ -40,8 +40,15 @@ from qss_store.replicas.pod_context import PodConfig
 from qss_store.replication.messages import (
     APPEND_PATH,
     HELLO_PATH,
+    SNAPSHOT_END_PATH,
+    SNAPSHOT_PART_PATH,
+    SNAPSHOT_PATH,
     AppendRequest,
+    Done,
     HelloRequest,
+    SnapshotEnd,
+    SnapshotPartRequest,
+    SnapshotRequest,
     decode_message,
     encode_message,
 )
@@ -166,11 +173,18 @@ class PodProcess:
             "transactions/resolve": of(ResolveRequest, services.coordinator.resolve),
             HELLO_PATH: between_replicas(HelloRequest, services.receiver.hello),
             APPEND_PATH: between_replicas(AppendRequest, services.receiver.append),
+            SNAPSHOT_PATH: between_replicas(SnapshotRequest, services.snapshots.begin),
+            SNAPSHOT_PART_PATH: between_replicas(SnapshotPartRequest, services.snapshots.part),
+            SNAPSHOT_END_PATH: between_replicas(SnapshotEnd, self._end_snapshot),
             "transactions/sequences": of(SequencesRequest, services.comparison.answer),
             "control/replicas": of(dict, lambda _: self.pod.report()),
             "control/assignment": of(StoreAssignment, self._assign),
             "control/accept-loss": of(AcceptLossRequest, self._accept_loss),
         }
+
+    async def _end_snapshot(self, request: SnapshotEnd) -> Done:
+        await self.services.snapshots.end(request.snapshot)
+        return Done()
 
     async def _assign(self, assignment: StoreAssignment) -> object:
         report = await self.pod.assign(assignment)

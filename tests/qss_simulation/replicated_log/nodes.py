@@ -24,6 +24,7 @@ class Guards:
     reconfigure: Callable[[Log, PartitionConfiguration], Log] = logs.reconfigure
     send_until: Callable[[Log, Ordinal], Offset] = active.send_until
     counts_learners: bool = True
+    is_caught_up: Callable[[Log, Ordinal, Offset], bool] = active.is_caught_up
     remembers_learners: bool = True
     drops_tail: bool = False  # A new active begins with what is under its watermark.
     promotes_any: bool = False
@@ -45,6 +46,7 @@ class Node:
     changelog: Changelog | None = None
     peers: active.Peers | None = None
     may_act: bool = True
+    counted_at: dict[Ordinal, Offset] = field(default_factory=dict)  # Of learners, in this epoch.
     durable_end: int = 0
     waiting: list["Message"] = field(default_factory=list)  # Acknowledgements until a sync.
     syncing: "Syncing | None" = None

@@ -270,6 +270,7 @@ class ReplicatedLog:
             node.log.log = replace(node.log.log, counted=frozenset())
         node.durable_end = len(node.files.log) and node.log.log.end
         node.peers, node.syncing = None, None
+        node.counted_at = {}
         node.may_act = self._guards.acts_after_restart or logs.is_sole(node.log.log)
         node.log.may_act = node.may_act
 
@@ -300,7 +301,7 @@ class ReplicatedLog:
         node.log.log = self._guards.reconfigure(node.log.log, configuration)
         node.configuration = configuration
         node.may_act = node.log.may_act = True
-        node.peers = None
+        node.peers, node.counted_at = None, {}
 
     # --- The operator
 
@@ -337,10 +338,14 @@ class ReplicatedLog:
         log = node.log.log
         for learner in PODS:
             is_learner = log.configuration.role_of(learner) is Role.LEARNER
-            if is_learner and active.holds_all(log, learner):
-                if self._guards.counts_learners and learner not in log.counted:
-                    run_now(node.log.ask_for(learner))
-                    node.durable_end = node.log.log.end
+            if not is_learner or log.durable.get(learner) is None:
+                continue
+            if self._guards.counts_learners and learner not in log.counted:
+                run_now(node.log.count(learner))
+                node.durable_end = node.counted_at[learner] = node.log.log.end
+                return
+            counted_at = node.counted_at.get(learner, log.end)
+            if self._guards.is_caught_up(log, learner, counted_at):
                 request = (log.configuration.epoch, learner)
                 self.messages.append(Message("learner", node.pod, node.pod, request))
                 return

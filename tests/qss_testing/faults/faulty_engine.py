@@ -121,6 +121,12 @@ class FaultyEngine:
     def approximate_count(self, family: str) -> int:
         return self.inner.approximate_count(family)
 
+    def flush(self) -> None:
+        self.inner.flush()
+
+    def checkpoint(self, path: Path) -> None:
+        self.inner.checkpoint(path)
+
     def size_bytes(self) -> int:
         return self.inner.size_bytes()
 

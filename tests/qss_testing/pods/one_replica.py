@@ -25,12 +25,13 @@ async def started_replica(
     take_out: Callable[[PartitionId], None] = lambda _: None,
     pod: int = 0,
     held: PartitionConfiguration | None = None,
+    clock: SetClock | None = None,
 ) -> AsyncIterator[Replica]:
     """Partition 0 of a store with one partition, started; by default the sole one, on pod 0."""
     syncs = GroupSync()
     context = PodContext(
         pod=Ordinal(pod),
-        clock=SetClock(),
+        clock=clock or SetClock(),
         syncs=syncs,
         gate=asyncio.Lock(),
         metrics=Metrics(),

@@ -1,5 +1,7 @@
 """Changes the configurations of partitions: their epochs, and who is in sync.
 
-`epochs` makes the next epoch of a partition whose active, or a person, asks for one. A change takes
-one epoch, and is published before any pod hears of it.
+`epochs` makes the next configuration of a partition where a report asks for it: an active that has
+started again gets a new epoch, a standby that is silent or lost leaves the in-sync set, a learner
+that has caught up joins it. `failover` chooses the standby that takes over from an active which
+cannot act. A change takes one epoch, and is published before any pod hears of it.
 """

@@ -1,13 +1,20 @@
-"""Finds the partitions whose configuration has to get its next epoch. Pure."""
+"""Finds the partitions whose configuration has to change, and makes the next one. Pure.
+
+Each change takes one epoch. It is made of the configuration that holds and of reports of pods that
+hold it too, so that an older report changes nothing.
+"""
 
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from qss_core.model import Epoch, Ordinal, PartitionConfiguration, PartitionId
-from qss_core.wire.replica_reports import ReplicasReport
+from qss_core.wire.replica_reports import ReplicaReport, ReplicasReport
 from qss_operator.planning.losses import with_taken_losses
+from qss_operator.planning.membership.failover import successor_of
 from qss_operator.planning.model import Observation
+
+Reports = Mapping[Ordinal, ReplicasReport]
 
 
 def next_configurations(
@@ -16,11 +23,10 @@ def next_configurations(
     *,
     is_creating: bool,
 ) -> tuple[PartitionConfiguration, ...]:
-    """The configurations by partition, in their next epochs where one is asked for.
+    """The configurations by partition, each in its next epoch where it has to change.
 
-    A person asks by accepting a loss. An active with standbys asks after it has started again: it
-    may not act in the epoch that it held, since it does not know what it sent. Its first entry in
-    the next epoch ends the creation of the store, so that waits until every replica exists.
+    While the store is being created nothing changes before every replica exists: the first entry of
+    a new epoch ends the creation.
     """
     reports = observation.reports
     is_made = not is_creating or _holds_all(reports, entries)
@@ -28,16 +34,47 @@ def next_configurations(
     for number in sorted(entries):
         entry = entries[number]
         taken = with_taken_losses(observation, entry)
-        if taken is entry and is_made and _asks(reports, entry):
-            taken = replace(entry, epoch=Epoch(entry.epoch + 1))
+        if taken is entry and is_made:
+            taken = _next(observation, entry)
         found.append(taken)
     return tuple(found)
 
 
-def _holds_all(
-    reports: Mapping[Ordinal, ReplicasReport],
-    entries: Mapping[PartitionId, PartitionConfiguration],
-) -> bool:
+def _next(observation: Observation, entry: PartitionConfiguration) -> PartitionConfiguration:
+    """The next configuration of a partition, or the same one."""
+    active = replica_of(observation.reports, entry.active, entry)
+    successor = successor_of(observation, entry)
+    if successor is not None:
+        left = tuple(pod for pod in entry.in_sync if pod != entry.active)
+        return replace(entry, epoch=_after(entry), active=successor, in_sync=left)
+    if active is None:
+        return entry
+    # An active that has started again may not act in its epoch: it does not know what it sent.
+    if active.asks_for_epoch:
+        return replace(entry, epoch=_after(entry))
+    if removed := set(active.silent) & set(entry.in_sync) - {entry.active}:
+        left = tuple(pod for pod in entry.in_sync if pod not in removed)
+        return replace(entry, epoch=_after(entry), in_sync=left)
+    if joining := [pod for pod in active.caught_up if pod not in entry.in_sync]:
+        return replace(entry, epoch=_after(entry), in_sync=(*entry.in_sync, joining[0]))
+    return entry
+
+
+def _after(entry: PartitionConfiguration) -> Epoch:
+    return Epoch(entry.epoch + 1)
+
+
+def replica_of(
+    reports: Reports, pod: Ordinal, entry: PartitionConfiguration
+) -> ReplicaReport | None:
+    """A pod's report on its replica, where it holds exactly this configuration."""
+    report = reports.get(pod)
+    if report is None:
+        return None
+    return next((one for one in report.replicas if one.configuration == entry), None)
+
+
+def _holds_all(reports: Reports, entries: Mapping[PartitionId, PartitionConfiguration]) -> bool:
     """Whether every replica of the assignment exists: each pod reports all that it should hold."""
     wanted = {(pod, number) for number, entry in entries.items() for pod in entry.replicas}
     held = {
@@ -46,10 +83,3 @@ def _holds_all(
         for replica in report.replicas
     }
     return wanted <= held
-
-
-def _asks(reports: Mapping[Ordinal, ReplicasReport], entry: PartitionConfiguration) -> bool:
-    report = reports.get(entry.active)
-    return report is not None and any(
-        replica.asks_for_epoch and replica.configuration == entry for replica in report.replicas
-    )

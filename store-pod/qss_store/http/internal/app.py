@@ -31,7 +31,7 @@ def make_internal_app(
         discovery=DiscoveryApi(pod),
         document=DocumentApi(QUERY_ROUTES),
         internal=InternalApi(services, session),
-        replication=ReplicationApi(services.receiver, settings),
+        replication=ReplicationApi(services.receiver, services.snapshots, settings),
         writers=WritersApi(services.coordinator),
     )
     app = web.Application(

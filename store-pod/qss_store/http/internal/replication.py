@@ -1,12 +1,17 @@
-"""The handlers for the actives of other pods: hello, and entries of changelogs."""
+"""The handlers for other pods' replicas: hello, entries of changelogs, and snapshots."""
 
 from aiohttp import web
 
 from qss_store.http.middleware import BodyPace, read_body
 from qss_store.replicas.sending.receiver import Receiver
+from qss_store.replicas.sending.snapshots import Snapshots
 from qss_store.replication.messages import (
     AppendRequest,
+    Done,
     HelloRequest,
+    SnapshotEnd,
+    SnapshotPartRequest,
+    SnapshotRequest,
     decode_message,
     encode_message,
 )
@@ -19,8 +24,9 @@ _SPLIT = "a request has 4 MiB of entries, or one entry that is larger"
 class ReplicationApi:
     """Decodes MessagePack bodies, and encodes the receiver's answers."""
 
-    def __init__(self, receiver: Receiver, settings: Settings) -> None:
+    def __init__(self, receiver: Receiver, snapshots: Snapshots, settings: Settings) -> None:
         self._receiver = receiver
+        self._snapshots = snapshots
         self._bytes_max = settings.replication_bytes_max
         self._pace = BodyPace(total_s=settings.body_deadline_s)
 
@@ -33,6 +39,21 @@ class ReplicationApi:
         """Takes the entries and watermarks of other pods' actives."""
         message = decode_message(await self._body(request), AppendRequest)
         return _response(await self._receiver.append(message))
+
+    async def snapshot(self, request: web.Request) -> web.Response:
+        """Makes a snapshot of a partition for a learner."""
+        message = decode_message(await self._body(request), SnapshotRequest)
+        return _response(await self._snapshots.begin(message))
+
+    async def snapshot_part(self, request: web.Request) -> web.Response:
+        """Sends bytes of one file of a snapshot."""
+        message = decode_message(await self._body(request), SnapshotPartRequest)
+        return _response(await self._snapshots.part(message))
+
+    async def snapshot_end(self, request: web.Request) -> web.Response:
+        """Deletes a snapshot that its learner has read."""
+        await self._snapshots.end(decode_message(await self._body(request), SnapshotEnd).snapshot)
+        return _response(Done())
 
     async def _body(self, request: web.Request) -> bytes:
         return await read_body(request, self._bytes_max, self._pace, _SPLIT)

@@ -10,7 +10,13 @@ from qss_store.http.internal.writers import WritersApi
 from qss_store.http.query.openapi.document import DocumentApi
 from qss_store.http.query.routes import DISCOVERY_ROUTES
 from qss_store.http.routes import Handler, Route
-from qss_store.replication.messages import APPEND_PATH, HELLO_PATH
+from qss_store.replication.messages import (
+    APPEND_PATH,
+    HELLO_PATH,
+    SNAPSHOT_END_PATH,
+    SNAPSHOT_PART_PATH,
+    SNAPSHOT_PATH,
+)
 
 _WRITERS = "/changelog/stores/{store}/writers"
 _WRITER = _WRITERS + "/{writer}"
@@ -112,6 +118,24 @@ INTERNAL_ROUTES: tuple[Route[InternalHandlers], ...] = (
         path=f"/{APPEND_PATH}",
         caller=Caller.POD,
         handler=lambda api: api.replication.append,
+        method="POST",
+    ),
+    Route(
+        path=f"/{SNAPSHOT_PATH}",
+        caller=Caller.POD,
+        handler=lambda api: api.replication.snapshot,
+        method="POST",
+    ),
+    Route(
+        path=f"/{SNAPSHOT_PART_PATH}",
+        caller=Caller.POD,
+        handler=lambda api: api.replication.snapshot_part,
+        method="POST",
+    ),
+    Route(
+        path=f"/{SNAPSHOT_END_PATH}",
+        caller=Caller.POD,
+        handler=lambda api: api.replication.snapshot_end,
         method="POST",
     ),
     Route(

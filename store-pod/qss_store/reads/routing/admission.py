@@ -111,7 +111,10 @@ def read(
     if view.format is not request.codec.format:
         view = view.shown_in(request.codec.format)
     reading = Reading(partition, pod.name, role, replica.log.configuration, view, replica)
-    return reading, produce(reading)
+    produced = produce(reading)
+    if options.require_active:
+        replica.check_active()  # The lease may have run out while the rows were read.
+    return reading, produced
 
 
 def _check_role(replica: Replica, pod: Pod, options: ReadOptions) -> None:

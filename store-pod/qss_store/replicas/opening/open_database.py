@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from qss_core.errors import CorruptionError, DiskFullError
-from qss_core.model import Offset, PartitionConfiguration, PartitionId, StoreDefinition
+from qss_core.model import (
+    Offset,
+    Ordinal,
+    PartitionConfiguration,
+    PartitionId,
+    StoreDefinition,
+)
 from qss_store.replicas.opening.mixed_volumes import why_not_here
 from qss_store.replicas.pod_context import PodContext
 from qss_store.replicas.replica import Replica
@@ -25,7 +31,7 @@ from qss_store.storage.database_files import (
     translated_os_error,
 )
 from qss_store.storage.engine import Engine, SyncedFiles, shortage_of
-from qss_store.storage.replica_identity import is_new
+from qss_store.storage.replica_identity import is_new, put_new_owner
 
 _LOG = logging.getLogger(__name__)
 _GIVING_UP = "loss-being-accepted"
@@ -137,6 +143,25 @@ class Opening:
             raise
         return replica
 
+    async def install(
+        self, partition: PartitionId, copied: Path, pod: Ordinal, *, is_damaged: bool
+    ) -> None:
+        """Puts a copied database in the place of a partition's own; the own one is closed.
+
+        Files that were damaged are put aside, once; others are deleted. Raises as `open`.
+        """
+        try:
+            await run_blocking(_take_over, self._open_engine, copied, pod)
+            gc.collect()  # A closed database holds its lock until nothing refers to it.
+            path = self._volume.database(partition)
+            if is_damaged and not path.with_name(f"{path.name}.damaged-1").exists():
+                self._put_aside(partition, "it is copied from the partition's active")
+            await run_blocking(_replace_directory, path, copied)
+        except OSError as error:
+            raise translated_os_error(error) from error
+        except (RuntimeError, MemoryError) as error:
+            raise shortage_of(error) or error from error
+
     async def open(self, partition: PartitionId, *, was_here: bool) -> Engine:
         """Opens the partition's database off the event loop; creates it unless it `was_here`.
 
@@ -230,6 +255,24 @@ async def _taken(
         await replica.close()
         raise
     return replica
+
+
+def _take_over(open_engine: OpenEngine, path: Path, pod: Ordinal) -> None:
+    engine = open_engine(path)
+    try:
+        batch = engine.batch()
+        put_new_owner(batch, pod)
+        engine.write(batch)
+        engine.sync()
+    finally:
+        engine.close()
+
+
+def _replace_directory(path: Path, new: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    make_directory(path.parent)
+    new.rename(path)
+    sync_directory(path.parent)
 
 
 def _check_writes(engine: Engine, synced: SyncedFiles) -> None:

@@ -5,7 +5,7 @@ import gc
 import logging
 from collections.abc import Callable, MutableMapping
 
-from qss_core.errors import CorruptionError, StoreError
+from qss_core.errors import CorruptionError, NotReadyError, StoreError
 from qss_core.model import PartitionId
 from qss_store.replicas.opening.unopened import Unopened
 from qss_store.replicas.replica import Replica
@@ -78,6 +78,13 @@ class TakingOut:
             gc.collect()  # The database holds its files' lock until nothing refers to it.
         self._reopen()
         await self._news.tell()
+
+    async def close_now(self, partition: PartitionId, replica: Replica) -> None:
+        """Closes a replica whose database is replaced; the caller holds `assigning`.
+
+        Until the partition is opened from its new files, it waits for them.
+        """
+        await self._close(partition, replica, NotReadyError("its database is being replaced"))
 
     async def _close(self, partition: PartitionId, replica: Replica, why: StoreError) -> None:
         del self._replicas[partition]

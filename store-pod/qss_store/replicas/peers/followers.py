@@ -17,8 +17,10 @@ from qss_core.text import listed
 from qss_core.wire.messages import error_of
 from qss_store.replicas.changelog import Changelog
 from qss_store.replication import active
+from qss_store.replication.digest import LogPoint
 from qss_store.replication.follower import Append
 from qss_store.replication.hello import Hello, check_hello
+from qss_store.replication.lease import Lease, may_act, supported
 from qss_store.replication.messages import Held, Refused, SteppedBack
 
 _LOG = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ HEARTBEAT_S = 1.0
 _WATERMARK_S = 0.005
 _AGAIN_S, _AGAIN_S_MAX = 0.1, 1.0
 _NOT_YET = Offset(-1)
+_FIRST, _NO_EPOCH = Offset(0), Epoch(0)
 
 
 @dataclass(slots=True)
@@ -37,9 +40,11 @@ class _Follower:
     has_said_hello: bool = False  # In this epoch.
     is_greeted: bool = False  # Since the last request to its pod that failed.
     lost: str | None = None  # The reason why it has to be made anew.
+    needs_copy: bool = False  # The log lacks entries that this learner lacks.
+    was_sent_all: bool = False  # The last request had all entries that it may get.
+    heard_s: float = float("-inf")  # It acknowledged entries then, or the epoch began.
     watermark: Offset = _NOT_YET  # It was told this one.
     sent_s: float = float("-inf")
-    acknowledged_s: float = float("-inf")
     not_before_s: float = float("-inf")
     refusals: int = 0
 
@@ -53,13 +58,21 @@ class Followers:
         hello: Callable[[], Hello],
         monotonic_s: Callable[[], float],
         acknowledged: Callable[[], None],
+        compared: Callable[[], None],
     ) -> None:
-        """`hello` is this replica's own; `acknowledged` is called when the watermark may rise."""
+        """`hello` is this replica's own; `acknowledged` is called when the watermark may rise.
+
+        `compared` is called when an in-sync follower has shown that this log lacks nothing.
+        """
+        self._compared = compared
         self._changelog = changelog
         self._hello = hello
         self._now_s = monotonic_s
         self._acknowledged = acknowledged
-        self._peers = active.Peers(epoch=Epoch(0), next={})
+        self._peers = active.Peers(epoch=_NO_EPOCH, next={})
+        self._lease = Lease(epoch=_NO_EPOCH)
+        # The learners that count, durably, with the log's end when they began to.
+        self._counted: dict[Ordinal, Offset] = {}
         self._followers: dict[Ordinal, _Follower] = {}
 
     def _of_epoch(self) -> dict[Ordinal, _Follower]:
@@ -67,7 +80,10 @@ class Followers:
         log = self._changelog.log
         if self._peers.epoch != log.configuration.epoch:
             self._peers = active.peers_of(log)
-            self._followers = {pod: _Follower() for pod in self._peers.next}
+            now_s = self._now_s()
+            self._followers = {pod: _Follower(heard_s=now_s) for pod in self._peers.next}
+            self._lease = Lease(epoch=log.configuration.epoch)
+            self._counted = {}
         return self._followers
 
     def check(self) -> None:
@@ -109,6 +125,20 @@ class Followers:
         follower = self._of_epoch()[pod]
         return not follower.is_greeted and self._now_s() >= follower.not_before_s
 
+    def takes_copy(self, pod: Ordinal) -> bool:
+        """Whether the pod's learner has to be told now that it has to copy the database.
+
+        After that it says hello anew: what it has then is not known before.
+        """
+        follower = self._of_epoch()[pod]
+        if not follower.needs_copy or self._now_s() < follower.sent_s + HEARTBEAT_S:
+            return False
+        follower.sent_s, follower.is_greeted = self._now_s(), False
+        follower.needs_copy = False
+        follower.not_before_s = follower.sent_s + HEARTBEAT_S
+        self._peers = active.sent(self._peers, pod, self._changelog.log.end)
+        return True
+
     def is_greeted(self, pod: Ordinal) -> bool:
         """Whether the pod's replica gets entries: it said hello after the last failure."""
         return self._of_epoch()[pod].is_greeted
@@ -137,12 +167,13 @@ class Followers:
         first = active.send_from(self._peers, log, pod)
         previous = None if first is None else self._changelog.point_at(first)
         if first is None or previous is None:
-            self._lose(pod, f"entries before {log.start} are no longer in the active's changelog")
+            self._cannot_follow(pod, f"it lacks entries before {log.start}, which were cut")
             return None
         end = active.send_until(log, pod)
         entries = self._changelog.entries_between(first, end, bytes_max)
         self._peers = active.sent(self._peers, pod, Offset(first + len(entries)))
         follower.watermark, follower.sent_s = log.watermark, self._now_s()
+        follower.was_sent_all = first + len(entries) == end
         return Append(
             configuration=log.configuration,
             previous=previous,
@@ -152,21 +183,50 @@ class Followers:
 
     # --- Answers
 
-    def greeted(self, pod: Ordinal, epoch: Epoch, hello: Hello) -> None:
-        """Takes the hello of a pod's replica: it has taken this epoch."""
+    def greeted(self, pod: Ordinal, epoch: Epoch, hello: Hello, watermark: LogPoint) -> None:
+        """Takes the hello of a pod's replica: it has taken this epoch.
+
+        Raises CorruptionError where this active lacks what an in-sync follower knows to be held by
+        every in-sync replica.
+        """
         follower = self._of_epoch().get(pod)
         if follower is None or epoch != self._peers.epoch:
             return
+        if self._changelog.log.configuration.role_of(pod) is Role.LEARNER:
+            self._forget_other(pod, follower, hello)
         try:
             check_hello(self._hello(), hello, pod, follower.database)
         except StoreError as error:
             self._refuse(pod, follower, error)
             return
+        if pod in self._changelog.log.configuration.in_sync:
+            self._check_own_log(pod, watermark)
         follower.database, follower.refusals = hello.database, 0
         follower.is_greeted = follower.has_said_hello = True
 
-    def held(self, pod: Ordinal, result: Held, sent_s: float) -> None:
-        """A pod's replica acknowledged what was sent to it at `sent_s`."""
+    def _check_own_log(self, pod: Ordinal, watermark: LogPoint) -> None:
+        log = self._changelog.log
+        held = self._changelog.point_at(watermark.offset)
+        if watermark.offset > log.end or (held is not None and held != watermark):
+            partition = log.configuration.partition
+            raise CorruptionError(
+                f"partition {partition} ends at entry {log.end}, and its standby on pod {pod} has "
+                f"other entries below {watermark.offset}, which every in-sync replica held: the "
+                "volume went back to an older state"
+            )
+        self._compared()
+
+    def _forget_other(self, pod: Ordinal, follower: _Follower, hello: Hello) -> None:
+        """Forgets what a learner acknowledged with another database, which a copy has replaced."""
+        if follower.database in (None, hello.database):
+            return
+        follower.database = None
+        self._counted.pop(pod, None)
+        self._changelog.log = active.forget(self._changelog.log, pod)
+        self._send_again(pod)
+
+    def held(self, pod: Ordinal, result: Held, sent_s: float, lease_s: float) -> None:
+        """A pod's replica acknowledged what was sent to it at `sent_s`, and supports its active."""
         follower, log = self._of_epoch().get(pod), self._changelog.log
         if follower is None or result.epoch != self._peers.epoch:
             return
@@ -175,7 +235,8 @@ class Followers:
             self._refuse(pod, follower, MalformedRequestError(error))
             return
         follower.refusals = 0
-        follower.acknowledged_s = max(follower.acknowledged_s, sent_s)
+        follower.heard_s = self._now_s()
+        self._lease = supported(self._lease, pod, result.epoch, sent_s, lease_s)
         watermark = log.watermark
         self._peers, self._changelog.log = active.acknowledged(
             self._peers, log, pod, result.epoch, result.matched
@@ -183,13 +244,55 @@ class Followers:
         if self._changelog.log.watermark > watermark:
             self._acknowledged()
 
+    def has_lease(self) -> bool:
+        """Whether all in-sync followers support this active; without any it needs no lease."""
+        followers, log = self._of_epoch(), self._changelog.log
+        in_sync = [pod for pod in log.configuration.in_sync if pod in followers]
+        return may_act(self._lease, in_sync, self._now_s())
+
+    def silent(self, timeout_s: float) -> tuple[Ordinal, ...]:
+        """The in-sync followers that are lost, or have taken nothing for that long."""
+        followers, now_s = self._of_epoch(), self._now_s()
+        return tuple(
+            pod
+            for pod in self._changelog.log.configuration.in_sync
+            if (one := followers.get(pod)) is not None
+            and (one.lost is not None or now_s - one.heard_s > timeout_s)
+        )
+
+    def is_near(self, pod: Ordinal) -> bool:
+        """Whether the pod has a learner that does not count yet, and took all that it was sent."""
+        follower, log = self._of_epoch().get(pod), self._changelog.log
+        if follower is None or not follower.was_sent_all or pod in self._counted:
+            return False
+        is_learner = log.configuration.role_of(pod) is Role.LEARNER
+        return is_learner and log.durable.get(pod, _FIRST) >= self._peers.next[pod]
+
+    async def count(self, learner: Ordinal) -> None:
+        """Has the watermark wait for a learner, too; then it may be asked for."""
+        epoch = self._changelog.log.configuration.epoch
+        await self._changelog.count(learner)
+        if self._changelog.log.configuration.epoch == epoch:
+            self._counted[learner] = self._changelog.log.end
+
+    def caught_up(self) -> tuple[Ordinal, ...]:
+        """The learners that the operator may take into the in-sync set of this epoch."""
+        followers, log = self._of_epoch(), self._changelog.log
+        return tuple(
+            pod
+            for pod, counted_at in sorted(self._counted.items())
+            if followers[pod].lost is None and active.is_caught_up(log, pod, counted_at)
+        )
+
     def stepped_back(self, pod: Ordinal, result: SteppedBack) -> None:
         """A pod's replica wants earlier entries; it is lost where it should have them."""
         if self._of_epoch().get(pod) is None or result.epoch != self._peers.epoch:
             return
         log = self._changelog.log
         if active.lacks_acknowledged(log, pod, result.epoch, result.back):
-            self._lose(pod, f"it ends at entry {result.back.end}, and had acknowledged later ones")
+            self._cannot_follow(
+                pod, f"it ends at entry {result.back.end}, and had acknowledged later ones"
+            )
             return
         self._peers = active.step_back(self._peers, log, pod, result.epoch, result.back)
 
@@ -208,7 +311,10 @@ class Followers:
 
     def _refuse(self, pod: Ordinal, follower: _Follower, error: StoreError) -> None:
         self._send_again(pod)
-        if isinstance(error, CorruptionError | WrongStoreError):
+        if isinstance(error, CorruptionError):
+            self._cannot_follow(pod, error.message)
+            return
+        if isinstance(error, WrongStoreError):
             self._lose(pod, error.message)
             return
         pause_s = min(_AGAIN_S_MAX, _AGAIN_S * 2 ** min(follower.refusals, 10))
@@ -228,6 +334,13 @@ class Followers:
         known = log.durable.get(pod)
         again = active.send_until(log, pod) if known is None else known
         self._peers = active.sent(self._peers, pod, again)
+
+    def _cannot_follow(self, pod: Ordinal, why: str) -> None:
+        """A learner copies the active's database; an in-sync follower has to become one first."""
+        if self._changelog.log.configuration.role_of(pod) is Role.LEARNER:
+            self._followers[pod].needs_copy = True
+        else:
+            self._lose(pod, why)
 
     def _lose(self, pod: Ordinal, why: str) -> None:
         follower = self._followers[pod]

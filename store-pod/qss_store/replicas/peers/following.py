@@ -7,7 +7,16 @@ from qss_core.model import Offset, PartitionConfiguration, Role
 from qss_store.replicas.apply.replica_parts import ReplicaParts
 from qss_store.replicas.peers.freshness import Freshness
 from qss_store.replication import log as logs
+from qss_store.replication.digest import LogPoint
 from qss_store.replication.follower import Append, StepBack, check_follows, receive
+from qss_store.replication.lease import (
+    DURATION_S,
+    MARGIN,
+    Support,
+    answered,
+    may_begin,
+    started,
+)
 from qss_store.storage.engine import PassingError
 
 
@@ -20,12 +29,22 @@ class Following:
         reconfigure: Callable[[PartitionConfiguration], object],
         fail: Callable[[Exception], None],
     ) -> None:
-        """`reconfigure` takes a newer configuration; `fail` gets a lasting failure."""
+        """`reconfigure` takes a newer configuration; `fail` gets a lasting failure.
+
+        A replica that starts does not know what its last process promised, unless it has begun the
+        epoch in which it is the active, or its database is new.
+        """
         self._parts = parts
         self._changelog = parts.changelog
         self._reconfigure = reconfigure
         self._fail = fail
         self._freshness = Freshness()
+        # Whether another in-sync replica has shown that this one's volume did not go back.
+        self.is_compared = not parts.changelog.log.end
+        lease_s = parts.context.settings.lease_ms / 1000
+        has_begun = parts.changelog.may_act or parts.changelog.has_begun
+        self._support = Support({}) if has_begun else started(self._now_s(), lease_s)
+        self._active_silent_after_s = self._now_s() + lease_s * MARGIN
 
     def stale_s(self) -> float:
         """Seconds since this replica was level with its active; infinity where it never was."""
@@ -42,17 +61,22 @@ class Following:
         if configuration.epoch > self._changelog.log.configuration.epoch:
             self._reconfigure(configuration)
 
-    async def greet(self, configuration: PartitionConfiguration) -> None:
-        """Returns once the active's epoch is durable here.
+    async def greet(self, configuration: PartitionConfiguration) -> LogPoint:
+        """Returns the place of the watermark, once the active's epoch is durable here.
 
         Raises StaleEpochError unless this replica follows that active in that epoch.
         """
         self._check_health()
         await self._take_epoch(configuration)
         check_follows(self._changelog.log, configuration)
+        found = self._changelog.point_at(self._changelog.log.watermark)
+        assert found is not None, "the log reaches its watermark"
+        return found
 
-    async def receive(self, append: Append) -> Offset | StepBack:
+    async def receive(self, append: Append, lease_s: float = DURATION_S) -> Offset | StepBack:
         """Takes entries of the partition's active; returns the offset up to which they are durable.
+
+        Then it supports that active, and no other one for a tenth longer than `lease_s`.
 
         Raises StaleEpochError, MalformedRequestError for damaged entries, DiskFullError, and
         CorruptionError where this log and the active's differ below the watermark: then the replica
@@ -78,7 +102,21 @@ class Following:
         check_follows(changelog.log, append.configuration)
         self._check_health()
         self._freshness.heard(heard_s, append.watermark, changelog.log.applied)
+        self.is_compared = True
+        now_s = self._now_s()
+        self._support = answered(self._support, append.configuration.epoch, now_s, lease_s)
+        self._active_silent_after_s = now_s + lease_s * MARGIN
         return found.matched
+
+    def may_begin(self) -> bool:
+        """Whether this replica may act as an active: every older active has stopped."""
+        return may_begin(self._support, self._now_s())
+
+    @property
+    def misses_active(self) -> bool:
+        """Whether this standby has not heard from its active for longer than a lease."""
+        is_standby = self._changelog.log.role is Role.STANDBY
+        return is_standby and self._now_s() > self._active_silent_after_s
 
     def _check_health(self) -> None:
         failure: StoreError | None = self._parts.health.failure

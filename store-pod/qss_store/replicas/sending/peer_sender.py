@@ -87,9 +87,10 @@ class PeerSender:
         now_s = self._clock.monotonic()
         due = [one for one in replicas if self._is_due(one, now_s)]
         appends = self._appends(due)
-        if appends:
-            await self._append(appends)
-        return bool(ungreeted or appends)
+        copies = [one for one in replicas if one.followers.takes_copy(self._peer)]
+        if appends or copies:
+            await self._append(appends, copies)
+        return bool(ungreeted or appends or copies)
 
     def _is_due(self, replica: Replica, now_s: float) -> bool:
         followers = replica.followers
@@ -130,15 +131,24 @@ class PeerSender:
             if replica is None or asked is None:
                 continue
             if isinstance(result, Greeted):
-                replica.followers.greeted(self._peer, asked.epoch, result.hello)
+                try:
+                    replica.followers.greeted(
+                        self._peer, asked.epoch, result.hello, result.watermark
+                    )
+                except CorruptionError as error:
+                    replica.fail(error)
             else:
                 self._refused(replica, asked.epoch, result)
 
-    async def _append(self, appends: Sequence[tuple[Replica, Append]]) -> None:
+    async def _append(
+        self, appends: Sequence[tuple[Replica, Append]], copies: Sequence[Replica]
+    ) -> None:
         request = AppendRequest(
             store_id=self._store_id,
             sender=self._here,
+            lease_ms=self._registry.placed().settings.lease_ms,
             appends=tuple(append for _, append in appends),
+            copies=tuple(one.log.configuration for one in copies),
         )
         sent_s = self._clock.monotonic()
         data = await self._send(APPEND_PATH, encode_message(request))
@@ -153,13 +163,17 @@ class PeerSender:
             replica, append = sent
             match result:
                 case Held():
-                    replica.followers.held(self._peer, result, sent_s)
+                    lease_s = request.lease_ms / 1000
+                    replica.followers.held(self._peer, result, sent_s, lease_s)
                 case SteppedBack():
                     replica.followers.stepped_back(self._peer, result)
                 case Refused():
                     self._refused(replica, append.configuration.epoch, result)
         for replica, _ in by_partition.values():  # The answer lacks them.
             replica.followers.failed(self._peer)
+        for replica, _ in appends:
+            if replica.followers.is_near(self._peer):
+                await replica.followers.count(self._peer)
 
     def _refused(self, replica: Replica, epoch: Epoch, result: Refused) -> None:
         if result.configuration is not None:

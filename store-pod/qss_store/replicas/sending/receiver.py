@@ -7,6 +7,7 @@ from qss_core.model import PartitionConfiguration, PartitionId, StoreId
 from qss_core.wire.messages import problem_of
 from qss_store.replicas.registry import Registry
 from qss_store.replicas.replica import Replica
+from qss_store.replicas.sending.copying import Copies
 from qss_store.replication.follower import Append, StepBack
 from qss_store.replication.messages import (
     AppendAnswer,
@@ -23,8 +24,10 @@ from qss_store.replication.messages import (
 class Receiver:
     """The followers' side of one pod; a partition that refuses does not stop the others."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, copies: Copies) -> None:
+        """`copies` copies databases for the learners that the logs no longer reach."""
         self._registry = registry
+        self._copies = copies
 
     async def hello(self, request: HelloRequest) -> HelloAnswer:
         """Takes the epochs of the request; raises WrongStoreError for another store's request."""
@@ -35,7 +38,10 @@ class Receiver:
     async def append(self, request: AppendRequest) -> AppendAnswer:
         """Takes the entries of the request, and syncs them; raises as `hello`."""
         self._check(request.store_id)
-        found = await asyncio.gather(*(self._take(one) for one in request.appends))
+        lease_s = request.lease_ms / 1000
+        for configuration in request.copies:
+            self._copies.begin(configuration, request.sender)
+        found = await asyncio.gather(*(self._take(one, lease_s) for one in request.appends))
         return AppendAnswer(tuple(found))
 
     def _check(self, named: StoreId) -> None:
@@ -47,15 +53,15 @@ class Receiver:
         partition = configuration.partition
         try:
             replica = self._replica(partition)
-            await replica.following.greet(configuration)
+            watermark = await replica.following.greet(configuration)
         except StoreError as error:
             return self._refused(partition, error)
-        return Greeted(partition=partition, hello=replica.hello)
+        return Greeted(partition=partition, hello=replica.hello, watermark=watermark)
 
-    async def _take(self, append: Append) -> Held | SteppedBack | Refused:
+    async def _take(self, append: Append, lease_s: float) -> Held | SteppedBack | Refused:
         partition, epoch = append.configuration.partition, append.configuration.epoch
         try:
-            found = await self._replica(partition).following.receive(append)
+            found = await self._replica(partition).following.receive(append, lease_s)
         except StoreError as error:
             return self._refused(partition, error)
         if isinstance(found, StepBack):

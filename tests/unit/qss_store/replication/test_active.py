@@ -99,7 +99,8 @@ def test_a_learner_that_was_asked_for_is_waited_for_until_the_next_configuration
     log = log_of(5, in_sync=(A,))
     peers, log = active.acknowledged(active.peers_of(log), log, C, Epoch(2), Offset(5))
     assert logs.is_sole(log)
-    log = active.ask_for(log, C)
+    log = active.count(log, C)
+    assert active.is_caught_up(log, C, log.end)
     assert not logs.is_sole(log), "a sole replica applies before it has synced"
     log, _ = logs.append(log)
     log = logs.acknowledge(log, A, log.end)
@@ -111,10 +112,11 @@ def test_a_learner_that_was_asked_for_is_waited_for_until_the_next_configuration
 
 
 @pytest.mark.parametrize("held", [None, 4])
-def test_a_learner_that_lacks_entries_is_not_asked_for(held: int | None) -> None:
+def test_a_learner_that_lacks_acknowledged_entries_is_not_caught_up(held: int | None) -> None:
     log = log_of(5, in_sync=(A,))
     if held is not None:
         log = logs.acknowledge(log, C, Offset(held))
-    assert not active.holds_all(log, C)
-    with pytest.raises(AssertionError, match="lacks entries"):
-        active.ask_for(log, C)
+    assert not active.is_caught_up(log, C, log.end), "it does not count"
+    log = active.count(log, C)
+    assert not active.is_caught_up(log, C, log.end)
+    assert active.is_caught_up(logs.acknowledge(log, C, log.end), C, log.end)

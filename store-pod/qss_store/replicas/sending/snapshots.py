@@ -1,0 +1,131 @@
+"""Gives copies of this pod's databases to learners: a checkpoint, read in parts."""
+
+import asyncio
+import logging
+import shutil
+import uuid
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from qss_core.errors import MalformedRequestError, NotReadyError, OverloadedError, WrongStoreError
+from qss_core.model import PartitionId, StoreId
+from qss_store.replicas.pod import Pod
+from qss_store.replicas.replica import Replica
+from qss_store.replication.messages import (
+    SnapshotFile,
+    SnapshotManifest,
+    SnapshotPart,
+    SnapshotPartRequest,
+    SnapshotRequest,
+)
+from qss_store.runtime.blocking import run_blocking
+from qss_store.storage.database_files import make_directory
+
+_LOG = logging.getLogger(__name__)
+_AT_ONCE_MAX = 4
+_KEPT_S = 120.0  # After the last part that was read.
+_PART_BYTES_MAX = 8 * 1024 * 1024
+_GONE = "the snapshot is gone: begin a new one"
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    partition: PartitionId
+    path: Path
+    files: frozenset[str]
+    used_s: float
+
+
+class Snapshots:
+    """The snapshots that learners are reading; their files are links to those of the databases."""
+
+    def __init__(self, pod: Pod, volume: Path) -> None:
+        """Deletes the snapshots that an earlier process left at the first request."""
+        self._pod = pod
+        self._directory = volume / "snapshots"
+        self._held: dict[str, _Snapshot] = {}
+        self._making = asyncio.Lock()
+        self._is_clean = False
+
+    async def begin(self, request: SnapshotRequest) -> SnapshotManifest:
+        """Makes a snapshot of a partition's active; its entries are durable here.
+
+        Raises as `Replica.check_active`, OverloadedError while other learners read snapshots, and
+        DiskFullError.
+        """
+        self._check(request.store_id)
+        partition = request.configuration.partition
+        async with self._making:
+            await self._forget_old()
+            if len(self._held) >= _AT_ONCE_MAX:
+                raise OverloadedError(f"{_AT_ONCE_MAX} snapshots are being read: try again")
+            replica = self._pod.registry.local(partition)
+            replica.check_active(request.configuration.epoch)
+            name = uuid.uuid4().hex
+            path = self._directory / name
+            await run_blocking(make_directory, self._directory)
+            try:
+                files = await self._make(replica, path)
+            except BaseException:
+                await run_blocking(shutil.rmtree, path, ignore_errors=True)
+                raise
+            self._held[name] = _Snapshot(
+                partition, path, frozenset(one.name for one in files), self._now_s()
+            )
+            total = sum(one.size for one in files)
+            _LOG.info("partition %s: a snapshot of %s bytes for a learner", partition, total)
+            return SnapshotManifest(snapshot=name, files=files)
+
+    async def _make(self, replica: Replica, path: Path) -> tuple[SnapshotFile, ...]:
+        await replica.checkpoint(path)
+        replica.check_active()
+        return await run_blocking(_files_in, path)
+
+    async def part(self, request: SnapshotPartRequest) -> SnapshotPart:
+        """A part of one file. Raises NotReadyError for a snapshot that is gone."""
+        self._check(request.store_id)
+        held = self._held.get(request.snapshot)
+        if held is None:
+            raise NotReadyError(_GONE)
+        if request.file not in held.files or not 0 < request.size <= _PART_BYTES_MAX:
+            raise MalformedRequestError("a part names a file of the manifest, and a size of 8 MiB")
+        held.used_s = self._now_s()
+        try:
+            data = await run_blocking(_read, held.path / request.file, request.offset, request.size)
+        except FileNotFoundError as error:
+            raise NotReadyError(_GONE) from error
+        return SnapshotPart(data=data, checksum=zlib.crc32(data))
+
+    async def end(self, snapshot: str) -> None:
+        """Deletes a snapshot that its learner has read."""
+        held = self._held.pop(snapshot, None)
+        if held is not None:
+            await run_blocking(shutil.rmtree, held.path, ignore_errors=True)
+
+    async def _forget_old(self) -> None:
+        if not self._is_clean:
+            await run_blocking(shutil.rmtree, self._directory, ignore_errors=True)
+            self._is_clean = True
+        now_s = self._now_s()
+        for name in [name for name, one in self._held.items() if now_s - one.used_s > _KEPT_S]:
+            await self.end(name)
+
+    def _check(self, named: StoreId) -> None:
+        held = self._pod.registry.placed().definition.store_id
+        if named != held:
+            raise WrongStoreError(f"this pod serves store id {held}, not {named}")
+
+    def _now_s(self) -> float:
+        return self._pod.clock.monotonic()
+
+
+def _files_in(path: Path) -> tuple[SnapshotFile, ...]:
+    files = sorted(one for one in path.iterdir() if one.is_file())
+    return tuple(SnapshotFile(name=one.name, size=one.stat().st_size) for one in files)
+
+
+def _read(path: Path, offset: int, size: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(size)
