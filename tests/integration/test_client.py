@@ -21,9 +21,10 @@ from qss_core.errors import (
 )
 from qss_core.model import Partitioner
 from qss_core.positions import Position
-from qss_store.http.server import make_runner, port_of
+from qss_store.http.server import make_runner
 from qss_testing.clients.clients import AnyClient
 from qss_testing.pods.pod_process import PodCluster
+from qss_testing.pods.ports import port_of
 from qss_testing.writers.writer import Record, Writer, write_values
 
 Connect = Callable[..., Awaitable[AnyClient]]
