@@ -16,7 +16,6 @@ from random import Random  # noqa: TID251 seeded, and the seed is printed.
 import pytest
 
 from qss_store.http.connection.protocol import Connection
-from qss_store.http.query.fast_path import Frame, QueryFastPath
 from qss_testing.clients.fast_path_requests import Plan, Request
 
 _DEADLINE_S = 10
@@ -41,16 +40,15 @@ class Answer:
 
 @dataclass(slots=True)
 class Server:
-    """Counts the bytes that the server received, and the answers of its fast path."""
+    """Counts the bytes that the server received."""
 
     port: int
     received: int = 0
-    fast_answers: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Counts from now on."""
-        data_received, answer = Connection.data_received, QueryFastPath.answer
+        data_received = Connection.data_received
 
         def count_bytes(connection: Connection, data: bytes) -> None:
             transport = connection.transport
@@ -59,13 +57,7 @@ class Server:
                 self.changed.set()
             data_received(connection, data)
 
-        def count_answers(fast_path: QueryFastPath, frame: Frame) -> bytes | None:
-            found = answer(fast_path, frame)
-            self.fast_answers += found is not None
-            return found
-
         monkeypatch.setattr(Connection, "data_received", count_bytes)
-        monkeypatch.setattr(QueryFastPath, "answer", count_answers)
 
 
 @dataclass(slots=True)
