@@ -133,7 +133,7 @@ class Demo:
         urls: Mapping[str, str],
         computed: Mapping[str, "Future[Expected]"],
     ) -> list[str]:
-        """Streams, then compares; returns the differences."""
+        """Runs the job and compares its stores with the expected rows; returns the differences."""
         asked = scenario.parts[-1]
         self._stream(driver, scenario, urls, sorted(computed[asked.store].result()))
         return [
@@ -188,7 +188,7 @@ class Demo:
                 self._console.print(
                     f"  {as_typed(command)}", markup=False, highlight=False, soft_wrap=True
                 )
-        self._console.print("Ctrl-C stops it.")
+        self._console.print("Ctrl-C stops the stores.")
 
 
 def as_typed(command: str) -> str:

@@ -69,8 +69,8 @@ class Put:
     value: bytes | None
     timestamp: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    start: int = 0  # Of a window or a session.
-    end: int = 0  # Of a session.
+    start: int = 0  # The start of a window or a session.
+    end: int = 0  # The end of a session.
 
 
 def open_rocksdb() -> OpenEngine:

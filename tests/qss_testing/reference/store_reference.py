@@ -183,7 +183,7 @@ class Found:
     row_key: bytes
     put: Put
     members: dict[str, Any]
-    time: int = -1  # Of a window or a session.
+    time: int = -1  # The time of a window or a session.
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a client does after a failed request: it repeats the request, or gives up."""
+"""After a failed request a client repeats the request, or gives up."""
 
 import pytest
 
