@@ -47,7 +47,7 @@ class Server:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Counts from now on."""
+        """Counts the received bytes from now on."""
         data_received = Connection.data_received
 
         def count_bytes(connection: Connection, data: bytes) -> None:

@@ -292,7 +292,7 @@ _LENGTHS: tuple[tuple[bytes, ...], ...] = (
 
 
 def _of_chunks(_: Random) -> list[Request]:
-    """Invalid chunks."""
+    """Bodies with invalid chunks of the transfer encoding."""
     headers = (b"Host: pod", b"Transfer-Encoding: chunked")
     line = b"POST %b HTTP/1.1" % BATCH
     return [Request(line, headers, body, is_whole=False) for body in _CHUNKS]

@@ -103,7 +103,7 @@ class OnePod:
         return _QuietRocksDb(path, self.budget)
 
     async def stop(self) -> None:
-        """Ends the process cleanly."""
+        """Ends the process without a crash."""
         await self.cluster.session.close()
         await self.cluster.stop_pod(0)
 

@@ -259,7 +259,6 @@ class Writer:
     async def put(
         self, epoch: int, batch: int, chunk: str, body: bytes, *, parameters: str = "generation=1"
     ) -> Answer:
-        """Stages bytes."""
         path = self.named(f"{self.path}/{epoch}/batches/{batch}/chunks/{chunk}", parameters)
         return await self.api.send("PUT", path, body, {})
 
