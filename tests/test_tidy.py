@@ -14,6 +14,7 @@ MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 MODULES_OF_A_LEVEL_MAX = 12
 DOCSTRING_WORDS_MIN = 5
+MODULES_WITH_OVERVIEW_MIN, OVERVIEW_LINES_MIN = 4, 4
 README_LINES_MAX, README_BYTES_MAX = 150, 10 * 1024
 DECISION_LINES_MAX, PROSE_COLUMNS_MAX = 8, 150
 # The names of directories in the citations of RESULTS.md.
@@ -90,6 +91,18 @@ def test_a_docstring_says_something() -> None:
         and len(told.split()) < DOCSTRING_WORDS_MIN
     ]
     assert empty == []
+
+
+def test_a_package_of_four_modules_says_how_they_play_together() -> None:
+    mute = [
+        str(package.parent.relative_to(ROOT))
+        for package in modules()
+        if package.name == "__init__.py"
+        and len(list(package.parent.glob("*.py"))) > MODULES_WITH_OVERVIEW_MIN
+        and len((ast.get_docstring(ast.parse(package.read_text())) or "").splitlines())
+        < OVERVIEW_LINES_MIN
+    ]
+    assert mute == []
 
 
 def test_a_level_of_a_package_has_at_most_12_modules() -> None:
