@@ -231,6 +231,18 @@ def test_a_page_of_docs_is_named_by_the_readme_beside_it() -> None:
     assert unnamed == []
 
 
+def test_the_page_of_helpers_names_every_module_of_qss_testing() -> None:
+    page = (ROOT / "tests" / "docs" / "helpers.md").read_text()
+    helpers = ROOT / "tests" / "qss_testing"
+    unnamed = [
+        name
+        for path in modules()
+        if path.is_relative_to(helpers) and path.name != "__init__.py"
+        if (name := str(path.relative_to(helpers).with_suffix(""))) not in page
+    ]
+    assert unnamed == []
+
+
 def decisions(directory: Path) -> list[str]:
     """The decisions of a directory, each with its number and all of its lines."""
     text = (directory / "docs" / "decisions.md").read_text()
